@@ -1,0 +1,73 @@
+# Every target sets up what it needs; the second time that costs nothing. docs/development.md says more.
+
+PYTHON := .venv/bin/python
+# Parallel test processes; each has servers of its own, about 450 MiB where tests need a cluster.
+JOBS ?= 2
+PYTEST := $(PYTHON) -m pytest -n $(JOBS) --dist loadfile
+INSTALLED := .venv/.installed
+
+# Scripts of this checkout import `hack` and each other from its root.
+export PYTHONPATH := $(CURDIR)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format unit integration e2e bench programs cluster-up cluster-down lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
+
+demo: programs ## back up and restore on a real cluster, in about a minute
+	@$(PYTHON) examples/demo.py
+
+test: check programs ## check, then all tests; what CI runs
+	@$(PYTEST) tests
+
+check: $(INSTALLED) ## lint, formatting, types, layers
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+format: $(INSTALLED) ## bring the code into the form that `check` wants
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+unit: $(INSTALLED) ## tests without any server
+	@$(PYTEST) tests/unit
+
+integration: programs ## tests against a real API server or S3 server
+	@$(PYTEST) tests/integration
+
+e2e: programs ## tests of the whole program
+	@$(PYTEST) tests/e2e
+
+bench: programs ## measure against the fastest client at hand
+	@$(PYTHON) -m bench
+
+programs: $(INSTALLED) ## build the cluster's programs into the cache, once a machine
+	@hack/preflight.sh go
+	@$(PYTHON) -m hack.cluster build >/dev/null
+
+cluster-up: programs ## start a development cluster and print how to reach it
+	@$(PYTHON) -m hack.cluster up
+
+cluster-down: $(INSTALLED) ## stop and delete the development cluster
+	@$(PYTHON) -m hack.cluster down
+
+# `--require-hashes` covers the build backend too (it is in dev.txt), hence no build isolation.
+$(INSTALLED): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c "import pip" 2>/dev/null || \
+		{ python=$$(hack/preflight.sh python) && rm -rf .venv && "$$python" -m venv .venv; }
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+UV_COMPILE := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header $(LOCK_FLAGS) pyproject.toml
+
+lock: $(INSTALLED) ## pin the dependencies anew; LOCK_FLAGS=--upgrade takes the newest
+	@$(UV_COMPILE) -o requirements/runtime.txt
+	@$(UV_COMPILE) --group dev -c requirements/runtime.txt -o requirements/dev.txt
+
+clean: ## remove what make put into the checkout; the cache outside stays
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,73 @@
+"""The development cluster from a shell: `python -m hack.cluster build|up|status|serve|down`."""
+
+import argparse
+import sys
+import time
+
+from hack.cluster import binaries, development
+from hack.cluster.errors import ClusterError
+
+
+def build() -> int:
+    """Get every program ready, and say where it is."""
+    for path in binaries.locate(list(binaries.PROGRAMS)).values():
+        print(path)
+    return 0
+
+
+def up() -> int:
+    """Start in the background; standard output is for a shell's `eval`."""
+    started = time.monotonic()
+    state = development.up()
+    print(f"[cluster] ready after {time.monotonic() - started:.1f} s", file=sys.stderr)
+    print(f"export KUBECONFIG={state.kubeconfig}")
+    print(f"export AWS_SHARED_CREDENTIALS_FILE={state.s3_credentials_file}")
+    print(f"# S3 endpoint: {state.s3_url}  region: {state.s3_region}  bucket: {development.BUCKET}")
+    print(f"# as a location: --location '{state.location_url}'")
+    return 0
+
+
+def status() -> int:
+    """Say what runs; the exit code is 1 when nothing does."""
+    state = development.status()
+    if state is None:
+        print("no development cluster is running")
+        return 1
+    print(f"API server  {state.api_server_url}  (KUBECONFIG={state.kubeconfig})")
+    print(f"S3 server   {state.s3_url}  (credentials in {state.s3_credentials_file})")
+    for name, size_bytes in development.memory_bytes(state).items():
+        print(f"{name:24} process {state.processes[name]:<8} {size_bytes / 2**20:6.0f} MiB")
+    return 0
+
+
+def serve() -> int:
+    """Run in the foreground until interrupted."""
+    development.serve()
+    return 0
+
+
+def down() -> int:
+    """Stop and delete."""
+    print("development cluster stopped" if development.down() else "no development cluster was running")
+    return 0
+
+
+COMMANDS = {command.__name__: command for command in (build, up, status, serve, down)}
+
+
+def main() -> int:
+    """Run one command; an expected failure is one message and exit code 1."""
+    parser = argparse.ArgumentParser(prog="hack.cluster", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, command in COMMANDS.items():
+        commands.add_parser(name, help=command.__doc__)
+    arguments = parser.parse_args()
+    try:
+        return COMMANDS[arguments.command]()
+    except ClusterError as error:
+        print(f"[cluster] {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

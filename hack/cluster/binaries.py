@@ -1,0 +1,236 @@
+"""The cluster's programs: found on this machine, or built once a machine from pinned Go modules.
+
+Searched in this order:
+
+1. the folder named by KUBEBUILDER_ASSETS (envtest's convention), program by program;
+2. the cache, ${PINNACE_CACHE:-~/.cache/pinnace}/bin/<module>-<version>-<key>/, where the key covers
+   everything that decides what is built;
+3. a build with Go into that cache, from the versions pinned in hack/tools/*/go.mod.
+
+A build is atomic (a temporary file, then a rename) and takes a lock, so that runs side by side build once.
+A further program of these modules is one more row in PROGRAMS.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack.cluster.errors import ProgramUnavailable
+from hack.cluster.locks import try_lock
+from hack.cluster.processes import ManagedProcess
+
+TOOLS = Path(__file__).parents[1] / "tools"
+BUILD_TIMEOUT_SECONDS = 45 * 60
+PROGRESS_SECONDS = 30
+GO_QUERY_TIMEOUT_SECONDS = 300  # `go env` may have to fetch a newer toolchain first
+
+_GO_HELP = (
+    "Building the development cluster needs Go {wanted} or newer in PATH. Get it from your distribution, or "
+    "unpack an archive from go.dev/dl. An older Go from 1.21 on fetches the right toolchain by itself with "
+    "GOTOOLCHAIN=auto. Or set KUBEBUILDER_ASSETS to a folder that holds: {programs}."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset:
+    """One go.mod under hack/tools, with the module whose version names what is built from it."""
+
+    name: str
+    module: str
+    stamp_package: str = ""
+    """Package whose variables get the version; a server that reports v0.0.0 breaks clients."""
+
+    @property
+    def directory(self) -> Path:
+        """Where the go.mod lies."""
+        return TOOLS / self.name
+
+    @property
+    def version(self) -> str:
+        """The pinned version of the module, such as v1.34.4."""
+        found = re.search(rf"^\s*{re.escape(self.module)} (v\S+)", self._go_mod(), re.MULTILINE)
+        if not found:
+            raise ProgramUnavailable(f"{self.directory / 'go.mod'} does not require {self.module}")
+        return found[1]
+
+    @property
+    def go_version(self) -> str:
+        """The oldest Go that can build this."""
+        found = re.search(r"^go (\S+)$", self._go_mod(), re.MULTILINE)
+        return found[1] if found else ""
+
+    @property
+    def ldflags(self) -> str:
+        """Linker flags: no symbol tables, and the version stamp where one is wanted."""
+        flags = ["-s", "-w"]
+        if self.stamp_package:
+            major, minor, *_ = self.version.removeprefix("v").split(".")
+            stamp = {
+                "gitVersion": self.version,
+                "gitMajor": major,
+                "gitMinor": minor,
+                "gitTreeState": "clean",
+                # Fixed values: the same pins give the same program on every machine.
+                "gitCommit": "0" * 40,
+                "buildDate": "1970-01-01T00:00:00Z",
+            }
+            flags += [f"-X {self.stamp_package}.{key}={value}" for key, value in stamp.items()]
+        return " ".join(flags)
+
+    @property
+    def key(self) -> str:
+        """A folder name that changes with anything that changes what is built."""
+        recipe = hashlib.sha256(self._go_mod().encode())
+        recipe.update((self.directory / "go.sum").read_bytes())
+        recipe.update(self.ldflags.encode())
+        return f"{self.name}-{self.version}-{recipe.hexdigest()[:12]}"
+
+    def _go_mod(self) -> str:
+        return (self.directory / "go.mod").read_text()
+
+
+KUBERNETES = Toolset(
+    name="kubernetes", module="k8s.io/kubernetes", stamp_package="k8s.io/component-base/version"
+)
+S3 = Toolset(name="s3", module="github.com/versity/versitygw")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program, and the Go package that it is built from."""
+
+    name: str
+    package: str
+    toolset: Toolset
+
+
+PROGRAMS = {
+    program.name: program
+    for program in (
+        Program("etcd", "go.etcd.io/etcd/server/v3", KUBERNETES),
+        Program("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", KUBERNETES),
+        Program("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", KUBERNETES),
+        Program("versitygw", "github.com/versity/versitygw/cmd/versitygw", S3),
+    )
+}
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
+S3_SERVER = ("versitygw",)
+
+
+def cache_directory() -> Path:
+    """Return the cache, outside any checkout: programs and the development cluster's state."""
+    configured = os.environ.get("PINNACE_CACHE")
+    return Path(configured) if configured else Path.home() / ".cache" / "pinnace"
+
+
+def locate(names: Sequence[str]) -> dict[str, Path]:
+    """Return the path of each program, building what is missing.
+
+    Raises:
+        ProgramUnavailable: a program must be built and cannot be.
+    """
+    return {name: _find(PROGRAMS[name]) or _build(PROGRAMS[name]) for name in names}
+
+
+def _cached(program: Program) -> Path:
+    return cache_directory() / "bin" / program.toolset.key / program.name
+
+
+def _find(program: Program) -> Path | None:
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    candidates = [Path(assets) / program.name] if assets else []
+    candidates.append(_cached(program))
+    return next((path.absolute() for path in candidates if os.access(path, os.X_OK)), None)
+
+
+def _build(program: Program) -> Path:
+    target = _cached(program)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(target.parent / ".lock"):
+        if found := _find(program):  # another run built it while this one waited
+            return found
+        for leftover in target.parent.glob(".build-*"):  # of a build that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
+        go = _go(program.toolset)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
+            output = Path(scratch) / program.name
+            _run_go_build(go, program, output, log=target.parent / f"{program.name}.build.log")
+            output.rename(target)
+    return target
+
+
+def _run_go_build(go: str, program: Program, output: Path, *, log: Path) -> None:
+    toolset = program.toolset
+    argv: list[str | Path] = [
+        go,
+        "-C",
+        toolset.directory,
+        "build",
+        "-trimpath",
+        "-ldflags",
+        toolset.ldflags,
+        "-o",
+        output,
+    ]
+    started = time.monotonic()
+    _say(f"building {program.name} of {toolset.name} {toolset.version} (once a machine; takes minutes)")
+    log.unlink(missing_ok=True)
+    build = ManagedProcess(
+        f"go build {program.package}", [*argv, program.package], log=log, env={"CGO_ENABLED": "0"}
+    )
+    try:
+        while (code := build.wait(PROGRESS_SECONDS)) is None:
+            elapsed = time.monotonic() - started
+            _say(f"still building {program.name} ({elapsed:.0f} s)")
+            if elapsed > BUILD_TIMEOUT_SECONDS:
+                raise ProgramUnavailable(f"building {program.name} took too long.\n{build.log_tail()}")
+    finally:
+        build.stop(grace_seconds=1)
+    if code != 0:
+        raise ProgramUnavailable(f"building {program.name} failed with code {code}.\n{build.log_tail()}")
+    _say(f"built {program.name} in {time.monotonic() - started:.0f} s")
+
+
+def _go(toolset: Toolset) -> str:
+    """Return the path of a Go that is new enough, or say what to do."""
+    help_text = _GO_HELP.format(wanted=toolset.go_version, programs=", ".join(PROGRAMS))
+    go = shutil.which("go")
+    if not go:
+        raise ProgramUnavailable(f"There is no `go` in PATH. {help_text}")
+    # Asked inside the module, so that Go itself applies the `go` line, GOTOOLCHAIN and all.
+    answer = subprocess.run(
+        [go, "-C", str(toolset.directory), "env", "GOVERSION"],
+        capture_output=True,
+        text=True,
+        timeout=GO_QUERY_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if answer.returncode != 0:
+        raise ProgramUnavailable(f"{answer.stderr.strip()}\n{help_text}")
+    return go
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    deadline = time.monotonic() + BUILD_TIMEOUT_SECONDS
+    with path.open("w") as file:
+        if not try_lock(file.fileno()):
+            _say(f"another run is building into {path.parent}; waiting for it")
+            while not try_lock(file.fileno()):
+                if time.monotonic() > deadline:
+                    raise ProgramUnavailable(f"another build still holds {path}")
+                time.sleep(1)
+        yield
+
+
+def _say(text: str) -> None:
+    print(f"[cluster] {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,22 @@
+"""File locks, which the kernel takes back when their holder ends in any way."""
+
+import fcntl
+
+
+def try_lock(descriptor: int) -> bool:
+    """Take an exclusive lock on an open file if it is free now; return whether it was."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_locked(descriptor: int) -> bool:
+    """Return whether somebody else holds an exclusive lock on an open file."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False

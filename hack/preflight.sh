@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# What must be on the machine before the rest can set itself up: `preflight.sh python|go`.
+#
+# Prints nothing when all is there. On Debian (and its children) as root it installs what is missing; anywhere
+# else it says plainly what is missing and how to get it. `python` prints the interpreter that it found.
+set -euo pipefail
+
+PYTHON_MINIMUM=3.11
+GO_MINIMUM=1.21 # from here on Go can fetch the version that a go.mod asks for by itself
+
+say() { printf '[preflight] %s\n' "$*" >&2; }
+
+can_install() { [ -z "${BASE_PYTHON:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+install() {
+    say "installing with apt-get: $*"
+    export DEBIAN_FRONTEND=noninteractive
+    timeout 300 apt-get update -qq >&2
+    timeout 600 apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
+# The first interpreter that is new enough and can make a virtual environment with pip in it.
+find_python() {
+    local candidate
+    for candidate in ${BASE_PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+        if "$candidate" - "$PYTHON_MINIMUM" >/dev/null 2>&1 <<'PY'
+import ensurepip, sys, venv
+wanted = tuple(map(int, sys.argv[1].split(".")))
+sys.exit(sys.version_info[:2] < wanted)
+PY
+        then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+need_python() {
+    find_python && return
+    if can_install; then
+        install python3 python3-venv
+        find_python && return
+    fi
+    say "Python $PYTHON_MINIMUM or newer with the modules venv and ensurepip is missing."
+    say "Debian and Ubuntu: apt-get install python3 python3-venv.  Fedora: dnf install python3."
+    say "macOS: brew install python.  Or name an interpreter: make BASE_PYTHON=/path/to/python3 ..."
+    exit 1
+}
+
+# Go is needed only where the cluster's programs are not built yet, and the build itself says what to do when
+# there is none; so this installs where it can and never fails.
+need_go() {
+    command -v go >/dev/null && return
+    can_install || return 0
+    timeout 300 apt-get update -qq >&2 || return 0
+    local offered
+    offered=$(apt-cache policy golang-go | awk '/Candidate:/ {print $2}')
+    if [ -n "$offered" ] && dpkg --compare-versions "${offered#*:}" ge "$GO_MINIMUM"; then
+        install golang-go
+    fi
+}
+
+case "${1:-}" in
+    python) need_python ;;
+    go) need_go ;;
+    *)
+        say "usage: preflight.sh python|go"
+        exit 2
+        ;;
+esac

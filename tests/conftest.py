@@ -1,0 +1,207 @@
+"""What all tests share: real servers, clients for them, and guards around each test.
+
+Servers start when the first test asks for one and live as long as the test process; each process of a
+parallel run has its own, so tests that look at a whole cluster do not see each other. docs/development.md
+shows how to use each fixture.
+"""
+
+import contextlib
+import inspect
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+from hypothesis import settings
+
+from hack.cluster import binaries
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.errors import ClusterError
+from hack.cluster.proxy import FaultProxy, Upstream
+from hack.cluster.s3 import Bucket, S3Server
+from tests.support.clock import FrozenClock
+from tests.support.tasks import cancel, leftover_tasks
+
+if TYPE_CHECKING:
+    # Loaded by the fixtures that need it: most tests are of pure code, and quicker without.
+    from pinnace.kube.client import KubeClient
+
+CLUSTER_FIXTURES = frozenset(("control_plane", "second_cluster"))
+STORE_FIXTURES = frozenset(("s3", "s3_tls"))
+
+# Nothing of the developer's own may be found by accident: no test may reach a real cluster or cloud.
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+for _variable in ("KUBECONFIG", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+    os.environ[_variable] = os.devnull
+for _variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+    os.environ.pop(_variable, None)
+for _variable in ("KUBERNETES_SERVICE_HOST", "PINNACE_LOCATION", "VELERO_NAMESPACE"):
+    os.environ.pop(_variable, None)
+
+# A slow machine is no wrong answer. (With CI set, hypothesis chooses its own profile, which says so too.)
+if "CI" not in os.environ:
+    settings.register_profile("without-deadline", deadline=None)
+    settings.load_profile("without-deadline")
+
+
+class Connect(Protocol):
+    """The `connect` fixture."""
+
+    async def __call__(self, cluster: ControlPlane, *, via: FaultProxy | None = None) -> "KubeClient": ...
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by the servers that their fixtures start, so that `-m "not cluster"` works."""
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        if names & CLUSTER_FIXTURES:
+            item.add_marker("cluster")
+        if names & STORE_FIXTURES:
+            item.add_marker("store")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Get the servers' programs before the first test starts, as building them outlasts any test's timeout.
+
+    What cannot be had is reported by the tests that need it.
+    """
+    if session.config.option.collectonly:
+        return
+    markers = {marker.name for item in session.items for marker in item.iter_markers()}
+    with contextlib.suppress(ClusterError):
+        if "cluster" in markers:
+            binaries.locate(binaries.CONTROL_PLANE)
+        if "store" in markers:
+            binaries.locate(binaries.S3_SERVER)
+
+
+@pytest.fixture(autouse=True)
+def _no_pending_tasks(request: pytest.FixtureRequest) -> None:
+    """Fail an async test that leaves asyncio tasks running; sync tests are spared the event loop."""
+    if inspect.iscoroutinefunction(getattr(request.node, "function", None)):
+        request.getfixturevalue("_task_guard")
+
+
+@pytest.fixture
+async def _task_guard() -> AsyncIterator[None]:
+    yield
+    if leftovers := await leftover_tasks():
+        await cancel(leftovers)
+        pytest.fail(f"the test left tasks running: {', '.join(map(repr, leftovers))}", pytrace=False)
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    """A clock that stands at 2021-08-11T21:43:26Z until the test advances it."""
+    return FrozenClock()
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A running cluster. Shared by the process's tests: work in `namespace`, name global objects uniquely."""
+    yield from _running_cluster(tmp_path_factory, "first")
+
+
+@pytest.fixture(scope="session")
+def second_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Another running cluster, to restore into."""
+    yield from _running_cluster(tmp_path_factory, "second")
+
+
+def _running_cluster(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[ControlPlane]:
+    plane = ControlPlane(tmp_path_factory.mktemp(f"cluster-{name}"), name=name)
+    plane.start()
+    yield plane
+    plane.remove()
+
+
+@pytest.fixture
+async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
+    """A function that connects a client to a cluster, directly or through a fault proxy, as administrator."""
+    from pinnace.kube.client import KubeClient
+    from pinnace.kube.config import load_config
+
+    async with AsyncExitStack() as stack:
+
+        async def connect_to(cluster: ControlPlane, *, via: FaultProxy | None = None) -> KubeClient:
+            kubeconfig = cluster.kubeconfig
+            if via is not None:
+                path = tmp_path / f"kubeconfig-{secrets.token_hex(4)}"
+                kubeconfig = cluster.write_kubeconfig(path, server=via.url)
+            return await stack.enter_async_context(KubeClient(load_config(str(kubeconfig))))
+
+        yield connect_to
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane, connect: Connect) -> "KubeClient":
+    """A client of the first cluster."""
+    return await connect(control_plane)
+
+
+@pytest.fixture
+async def second_client(second_cluster: ControlPlane, connect: Connect) -> "KubeClient":
+    """A client of the second cluster."""
+    return await connect(second_cluster)
+
+
+@pytest.fixture
+async def namespace(client: "KubeClient") -> AsyncIterator[str]:
+    """The name of a fresh namespace in the first cluster; its deletion is begun when the test is over."""
+    from pinnace.kube.resources import NAMESPACES
+
+    name = f"test-{secrets.token_hex(4)}"
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    await client.delete(NAMESPACES, name)
+
+
+@pytest.fixture
+async def velero_crds(client: "KubeClient") -> None:
+    """Our custom resources are served by the first cluster; they stay there for the tests to come."""
+    from tests.support.crds import ensure_crds
+
+    await ensure_crds(client)
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A running S3 server, by http."""
+    yield from _running_store(tmp_path_factory, tls=False)
+
+
+@pytest.fixture(scope="session")
+def s3_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A running S3 server, by https with a certificate authority that nobody knows (`s3_tls.ca_file`)."""
+    yield from _running_store(tmp_path_factory, tls=True)
+
+
+def _running_store(tmp_path_factory: pytest.TempPathFactory, *, tls: bool) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"), tls=tls)
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> Bucket:
+    """A fresh, empty bucket of `s3`."""
+    return s3.create_bucket(f"test-{secrets.token_hex(4)}")
+
+
+@pytest.fixture
+async def fault_proxy() -> AsyncIterator[Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]]:
+    """A function that starts a fault-injecting proxy before a cluster or an S3 server."""
+    async with AsyncExitStack() as stack:
+
+        async def start(server: ControlPlane | S3Server) -> FaultProxy:
+            if isinstance(server, ControlPlane):
+                upstream = Upstream.of_api_server(server)
+            else:
+                upstream = Upstream.of_s3(server)
+            return await stack.enter_async_context(FaultProxy(upstream))
+
+        yield start

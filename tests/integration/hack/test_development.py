@@ -1,0 +1,82 @@
+"""`python -m hack.cluster`: the cluster that outlives the command that started it."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hack.cluster import binaries, development
+
+Command = Callable[[str], subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> Iterator[Command]:
+    """Run a command with a state folder of its own, but with the programs that are built already."""
+    assets = tmp_path / "assets"
+    assets.mkdir()
+    for name, program in binaries.locate(list(binaries.PROGRAMS)).items():
+        (assets / name).symlink_to(program)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
+    monkeypatch.setenv("PINNACE_CACHE", str(tmp_path / "cache"))
+
+    def run(name: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "hack.cluster", name]
+        return subprocess.run(
+            argv, capture_output=True, text=True, timeout=200, check=False, cwd=pytestconfig.rootpath
+        )
+
+    yield run
+    run("down")
+
+
+def ended(pidfd: int, *, within_seconds: float = 20) -> bool:
+    return bool(select.select([pidfd], [], [], within_seconds)[0])
+
+
+@pytest.mark.cluster
+@pytest.mark.store
+def test_life_of_a_development_cluster(command: Command, tmp_path: Path) -> None:
+    assert command("status").returncode == 1
+    assert command("down").stdout == "no development cluster was running\n"
+
+    started = command("up")
+    assert started.returncode == 0, started.stderr
+    kubeconfig = tmp_path / "cache" / "dev-cluster" / "cluster" / "kubeconfig"
+    assert f"export KUBECONFIG={kubeconfig}\n" in started.stdout
+    state = development.status()
+    assert state is not None
+    assert command("up").stdout == started.stdout, "a second time is harmless"
+    assert all(size_bytes > 2**20 for size_bytes in development.memory_bytes(state).values())
+    assert command("serve").stderr.startswith("[cluster] a development cluster runs already")
+
+    descriptors = [os.pidfd_open(pid) for pid in (state.supervisor, *state.processes.values())]
+    assert command("down").stdout == "development cluster stopped\n"
+    assert all(ended(descriptor, within_seconds=0) for descriptor in descriptors)
+    assert not kubeconfig.exists()
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+@pytest.mark.cluster
+@pytest.mark.store
+def test_servers_end_with_a_killed_supervisor(command: Command) -> None:
+    assert command("up").returncode == 0
+    state = development.status()
+    assert state is not None
+    descriptors = [os.pidfd_open(pid) for pid in state.processes.values()]
+
+    os.kill(state.supervisor, signal.SIGKILL)
+
+    assert all(ended(descriptor) for descriptor in descriptors)
+    assert development.status() is None
+    assert command("status").returncode == 1
+    for descriptor in descriptors:
+        os.close(descriptor)

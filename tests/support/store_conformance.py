@@ -1,0 +1,293 @@
+"""What every ObjectStore must do, as one class of tests that each adapter runs against itself.
+
+A subclass gives the `store` fixture: an empty store. Unfinished uploads that a store may leave behind are
+looked for by the adapter's own tests, as only they know where to look.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from pinnace.storage.errors import ObjectNotFound, StorageError
+from pinnace.storage.interface import ObjectStore, read_all
+
+MEBIBYTE = 1 << 20
+LIMIT = 64 * MEBIBYTE
+
+ODD_KEYS = [
+    "plain",
+    "prefix/backups/b1/velero-backup.json",
+    "with space/a b",
+    "plus+and%25percent",
+    "percent%2Fescaped%20text",
+    "üñïçødé/日本語",
+    "a&b=c?d#e",
+    "quote'double\"<angle>",
+    "semi;colon:comma,at@dollar$star*bang!paren()",
+    "brackets[]{}|^`~",
+    "trailing.dot.",
+    "..hidden/...dots",
+    "x" * 200,
+]
+BAD_KEYS = ["", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "./a", "a/.", "a/./b", "a\0b"]
+
+
+async def blocks(count: int, *, size: int = MEBIBYTE) -> AsyncIterator[bytes]:
+    """A body whose length nobody knows before its end; every block differs from the last."""
+    for number in range(count):
+        yield bytes([number % 251]) * size
+
+
+class BrokenBodyError(Exception):
+    """What a body raises half-way."""
+
+
+async def broken(count: int) -> AsyncIterator[bytes]:
+    """A body that fails after `count` blocks."""
+    async for block in blocks(count):
+        yield block
+    raise BrokenBodyError
+
+
+class Hanging:
+    """A body that delivers some blocks and then waits for ever; `reached` tells when."""
+
+    def __init__(self, count: int) -> None:
+        self.reached = asyncio.Event()
+        self.cancelled = False
+        self._count = count
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for block in blocks(self._count):
+            yield block
+        self.reached.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+
+
+async def content(store: ObjectStore, key: str) -> bytes:
+    """The whole object."""
+    return await read_all(store, key, limit_bytes=LIMIT)
+
+
+class StoreConformance:
+    """Inherit, and define `store`."""
+
+    @pytest.mark.parametrize("body", [b"", b"x", b"\0\xff" * 5000], ids=["empty", "one", "binary"])
+    async def test_gives_back_what_was_put(self, store: ObjectStore, body: bytes) -> None:
+        await store.put("a/b", body)
+
+        assert await content(store, "a/b") == body
+        assert await store.exists("a/b")
+
+    @pytest.mark.parametrize("key", ODD_KEYS)
+    async def test_keeps_odd_keys_as_they_are(self, store: ObjectStore, key: str) -> None:
+        await store.put(key, key.encode())
+
+        assert await content(store, key) == key.encode()
+        assert await store.exists(key)
+        assert await store.list_keys("") == [key]
+        await store.delete(key)
+        assert not await store.exists(key)
+        assert await store.list_keys("") == []
+
+    @pytest.mark.parametrize("key", BAD_KEYS)
+    async def test_refuses_keys_that_are_none(self, store: ObjectStore, key: str) -> None:
+        with pytest.raises(StorageError, match="invalid key"):
+            await store.put(key, b"x")
+        with pytest.raises(StorageError, match="invalid key"):
+            async with store.get(key):
+                pass
+        with pytest.raises(StorageError, match="invalid key"):
+            await store.exists(key)
+
+    async def test_refuses_a_prefix_without_its_slash(self, store: ObjectStore) -> None:
+        with pytest.raises(StorageError, match="invalid prefix"):
+            await store.list_keys("backups/b1")
+        with pytest.raises(StorageError, match="invalid prefix"):
+            await store.list_prefixes("backups")
+
+    async def test_replaces_an_object(self, store: ObjectStore) -> None:
+        await store.put("a", b"first, and longer")
+        await store.put("a", b"second")
+
+        assert await content(store, "a") == b"second"
+
+    async def test_streams_a_large_body_of_unknown_length(self, store: ObjectStore) -> None:
+        await store.put("large", blocks(20))
+
+        digest = 0
+        async with store.get("large") as stream:
+            async for block in stream:
+                digest += len(block)
+        assert digest == 20 * MEBIBYTE
+        assert await content(store, "large") == b"".join([block async for block in blocks(20)])
+
+    @pytest.mark.parametrize("count", [0, 1, 3], ids=["none", "one", "tiny"])
+    async def test_streams_small_bodies(self, store: ObjectStore, count: int) -> None:
+        await store.put("small", blocks(count, size=7))
+
+        assert await content(store, "small") == b"".join([block async for block in blocks(count, size=7)])
+
+    async def test_streams_an_object_into_another(self, store: ObjectStore) -> None:
+        await store.put("from", blocks(9))
+        async with store.get("from") as stream:
+            await store.put("to", stream)
+
+        assert await content(store, "to") == await content(store, "from")
+
+    async def test_a_reader_may_stop_early(self, store: ObjectStore) -> None:
+        await store.put("large", blocks(12))
+        async with store.get("large") as stream:
+            first = await anext(stream)
+
+        assert first.startswith(b"\0")
+        assert await store.exists("large")
+
+    @pytest.mark.parametrize("count", [1, 12], ids=["small", "in parts"])
+    async def test_a_body_that_fails_leaves_nothing(self, store: ObjectStore, count: int) -> None:
+        with pytest.raises(BrokenBodyError):
+            await store.put("backups/b1/file", broken(count))
+
+        assert not await store.exists("backups/b1/file")
+        assert await store.list_keys("") == []
+        assert await store.list_prefixes("") == []
+
+    async def test_a_body_that_fails_leaves_the_old_object(self, store: ObjectStore) -> None:
+        await store.put("a", b"old")
+        with pytest.raises(BrokenBodyError):
+            await store.put("a", broken(12))
+
+        assert await content(store, "a") == b"old"
+
+    @pytest.mark.parametrize("count", [0, 1, 12], ids=["at once", "small", "in parts"])
+    async def test_a_cancelled_put_leaves_nothing(self, store: ObjectStore, count: int) -> None:
+        body = Hanging(count)
+        putting = asyncio.create_task(store.put("backups/b1/file", body))
+        await body.reached.wait()
+        putting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await putting
+
+        assert body.cancelled
+        assert not await store.exists("backups/b1/file")
+        assert await store.list_prefixes("") == []
+
+    async def test_the_store_works_on_after_a_cancelled_put(self, store: ObjectStore) -> None:
+        body = Hanging(12)
+        putting = asyncio.create_task(store.put("a", body))
+        await body.reached.wait()
+        putting.cancel()
+        await asyncio.wait({putting})
+        await store.put("a", b"later")
+
+        assert await content(store, "a") == b"later"
+
+    async def test_missing_objects(self, store: ObjectStore) -> None:
+        await store.put("a/b", b"x")
+
+        with pytest.raises(ObjectNotFound) as caught:
+            async with store.get("a/nothing"):
+                pass
+        assert caught.value.key == "a/nothing"
+        assert "\n" not in str(caught.value)
+        assert not await store.exists("a/nothing")
+        assert not await store.exists("a")
+        assert not await store.exists("a/b/c")
+
+    async def test_deleting_what_is_not_there_succeeds(self, store: ObjectStore) -> None:
+        await store.put("a/b", b"x")
+        await store.delete("a/nothing")
+        await store.delete("nowhere/at/all")
+        await store.delete("a/b")
+        await store.delete("a/b")
+
+        assert await store.list_keys("") == []
+
+    async def test_an_empty_store_lists_nothing(self, store: ObjectStore) -> None:
+        assert await store.list_keys("") == []
+        assert await store.list_keys("backups/") == []
+        assert await store.list_prefixes("") == []
+        assert await store.list_prefixes("backups/") == []
+
+    async def test_lists_common_prefixes(self, store: ObjectStore) -> None:
+        for key in ("root.txt", "backups/b1/x", "backups/b1/y/z", "backups/b10/x", "restores/r1/x"):
+            await store.put(key, b"")
+
+        assert await store.list_prefixes("") == ["backups/", "restores/"]
+        assert await store.list_prefixes("backups/") == ["backups/b1/", "backups/b10/"]
+        assert await store.list_prefixes("backups/b1/") == ["backups/b1/y/"]
+        assert await store.list_prefixes("plugins/") == []
+
+    async def test_lists_keys_in_descending_order_within_the_prefix(self, store: ObjectStore) -> None:
+        for key in ("backups/b1/x", "backups/b1/a/deep", "backups/b1/y", "backups/b10/x", "backups/b"):
+            await store.put(key, b"")
+
+        assert await store.list_keys("backups/b1/") == [
+            "backups/b1/y",
+            "backups/b1/x",
+            "backups/b1/a/deep",
+        ]
+        assert len(await store.list_keys("")) == 5
+
+    async def test_a_prefix_without_objects_left_is_gone(self, store: ObjectStore) -> None:
+        await store.put("backups/b1/a", b"")
+        await store.put("backups/b2/a", b"")
+        await store.delete("backups/b1/a")
+
+        assert await store.list_prefixes("backups/") == ["backups/b2/"]
+        await store.delete("backups/b2/a")
+        assert await store.list_prefixes("") == []
+
+    async def test_lists_more_than_a_page(self, store: ObjectStore) -> None:
+        limit = asyncio.Semaphore(16)
+
+        async def put(number: int) -> None:
+            async with limit:
+                await store.put(f"backups/b{number:04}/f", b"")
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(1003):
+                group.create_task(put(number))
+
+        keys = await store.list_keys("backups/")
+        assert len(keys) == 1003
+        assert all(left > right for left, right in pairwise(keys))
+        assert await store.list_prefixes("backups/") == [f"backups/b{number:04}/" for number in range(1003)]
+
+    async def test_concurrent_puts_of_one_key_leave_one_of_them_whole(self, store: ObjectStore) -> None:
+        bodies = [bytes([number]) * (2 * MEBIBYTE) for number in range(5)]
+        async with asyncio.TaskGroup() as group:
+            for body in bodies:
+                group.create_task(store.put("a/b/c", body))
+
+        assert await content(store, "a/b/c") in bodies
+
+    async def test_putting_and_deleting_side_by_side(self, store: ObjectStore) -> None:
+        async def work(number: int) -> None:
+            for _ in range(5):
+                await store.put(f"dir/sub/{number}", b"x")
+                await store.delete(f"dir/sub/{number}")
+            await store.put(f"dir/sub/{number}", b"last")
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(4):
+                group.create_task(work(number))
+
+        assert await store.list_keys("dir/") == [f"dir/sub/{number}" for number in (3, 2, 1, 0)]
+
+    async def test_a_signed_url_needs_no_object(self, store: ObjectStore) -> None:
+        url = await store.signed_url("backups/b1/b1.tar.gz", timedelta(minutes=10))
+
+        assert "backups/b1/b1.tar.gz" in url
+
+    async def test_can_be_closed_twice(self, store: ObjectStore) -> None:
+        await store.put("a", b"x")
+        await store.close()
+        await store.close()
