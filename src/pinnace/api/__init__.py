@@ -1,0 +1,11 @@
+"""The custom resources of `velero.io/v1` as typed structs, and the pure rules that belong to them.
+
+Selection, label names, durations and CRD manifests live here too. Nothing in this package does I/O, and it
+imports nothing else of Pinnace, so that every other package can stand on it. (docs/spec: API)
+"""
+
+from typing import Final
+
+GROUP: Final = "velero.io"
+VERSION: Final = "v1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"

@@ -1,0 +1,183 @@
+"""Backup: what to save, and how saving went. (docs/spec: API 2, 15.1)"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from pinnace.api import API_VERSION
+from pinnace.api.durations import Duration
+from pinnace.api.fields import ENUM_KEY, MIN_ITEMS_KEY, NULLABLE, REQUIRED, NullableTime
+from pinnace.api.meta import LabelSelector, ObjectMeta
+
+
+class BackupPhase(StrEnum):
+    """Where a Backup stands. Empty counts as New. (docs/spec: API 2.3)"""
+
+    NEW = "New"
+    FAILED_VALIDATION = "FailedValidation"
+    IN_PROGRESS = "InProgress"
+    COMPLETED = "Completed"
+    PARTIALLY_FAILED = "PartiallyFailed"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+
+
+class HookErrorMode(StrEnum):
+    """What a failing hook means for the rest of the hooks and for the item."""
+
+    CONTINUE = "Continue"
+    FAIL = "Fail"
+
+
+class ExecHook(Struct, rename="camel", kw_only=True):
+    """A command to run in a container of the pod. No shell is involved.
+
+    Attributes:
+        container: The container to run in; the pod's first one when empty.
+        command: The command and its arguments.
+        on_error: Continue or Fail; Fail when empty.
+        timeout: How long the command may take; 30s when zero.
+    """
+
+    container: str = ""
+    command: Annotated[list[str], REQUIRED, Meta(extra={MIN_ITEMS_KEY: 1})] = []
+    on_error: Annotated[str, Meta(extra={ENUM_KEY: HookErrorMode})] = ""
+    timeout: Duration = Duration()
+
+
+class BackupResourceHook(Struct, rename="camel", kw_only=True):
+    """One hook of a list of hooks.
+
+    Attributes:
+        exec: The command to run.
+    """
+
+    exec: Annotated[ExecHook | None, REQUIRED] = None
+
+
+class BackupResourceHookSpec(Struct, rename="camel", kw_only=True):
+    """Hooks for the pods that match.
+
+    Attributes:
+        name: Name of this group of hooks, shown in the log.
+        included_namespaces: Namespaces the hooks apply to; all when empty.
+        excluded_namespaces: Namespaces the hooks do not apply to.
+        included_resources: Resources the hooks apply to; all when empty. Only pods ever run hooks.
+        excluded_resources: Resources the hooks do not apply to.
+        label_selector: Labels that a pod must have.
+        pre: Hooks run before the item is stored, in order.
+        post: Hooks run after the item's additional items were stored, in order.
+    """
+
+    name: Annotated[str, REQUIRED] = ""
+    included_namespaces: Annotated[list[str], NULLABLE] = []
+    excluded_namespaces: Annotated[list[str], NULLABLE] = []
+    included_resources: Annotated[list[str], NULLABLE] = []
+    excluded_resources: Annotated[list[str], NULLABLE] = []
+    label_selector: Annotated[LabelSelector | None, NULLABLE] = None
+    pre: list[BackupResourceHook] = []
+    post: list[BackupResourceHook] = []
+
+
+class BackupHooks(Struct, rename="camel", kw_only=True):
+    """Commands to run around the saving of items.
+
+    Attributes:
+        resources: Groups of hooks; all groups that match an item run.
+    """
+
+    resources: Annotated[list[BackupResourceHookSpec], NULLABLE] = []
+
+
+class BackupSpec(Struct, rename="camel", kw_only=True):
+    """What to save, for how long, and where.
+
+    Attributes:
+        included_namespaces: Namespaces whose objects are saved; all when empty. `*` only alone.
+        excluded_namespaces: Namespaces that are left out.
+        included_resources: Resources that are saved; all when empty. `*` only alone.
+        excluded_resources: Resources that are left out.
+        label_selector: Labels that an object must have to be saved.
+        snapshot_volumes: Whether to snapshot volumes; absent means wherever a location for it exists.
+        ttl: How long the backup is kept; the server's default when zero.
+        include_cluster_resources: Whether cluster-scoped objects are saved; absent means only when all
+            namespaces are, or when a saved object needs them.
+        hooks: Commands to run around the saving of items.
+        storage_location: Name of the BackupStorageLocation; the default one when empty.
+        volume_snapshot_locations: Names of VolumeSnapshotLocations, at most one a provider.
+        default_volumes_to_restic: Whether pod volumes are saved with restic unless opted out.
+        ordered_resources: Objects to save first, in this order: plural resource to a comma-separated list
+            of `namespace/name`, or `name` for cluster-scoped objects.
+    """
+
+    included_namespaces: Annotated[list[str], NULLABLE] = []
+    excluded_namespaces: Annotated[list[str], NULLABLE] = []
+    included_resources: Annotated[list[str], NULLABLE] = []
+    excluded_resources: Annotated[list[str], NULLABLE] = []
+    label_selector: Annotated[LabelSelector | None, NULLABLE] = None
+    snapshot_volumes: Annotated[bool | None, NULLABLE] = None
+    ttl: Duration = Duration()
+    include_cluster_resources: Annotated[bool | None, NULLABLE] = None
+    hooks: BackupHooks = field(default_factory=BackupHooks)
+    storage_location: str = ""
+    volume_snapshot_locations: list[str] = []
+    default_volumes_to_restic: bool | None = None
+    ordered_resources: Annotated[dict[str, str], NULLABLE] = {}
+
+
+class BackupProgress(Struct, rename="camel", kw_only=True):
+    """How far a running backup is. The numbers are estimates until the end.
+
+    Attributes:
+        total_items: Number of items to be saved; can grow while the backup runs.
+        items_backed_up: Number of items dealt with so far.
+    """
+
+    total_items: int = 0
+    items_backed_up: int = 0
+
+
+class BackupStatus(Struct, rename="camel", kw_only=True):
+    """How saving went.
+
+    Attributes:
+        version: Major version of the backup format. Deprecated: see formatVersion.
+        format_version: Version of the backup format.
+        expiration: When the backup may be deleted.
+        phase: Where the backup stands.
+        validation_errors: Why the spec was refused.
+        failure_reason: Why the backup failed as a whole.
+        start_timestamp: When the work began, by the server's clock.
+        completion_timestamp: When the work ended; set before the files are uploaded.
+        volume_snapshots_attempted: Number of volume snapshots tried.
+        volume_snapshots_completed: Number of volume snapshots made.
+        warnings: Number of warnings in the log.
+        errors: Number of errors in the log.
+        progress: How far a running backup is.
+    """
+
+    version: int = 0
+    format_version: str = ""
+    expiration: NullableTime = None
+    phase: Annotated[str, Meta(extra={ENUM_KEY: BackupPhase})] = ""
+    validation_errors: Annotated[list[str], NULLABLE] = []
+    # Not in v1.6.3; an optional field that later versions have too (docs/spec: README, CTL 1.3).
+    failure_reason: str = ""
+    start_timestamp: NullableTime = None
+    completion_timestamp: NullableTime = None
+    volume_snapshots_attempted: int = 0
+    volume_snapshots_completed: int = 0
+    warnings: int = 0
+    errors: int = 0
+    progress: Annotated[BackupProgress | None, NULLABLE] = None
+
+
+class Backup(Struct, rename="camel", kw_only=True):
+    """A saved state of cluster objects and volumes, or the wish to have one."""
+
+    kind: str = "Backup"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: BackupSpec = field(default_factory=BackupSpec)
+    status: BackupStatus = field(default_factory=BackupStatus)

@@ -1,0 +1,74 @@
+"""DownloadRequest: the wish for a URL of a file in a location. (docs/spec: API 9.2)"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from pinnace.api import API_VERSION
+from pinnace.api.fields import ENUM_KEY, REQUIRED, NullableTime
+from pinnace.api.meta import ObjectMeta
+
+
+class DownloadTargetKind(StrEnum):
+    """The files that can be asked for."""
+
+    BACKUP_LOG = "BackupLog"
+    BACKUP_CONTENTS = "BackupContents"
+    BACKUP_VOLUME_SNAPSHOTS = "BackupVolumeSnapshots"
+    BACKUP_RESOURCE_LIST = "BackupResourceList"
+    RESTORE_LOG = "RestoreLog"
+    RESTORE_RESULTS = "RestoreResults"
+
+
+class DownloadRequestPhase(StrEnum):
+    """Where a request stands. Empty counts as New."""
+
+    NEW = "New"
+    PROCESSED = "Processed"
+
+
+class DownloadTarget(Struct, rename="camel", kw_only=True):
+    """One file of a backup or restore.
+
+    Attributes:
+        kind: Which file.
+        name: Name of the Backup or Restore that it belongs to.
+    """
+
+    kind: Annotated[str, REQUIRED, Meta(extra={ENUM_KEY: DownloadTargetKind})] = ""
+    name: Annotated[str, REQUIRED] = ""
+
+
+class DownloadRequestSpec(Struct, rename="camel", kw_only=True):
+    """What to download.
+
+    Attributes:
+        target: The file.
+    """
+
+    target: Annotated[DownloadTarget, REQUIRED] = field(default_factory=DownloadTarget)
+
+
+class DownloadRequestStatus(Struct, rename="camel", kw_only=True):
+    """Where to download it.
+
+    Attributes:
+        phase: Where the request stands.
+        download_url: Pre-signed URL of the file.
+        expiration: When the request, and the URL with it, expires.
+    """
+
+    phase: Annotated[str, Meta(extra={ENUM_KEY: DownloadRequestPhase})] = ""
+    download_url: str = field(name="downloadURL", default="")
+    expiration: NullableTime = None
+
+
+class DownloadRequest(Struct, rename="camel", kw_only=True):
+    """The wish for a URL under which a file of a backup or restore can be downloaded."""
+
+    kind: str = "DownloadRequest"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: DownloadRequestSpec = field(default_factory=DownloadRequestSpec)
+    status: DownloadRequestStatus = field(default_factory=DownloadRequestStatus)

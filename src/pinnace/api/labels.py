@@ -1,0 +1,89 @@
+"""Every label and annotation name of the API, once, and the rule that makes a name fit a label value.
+
+(docs/spec: API 10, 11; CTL 1.1)
+"""
+
+from hashlib import sha256
+from typing import Final
+
+# --- Labels (docs/spec: API 11.1) -----------------------------------------------------------------------
+BACKUP_NAME: Final = "velero.io/backup-name"
+BACKUP_UID: Final = "velero.io/backup-uid"
+RESTORE_NAME: Final = "velero.io/restore-name"
+RESTORE_UID: Final = "velero.io/restore-uid"
+SCHEDULE_NAME: Final = "velero.io/schedule-name"
+POD_UID: Final = "velero.io/pod-uid"
+PVC_UID: Final = "velero.io/pvc-uid"
+STORAGE_LOCATION: Final = "velero.io/storage-location"
+VOLUME_NAMESPACE: Final = "velero.io/volume-namespace"
+EXCLUDE_FROM_BACKUP: Final = "velero.io/exclude-from-backup"
+EXCLUDE_FROM_BACKUP_VALUE: Final = "true"
+PLUGIN_CONFIG: Final = "velero.io/plugin-config"
+
+# Labels that `install` puts on what it generates.
+COMPONENT: Final = "component"
+COMPONENT_VALUE: Final = "velero"
+DEPLOY: Final = "deploy"
+DEPLOY_VALUE: Final = "velero"
+NODE_AGENT_NAME: Final = "name"
+NODE_AGENT_NAME_VALUE: Final = "restic"
+
+# --- Annotations (docs/spec: API 11.2) ------------------------------------------------------------------
+SOURCE_CLUSTER_GIT_VERSION: Final = "velero.io/source-cluster-k8s-gitversion"
+SOURCE_CLUSTER_MAJOR_VERSION: Final = "velero.io/source-cluster-k8s-major-version"
+SOURCE_CLUSTER_MINOR_VERSION: Final = "velero.io/source-cluster-k8s-minor-version"
+POD_VOLUME_TIMEOUT: Final = "velero.io/pod-volume-timeout"
+PVC_NAME: Final = "velero.io/pvc-name"
+ORIGINAL_PV_NAME: Final = "velero.io/original-pv-name"
+VOLUMES_TO_BACKUP: Final = "backup.velero.io/backup-volumes"
+VOLUMES_TO_EXCLUDE: Final = "backup.velero.io/backup-volumes-excludes"
+POD_SNAPSHOT_PREFIX: Final = "snapshot.velero.io/"
+
+# Backup hooks on pods (docs/spec: API 15.3). The bare prefix is the legacy form of a pre hook.
+PRE_BACKUP_HOOK_PREFIX: Final = "pre.hook.backup.velero.io/"
+POST_BACKUP_HOOK_PREFIX: Final = "post.hook.backup.velero.io/"
+LEGACY_BACKUP_HOOK_PREFIX: Final = "hook.backup.velero.io/"
+HOOK_COMMAND: Final = "command"
+HOOK_CONTAINER: Final = "container"
+HOOK_ON_ERROR: Final = "on-error"
+HOOK_TIMEOUT: Final = "timeout"
+
+# Restore hooks on pods (docs/spec: API 16.2, 16.4).
+INIT_RESTORE_HOOK_CONTAINER_IMAGE: Final = "init.hook.restore.velero.io/container-image"
+INIT_RESTORE_HOOK_CONTAINER_NAME: Final = "init.hook.restore.velero.io/container-name"
+INIT_RESTORE_HOOK_COMMAND: Final = "init.hook.restore.velero.io/command"
+INIT_RESTORE_HOOK_TIMEOUT: Final = "init.hook.restore.velero.io/timeout"
+POST_RESTORE_HOOK_COMMAND: Final = "post.hook.restore.velero.io/command"
+POST_RESTORE_HOOK_CONTAINER: Final = "post.hook.restore.velero.io/container"
+POST_RESTORE_HOOK_ON_ERROR: Final = "post.hook.restore.velero.io/on-error"
+POST_RESTORE_HOOK_EXEC_TIMEOUT: Final = "post.hook.restore.velero.io/exec-timeout"
+POST_RESTORE_HOOK_WAIT_TIMEOUT: Final = "post.hook.restore.velero.io/wait-timeout"
+
+# --- Names of Kubernetes that the engines read or edit (docs/spec: API 11.2) ----------------------------
+PV_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+PV_BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+PV_PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+LAST_APPLIED_CONFIGURATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+MIRROR_POD: Final = "kubernetes.io/config.mirror"
+TOPOLOGY_ZONE: Final = "topology.kubernetes.io/zone"
+FAILURE_DOMAIN_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+CONTROLLER_UID: Final = "controller-uid"
+API_SERVICE_AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
+
+_MAX_VALUE_BYTES: Final = 63
+_HASH_DIGITS: Final = 6
+
+
+def label_value(name: str) -> str:
+    """Return `name` if it fits a label value, else its first 57 bytes and 6 hex digits of its SHA-256.
+
+    Writers and selectors must both use it, so that they meet. Only the length is handled; characters that a
+    label value may not hold stay. (docs/spec: API 10, BKP 2.5)
+    """
+    raw = name.encode()
+    if len(raw) <= _MAX_VALUE_BYTES:
+        return name
+    # Kubernetes counts bytes; a name cut inside a character loses that character.
+    head = raw[: _MAX_VALUE_BYTES - _HASH_DIGITS].decode(errors="ignore")
+    return head + sha256(raw).hexdigest()[:_HASH_DIGITS]

@@ -1,0 +1,132 @@
+"""PodVolumeBackup and PodVolumeRestore: one volume of one pod, moved by the agent of its node.
+
+(docs/spec: API 7)
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from pinnace.api import API_VERSION
+from pinnace.api.fields import ENUM_KEY, REQUIRED, Int64, NullableTime
+from pinnace.api.meta import ObjectMeta, ObjectReference
+
+
+class PodVolumePhase(StrEnum):
+    """Where a PodVolumeBackup or PodVolumeRestore stands. Empty counts as New."""
+
+    NEW = "New"
+    IN_PROGRESS = "InProgress"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+
+
+class PodVolumeProgress(Struct, rename="camel", kw_only=True):
+    """How far a volume is.
+
+    Attributes:
+        total_bytes: Number of bytes to move.
+        bytes_done: Number of bytes moved so far.
+    """
+
+    total_bytes: Int64 = 0
+    bytes_done: Int64 = 0
+
+
+class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
+    """Which volume to save, and where.
+
+    Attributes:
+        node: The node that the pod runs on.
+        pod: The pod that has the volume.
+        volume: Name of the volume in the pod.
+        backup_storage_location: The location that holds the repository.
+        repo_identifier: The repository, as restic's `--repo` takes it.
+        tags: Tags to put on the snapshot.
+    """
+
+    node: Annotated[str, REQUIRED] = ""
+    pod: Annotated[ObjectReference, REQUIRED] = field(default_factory=ObjectReference)
+    volume: Annotated[str, REQUIRED] = ""
+    backup_storage_location: Annotated[str, REQUIRED] = ""
+    repo_identifier: Annotated[str, REQUIRED] = ""
+    tags: dict[str, str] = {}
+
+
+class PodVolumeBackupStatus(Struct, rename="camel", kw_only=True):
+    """How saving the volume went.
+
+    Attributes:
+        phase: Where the work stands.
+        path: The directory on the node that was saved.
+        snapshot_id: The snapshot in the repository; empty for an empty volume.
+        message: What went wrong, or why there is no snapshot.
+        start_timestamp: When the work began, by the node's clock.
+        completion_timestamp: When the work ended, by the node's clock.
+        progress: How far the work is.
+    """
+
+    phase: Annotated[str, Meta(extra={ENUM_KEY: PodVolumePhase})] = ""
+    path: str = ""
+    snapshot_id: str = field(name="snapshotID", default="")
+    message: str = ""
+    start_timestamp: NullableTime = None
+    completion_timestamp: NullableTime = None
+    progress: PodVolumeProgress = field(default_factory=PodVolumeProgress)
+
+
+class PodVolumeBackup(Struct, rename="camel", kw_only=True):
+    """A volume of a pod saved with restic, or the order to save it."""
+
+    kind: str = "PodVolumeBackup"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodVolumeBackupSpec = field(default_factory=PodVolumeBackupSpec)
+    status: PodVolumeBackupStatus = field(default_factory=PodVolumeBackupStatus)
+
+
+class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
+    """Which snapshot to bring back, and into which volume.
+
+    Attributes:
+        pod: The restored pod that has the volume.
+        volume: Name of the volume in the pod.
+        backup_storage_location: The location that holds the repository.
+        repo_identifier: The repository, as restic's `--repo` takes it.
+        snapshot_id: The snapshot to bring back.
+    """
+
+    pod: Annotated[ObjectReference, REQUIRED] = field(default_factory=ObjectReference)
+    volume: Annotated[str, REQUIRED] = ""
+    backup_storage_location: Annotated[str, REQUIRED] = ""
+    repo_identifier: Annotated[str, REQUIRED] = ""
+    snapshot_id: Annotated[str, REQUIRED] = field(name="snapshotID", default="")
+
+
+class PodVolumeRestoreStatus(Struct, rename="camel", kw_only=True):
+    """How bringing the volume back went.
+
+    Attributes:
+        phase: Where the work stands.
+        message: What went wrong.
+        start_timestamp: When the work began, by the node's clock.
+        completion_timestamp: When the work ended, by the node's clock.
+        progress: How far the work is.
+    """
+
+    phase: Annotated[str, Meta(extra={ENUM_KEY: PodVolumePhase})] = ""
+    message: str = ""
+    start_timestamp: NullableTime = None
+    completion_timestamp: NullableTime = None
+    progress: PodVolumeProgress = field(default_factory=PodVolumeProgress)
+
+
+class PodVolumeRestore(Struct, rename="camel", kw_only=True):
+    """A volume of a pod brought back with restic, or the order to bring it back."""
+
+    kind: str = "PodVolumeRestore"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodVolumeRestoreSpec = field(default_factory=PodVolumeRestoreSpec)
+    status: PodVolumeRestoreStatus = field(default_factory=PodVolumeRestoreStatus)

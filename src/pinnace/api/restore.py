@@ -1,0 +1,185 @@
+"""Restore: what to bring back from a backup, and how that went. (docs/spec: API 3, 16.1)"""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+
+from pinnace.api import API_VERSION
+from pinnace.api.backup import HookErrorMode
+from pinnace.api.durations import Duration
+from pinnace.api.fields import (
+    ALWAYS,
+    ENUM_KEY,
+    ITEM_REQUIRED_KEY,
+    MIN_ITEMS_KEY,
+    NULLABLE,
+    REQUIRED,
+    NullableTime,
+)
+from pinnace.api.meta import LabelSelector, ObjectMeta
+
+
+class RestorePhase(StrEnum):
+    """Where a Restore stands. Empty counts as New. (docs/spec: API 3.3)"""
+
+    NEW = "New"
+    FAILED_VALIDATION = "FailedValidation"
+    IN_PROGRESS = "InProgress"
+    COMPLETED = "Completed"
+    PARTIALLY_FAILED = "PartiallyFailed"
+    FAILED = "Failed"
+
+
+class ExecRestoreHook(Struct, rename="camel", kw_only=True):
+    """A command to run in a container of a restored pod. No shell is involved.
+
+    Attributes:
+        container: The container to run in; the pod's first one when empty.
+        command: The command and its arguments.
+        on_error: Continue or Fail; Continue when empty.
+        exec_timeout: How long the command may take; 30s when zero.
+        wait_timeout: How long to wait for the container to run; without limit when zero.
+    """
+
+    container: str = ""
+    command: Annotated[list[str], REQUIRED, Meta(extra={MIN_ITEMS_KEY: 1})] = []
+    on_error: Annotated[str, Meta(extra={ENUM_KEY: HookErrorMode})] = ""
+    exec_timeout: Duration = Duration()
+    wait_timeout: Duration = Duration()
+
+
+class InitRestoreHook(Struct, rename="camel", kw_only=True):
+    """Init containers to add to a restored pod.
+
+    Attributes:
+        init_containers: Containers to put before the pod's own init containers, in order.
+        timeout: Kept for compatibility; it has no effect.
+    """
+
+    # Whole core/v1 Containers; each needs a name. Kept as they are, so that no field of them is lost.
+    init_containers: Annotated[list[dict[str, Any]], ALWAYS, Meta(extra={ITEM_REQUIRED_KEY: ["name"]})] = []
+    timeout: Duration = Duration()
+
+
+class RestoreResourceHook(Struct, rename="camel", kw_only=True):
+    """One hook of a list of hooks.
+
+    Attributes:
+        exec: A command to run once the container runs.
+        init: Init containers to add.
+    """
+
+    exec: ExecRestoreHook | None = None
+    init: InitRestoreHook | None = None
+
+
+class RestoreResourceHookSpec(Struct, rename="camel", kw_only=True):
+    """Hooks for the restored pods that match.
+
+    Attributes:
+        name: Name of this group of hooks, shown in the log.
+        included_namespaces: Namespaces the hooks apply to; all when empty.
+        excluded_namespaces: Namespaces the hooks do not apply to.
+        included_resources: Resources the hooks apply to; all when empty. Only pods ever run hooks.
+        excluded_resources: Resources the hooks do not apply to.
+        label_selector: Labels that a pod must have.
+        post_hooks: The hooks, in order.
+    """
+
+    name: Annotated[str, REQUIRED] = ""
+    included_namespaces: Annotated[list[str], NULLABLE] = []
+    excluded_namespaces: Annotated[list[str], NULLABLE] = []
+    included_resources: Annotated[list[str], NULLABLE] = []
+    excluded_resources: Annotated[list[str], NULLABLE] = []
+    label_selector: Annotated[LabelSelector | None, NULLABLE] = None
+    post_hooks: list[RestoreResourceHook] = []
+
+
+class RestoreHooks(Struct, rename="camel", kw_only=True):
+    """What to run in restored pods.
+
+    Attributes:
+        resources: Groups of hooks; all groups that match a pod run.
+    """
+
+    resources: list[RestoreResourceHookSpec] = []
+
+
+class RestoreSpec(Struct, rename="camel", kw_only=True):
+    """What to bring back, from where, and how.
+
+    Attributes:
+        backup_name: The backup to restore from; may be empty when scheduleName is given.
+        schedule_name: Restore from the newest completed backup of this schedule.
+        included_namespaces: Namespaces in the backup whose objects are restored; all when empty.
+        excluded_namespaces: Namespaces in the backup that are left out.
+        included_resources: Resources that are restored; all when empty.
+        excluded_resources: Resources that are left out.
+        namespace_mapping: Namespace in the backup to the namespace to restore into.
+        label_selector: Labels that an object must have to be restored.
+        restore_pvs: Whether volumes are restored from snapshots; absent means where it is possible.
+        preserve_node_ports: Whether Services keep their node ports; absent means no.
+        include_cluster_resources: Whether cluster-scoped objects are restored; absent means only when all
+            namespaces are, or when a restored object needs them.
+        hooks: What to run in restored pods.
+    """
+
+    backup_name: Annotated[str, REQUIRED] = ""
+    schedule_name: str = ""
+    included_namespaces: Annotated[list[str], NULLABLE] = []
+    excluded_namespaces: Annotated[list[str], NULLABLE] = []
+    included_resources: Annotated[list[str], NULLABLE] = []
+    excluded_resources: Annotated[list[str], NULLABLE] = []
+    namespace_mapping: dict[str, str] = {}
+    label_selector: Annotated[LabelSelector | None, NULLABLE] = None
+    restore_pvs: Annotated[bool | None, NULLABLE] = field(name="restorePVs", default=None)
+    preserve_node_ports: Annotated[bool | None, NULLABLE] = None
+    include_cluster_resources: Annotated[bool | None, NULLABLE] = None
+    hooks: RestoreHooks = field(default_factory=RestoreHooks)
+
+
+class RestoreProgress(Struct, rename="camel", kw_only=True):
+    """How far a running restore is.
+
+    Attributes:
+        total_items: Number of items to be restored; can grow while the restore runs.
+        items_restored: Number of items dealt with so far.
+    """
+
+    total_items: int = 0
+    items_restored: int = 0
+
+
+class RestoreStatus(Struct, rename="camel", kw_only=True):
+    """How restoring went.
+
+    Attributes:
+        phase: Where the restore stands.
+        validation_errors: Why the spec was refused.
+        warnings: Number of warnings in the results.
+        errors: Number of errors in the results.
+        failure_reason: Why the restore failed as a whole.
+        start_timestamp: When the work began, by the server's clock.
+        completion_timestamp: When the work ended, by the server's clock.
+        progress: How far a running restore is.
+    """
+
+    phase: Annotated[str, Meta(extra={ENUM_KEY: RestorePhase})] = ""
+    validation_errors: Annotated[list[str], NULLABLE] = []
+    warnings: int = 0
+    errors: int = 0
+    failure_reason: str = ""
+    start_timestamp: NullableTime = None
+    completion_timestamp: NullableTime = None
+    progress: Annotated[RestoreProgress | None, NULLABLE] = None
+
+
+class Restore(Struct, rename="camel", kw_only=True):
+    """Objects and volumes brought back from a backup, or the wish to have them back."""
+
+    kind: str = "Restore"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: RestoreSpec = field(default_factory=RestoreSpec)
+    status: RestoreStatus = field(default_factory=RestoreStatus)

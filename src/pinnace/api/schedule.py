@@ -1,0 +1,57 @@
+"""Schedule: Backups made again and again. (docs/spec: API 4)"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from pinnace.api import API_VERSION
+from pinnace.api.backup import BackupSpec
+from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, NullableTime
+from pinnace.api.meta import ObjectMeta
+
+
+class SchedulePhase(StrEnum):
+    """Where a Schedule stands. Empty counts as New."""
+
+    NEW = "New"
+    ENABLED = "Enabled"
+    FAILED_VALIDATION = "FailedValidation"
+
+
+class ScheduleSpec(Struct, rename="camel", kw_only=True):
+    """What to back up, and when.
+
+    Attributes:
+        template: Spec of the Backups to make.
+        schedule: Cron expression of five fields, or `@every <duration>`, `@daily` and the like.
+        use_owner_references_in_backup: Whether the Backups are owned by the schedule, and go with it.
+    """
+
+    template: Annotated[BackupSpec, REQUIRED] = field(default_factory=BackupSpec)
+    schedule: Annotated[str, REQUIRED] = ""
+    use_owner_references_in_backup: Annotated[bool | None, NULLABLE] = None
+
+
+class ScheduleStatus(Struct, rename="camel", kw_only=True):
+    """What the schedule did last.
+
+    Attributes:
+        phase: Where the schedule stands.
+        last_backup: When the last Backup was made.
+        validation_errors: Why the spec was refused.
+    """
+
+    phase: Annotated[str, Meta(extra={ENUM_KEY: SchedulePhase})] = ""
+    last_backup: NullableTime = None
+    validation_errors: list[str] = []
+
+
+class Schedule(Struct, rename="camel", kw_only=True):
+    """Backups made whenever a cron expression says so."""
+
+    kind: str = "Schedule"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ScheduleSpec = field(default_factory=ScheduleSpec)
+    status: ScheduleStatus = field(default_factory=ScheduleStatus)

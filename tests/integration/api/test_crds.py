@@ -1,0 +1,175 @@
+"""The CustomResourceDefinitions on a real API server: accepted, structural, and nothing of ours is pruned."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import decode, encode
+from pinnace.api.crds import KINDS, crd_manifests
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import AlreadyExists, Invalid, NotFound
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, velero
+from tests.integration.api.samples import samples
+
+READY_SECONDS = 60.0
+POLL_SECONDS = 0.05
+PLURALS = {kind.kind: kind.plural for kind in KINDS}
+WITH_STATUS_SUBRESOURCE = {kind.kind for kind in KINDS if kind.status_subresource}
+SAMPLES = {encode(sample)["kind"]: sample for sample in samples()}
+
+
+def _conditions(crd: dict[str, Any]) -> dict[str, str]:
+    return {
+        condition["type"]: condition["status"] for condition in crd.get("status", {}).get("conditions", [])
+    }
+
+
+def _ready(crd: dict[str, Any]) -> bool:
+    conditions = _conditions(crd)
+    return conditions.get("Established") == "True" and conditions.get("NamesAccepted") == "True"
+
+
+async def _served(client: KubeClient, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The definition once the server has established it and answers for its resource.
+
+    The server may still answer 404 for a moment after it called the resource established.
+    """
+    names = manifest["spec"]["names"]
+    while True:
+        crd = await client.get(CUSTOM_RESOURCE_DEFINITIONS, manifest["metadata"]["name"])
+        if _ready(crd):
+            with contextlib.suppress(NotFound):
+                await client.list_all(velero(names["plural"]), "default")
+                return crd
+        await asyncio.sleep(POLL_SECONDS)
+
+
+@pytest.fixture
+async def crds(client: KubeClient) -> dict[str, dict[str, Any]]:
+    """The definitions of all kinds as the server has them, by kind, established and served."""
+    for manifest in crd_manifests():
+        try:
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, manifest)
+        except AlreadyExists:
+            continue  # by another test of this server
+    async with asyncio.timeout(READY_SECONDS):
+        served = [await _served(client, manifest) for manifest in crd_manifests()]
+    return {crd["spec"]["names"]["kind"]: crd for crd in served}
+
+
+async def test_accepted_and_structural(crds: dict[str, dict[str, Any]]) -> None:
+    assert set(crds) == set(PLURALS)
+    for crd in crds.values():
+        assert "NonStructuralSchema" not in _conditions(crd)
+        assert crd["status"]["acceptedNames"] == crd["spec"]["names"]
+        assert crd["spec"].get("preserveUnknownFields", False) is False
+
+
+async def test_the_server_stores_the_definitions_as_given(crds: dict[str, dict[str, Any]]) -> None:
+    for manifest in crd_manifests():
+        stored = crds[manifest["spec"]["names"]["kind"]]["spec"]["versions"][0]
+        assert stored["schema"] == manifest["spec"]["versions"][0]["schema"]
+
+
+@pytest.mark.usefixtures("crds")
+@pytest.mark.parametrize("kind", sorted(PLURALS))
+async def test_round_trip(client: KubeClient, namespace: str, kind: str) -> None:
+    sample = SAMPLES[kind]
+    resource = velero(PLURALS[kind])
+    sent = encode(sample, unsent=True)
+    stored = await client.create(resource, sent, namespace)
+    if kind in WITH_STATUS_SUBRESOURCE:
+        assert "phase" not in stored.get("status", {}), "a status sent to the main resource is ignored"
+        stored = await client.patch(
+            resource, "sample", {"status": sent["status"]}, namespace, subresource="status"
+        )
+    assert {"spec": stored.get("spec", {}), "status": stored["status"]} == {
+        "spec": sent["spec"],
+        "status": sent["status"],
+    }
+    assert _as_sent(decode(type(sample), stored)) == _as_sent(sample)
+    (listed,) = await client.list_all(resource, namespace)
+    assert decode(type(sample), listed) == decode(type(sample), stored)
+
+
+def _as_sent(value: Struct) -> dict[str, Any]:
+    """Without the metadata that only a server gives."""
+    encoded = encode(value)
+    encoded["metadata"] = {key: encoded["metadata"][key] for key in ("name", "labels", "annotations")}
+    return encoded
+
+
+@pytest.mark.usefixtures("crds")
+@pytest.mark.parametrize("kind", sorted(PLURALS))
+async def test_an_object_with_nothing_but_what_is_always_written_is_valid(
+    client: KubeClient, namespace: str, kind: str
+) -> None:
+    empty = encode(type(SAMPLES[kind])(), unsent=True)
+    empty["metadata"]["name"] = "empty"
+    if kind == "DownloadRequest":
+        empty["spec"]["target"]["kind"] = "BackupLog"  # the one enum that is always written
+    stored = await client.create(velero(PLURALS[kind]), empty, namespace)
+    assert stored["metadata"]["name"] == "empty"
+
+
+@pytest.mark.usefixtures("crds")
+async def test_nulls_of_go_clients_are_accepted(client: KubeClient, namespace: str) -> None:
+    backup = {
+        "apiVersion": "velero.io/v1",
+        "kind": "Backup",
+        "metadata": {"name": "nulls", "creationTimestamp": None},
+        "spec": {
+            "includedNamespaces": None,
+            "labelSelector": None,
+            "hooks": {"resources": None},
+            "ttl": "1h0m0s",
+        },
+        "status": {"expiration": None, "validationErrors": None, "progress": None},
+    }
+    stored = await client.create(velero("backups"), backup, namespace)
+    assert decode(Backup, stored).metadata.name == "nulls"
+    assert stored["spec"]["includedNamespaces"] is None, "nullable fields keep a null"
+
+
+@pytest.mark.usefixtures("crds")
+async def test_a_null_duration_is_never_stored(client: KubeClient, namespace: str) -> None:
+    backup = {
+        "apiVersion": "velero.io/v1",
+        "kind": "Backup",
+        "metadata": {"name": "b"},
+        "spec": {"ttl": None},
+    }
+    stored = await client.create(velero("backups"), backup, namespace)
+    assert "ttl" not in stored["spec"]
+
+
+@pytest.mark.usefixtures("crds")
+@pytest.mark.parametrize(
+    ("plural", "body"),
+    [
+        ("backups", {"kind": "Backup", "status": {"phase": "Queued"}}),
+        ("backups", {"kind": "Backup", "spec": {"ttl": 3600}}),
+        ("restores", {"kind": "Restore", "spec": {}}),
+        ("backupstoragelocations", {"kind": "BackupStorageLocation", "spec": {"provider": "p"}}),
+        ("podvolumebackups", {"kind": "PodVolumeBackup", "spec": {"node": "n"}}),
+        ("downloadrequests", {"kind": "DownloadRequest", "spec": {"target": {"kind": "Nope", "name": "n"}}}),
+    ],
+)
+async def test_what_the_api_forbids_is_refused(
+    client: KubeClient, namespace: str, plural: str, body: dict[str, Any]
+) -> None:
+    whole = {"apiVersion": "velero.io/v1", "metadata": {"name": "bad"}, **body}
+    with pytest.raises(Invalid):
+        await client.create(velero(plural), whole, namespace)
+
+
+@pytest.mark.usefixtures("crds")
+async def test_unknown_fields_are_pruned(client: KubeClient, namespace: str) -> None:
+    backup = encode(SAMPLES["Backup"], unsent=True)
+    backup["spec"]["unknownField"] = 1
+    stored = await client.create(velero("backups"), backup, namespace)
+    assert "unknownField" not in stored["spec"]

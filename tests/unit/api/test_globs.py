@@ -1,0 +1,99 @@
+"""Glob patterns: the syntax, invalid patterns, and hostile ones."""
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace.api.globs import Glob, GlobError, is_glob
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("foo", ["foo"], ["", "fo", "fooo", "Foo"]),
+        ("*", ["", "foo", "a.b/c"], []),
+        ("**", ["", "a.b"], []),
+        ("*.apps", ["deployments.apps", ".apps"], ["pods", "apps", "deployments.apps.x"]),
+        ("a*b*c", ["abc", "aXbYc", "abbcc"], ["acb", "ab"]),
+        ("a?c", ["abc", "a.c"], ["ac", "abbc"]),
+        ("[abc]", ["a", "c"], ["d", "", "ab"]),
+        ("[a-c]x", ["ax", "cx"], ["dx", "-x"]),
+        ("[a-cx]", ["b", "x"], ["w"]),
+        ("[!a-c]", ["d", "!"], ["a", "b", ""]),
+        ("[a-]", ["a", "-"], ["b"]),
+        (r"[\]\-a]", ["]", "-", "a"], ["\\"]),
+        ("{a,b}", ["a", "b"], ["ab", "", "c"]),
+        ("x{a,bc,}y", ["xay", "xbcy", "xy"], ["xabcy"]),
+        ("*{a,ab}*c", ["abc", "ac", "xxabyyc"], ["bc"]),
+        ("{a{b,c},d*}", ["ab", "ac", "d", "dxyz"], ["a", "b"]),
+        (r"\*", ["*"], ["a", r"\*"]),
+        (r"{a\,b,c\}}", ["a,b", "c}"], ["a", "b"]),
+        ("a,b}]", ["a,b}]"], ["a"]),
+        ("é?", ["éa", "éé"], ["e"]),
+        ("", [""], ["a"]),
+    ],
+)
+def test_syntax(pattern: str, matching: list[str], others: list[str]) -> None:
+    glob = Glob(pattern)
+    assert [text for text in matching + others if glob.matches(text)] == matching
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("[abc", "'[' without ']'"),
+        ("[", "'[' without ']'"),
+        ("[]", "'[]' without characters"),
+        ("[!]", "'[]' without characters"),
+        ("[c-a]", "range 'c-a' runs backwards"),
+        ("[a-", "'[' without ']'"),
+        ("{a,b", "'{' without '}'"),
+        ("a\\", "nothing follows the last '\\'"),
+        ("{" * 100, "braces nested too deeply"),
+    ],
+)
+def test_invalid_patterns_say_why(pattern: str, why: str) -> None:
+    with pytest.raises(GlobError) as caught:
+        Glob(pattern)
+    assert str(caught.value) == f'invalid pattern "{pattern}": {why}'
+
+
+@pytest.mark.parametrize(("text", "expected"), [("a.b-c", False), ("a*", True), ("[a]", True), ("a}", False)])
+def test_is_glob(text: str, expected: bool) -> None:
+    assert is_glob(text) is expected
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 400 + "*b", "{a,aa}" * 400 + "b", "{" * 30 + "*a" + ",*a}" * 30 + "b"]
+)
+def test_hostile_patterns_cost_little(pattern: str) -> None:
+    started = time.process_time()
+    assert not Glob(pattern).matches("a" * 2000)
+    # Backtracking would take longer than the universe; a second is far above what is needed.
+    assert time.process_time() - started < 1
+
+
+_pieces = st.recursive(
+    st.sampled_from(["a", "b", ".", "*", "**", "?", "[ab]", "[!a]", "[a-b]", r"\*"]),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda branches: "{" + ",".join(branches) + "}"),
+    ),
+    max_leaves=8,
+)
+
+
+def _as_regex(pattern: str) -> str:
+    """The obvious translation, good enough for short texts."""
+    translated = pattern.replace(".", "[.]").replace("**", "*").replace(r"\*", "\0")
+    for glob, regex in (("*", "(?s:.*)"), ("[!", "[^"), ("{", "(?:"), ("}", ")"), (",", "|"), ("\0", "[*]")):
+        translated = translated.replace(glob, regex)
+    return re.sub(r"\?(?![:s])", "(?s:.)", translated)
+
+
+@given(_pieces, st.text(alphabet="ab.*", max_size=8))
+def test_same_as_a_regular_expression(pattern: str, text: str) -> None:
+    assert Glob(pattern).matches(text) == bool(re.fullmatch(_as_regex(pattern), text))
