@@ -1,0 +1,1 @@
+"""What every controller stands on: caches, work queues, the controller loop, the manager, leader election."""

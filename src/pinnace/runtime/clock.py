@@ -1,0 +1,69 @@
+"""Monotonic time and timers, injected so that tests turn the clock by hand instead of sleeping."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """A call that is due later."""
+
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    """What the machinery needs to know about time."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment; never goes back, whatever is done to the wall clock."""
+        ...
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call back on the event loop after a delay."""
+        ...
+
+
+class LoopClock:
+    """The clock of the running event loop."""
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(delay_seconds, callback)
+
+
+class Sleeper:
+    """Sleeps for one task that can be ended from outside, once and for all."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._stopped = False
+        self._awake: asyncio.Future[None] | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped
+
+    async def sleep(self, seconds: float) -> bool:
+        """Wait, and say whether to go on: False as soon as `stop` was called."""
+        if self._stopped:
+            return False
+        self._awake = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(seconds, self._wake)
+        try:
+            await self._awake
+        finally:
+            timer.cancel()
+            self._awake = None
+        return not self._stopped
+
+    def stop(self) -> None:
+        """End the sleep under way and all later ones. Idempotent."""
+        self._stopped = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._awake is not None and not self._awake.done():
+            self._awake.set_result(None)

@@ -1,0 +1,220 @@
+"""The loop every controller runs: keys in, one reconcile at a time for each, retries, a periodic resync.
+
+A controller's own code is a function from a key to a `Result`. It reads what the object is now, so running
+it twice does no harm; what it raises is logged and tried again later. (docs/spec: CTL 2.1, CTL 2.2)
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from pinnace.runtime.clock import Clock, LoopClock, Sleeper
+from pinnace.runtime.errors import QueueShutDown
+from pinnace.runtime.informer import Informer, wait_for_caches
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.runtime.queue import RateLimitedQueue
+
+log = get_logger(__name__)
+
+SYNC_TIMEOUT_SECONDS = 120.0
+"""How long the caches may take at start; controller-runtime's default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a reconcile ended. Either way the failures of the key are forgotten."""
+
+    requeue_after_seconds: float | None = None
+
+    @classmethod
+    def after(cls, seconds: float) -> "Result":
+        """Look at the key again after that time, or earlier if something changes."""
+        return cls(requeue_after_seconds=seconds)
+
+
+DONE = Result()
+"""Nothing to do until something changes."""
+
+Reconcile = Callable[[Key], Awaitable[Result]]
+Resync = Callable[[], Awaitable[None]]
+KeyMapping = Callable[[JSONObject], Iterable[Key]]
+Predicate = Callable[[JSONObject], bool]
+
+
+def own_key(obj: JSONObject) -> Iterable[Key]:
+    """The default mapping: an object stands for its own key."""
+    return (Key.of(obj),)
+
+
+class Controller:
+    """Workers at one queue, and an optional resync function.
+
+    Args:
+        name: of the controller, in logs. (docs/spec: CTL 1.4)
+        reconcile: looks at one key; raising means "try again later". None: only the resync function.
+        workers: how many different keys are looked at at once.
+        resync: called at once at start and again one period after it ended, never twice at a time.
+        resync_period_seconds: required with `resync`.
+        caches: informers to be synced before the first key, beside those of `watch`.
+        sync_timeout_seconds: how long that may take.
+        clock: time and timers.
+        queue: in place of a new one.
+
+    Raises:
+        ValueError: neither reconcile nor resync; a resync without period; no worker.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile | None = None,
+        *,
+        workers: int = 1,
+        resync: Resync | None = None,
+        resync_period_seconds: float = 0.0,
+        caches: Sequence[Informer] = (),
+        sync_timeout_seconds: float = SYNC_TIMEOUT_SECONDS,
+        clock: Clock | None = None,
+        queue: RateLimitedQueue[Key] | None = None,
+    ) -> None:
+        if reconcile is None and resync is None:
+            raise ValueError(f"controller {name} needs a reconcile or a resync function")
+        if resync is not None and resync_period_seconds <= 0:
+            raise ValueError(f"controller {name} needs a period for its resync function")
+        if workers < 1:
+            raise ValueError(f"controller {name} needs at least one worker")
+        self.name = name
+        self._reconcile = reconcile
+        self._workers = workers
+        self._resync = resync
+        self._resync_period_seconds = resync_period_seconds
+        self._caches = list(caches)
+        self._sync_timeout_seconds = sync_timeout_seconds
+        self._clock = clock or LoopClock()
+        self._queue: RateLimitedQueue[Key] = queue or RateLimitedQueue(clock=self._clock)
+        self._sleeper = Sleeper(self._clock)
+
+    def watch(
+        self,
+        informer: Informer,
+        *,
+        keys: KeyMapping = own_key,
+        predicate: Predicate | None = None,
+        on_add: bool = True,
+        on_update: bool = True,
+        on_delete: bool = False,
+    ) -> None:
+        """Queue keys when objects of an informer change. Its cache must be synced before the first key.
+
+        Args:
+            keys: what an object stands for, for example the restores that wait for a pod.
+            predicate: only objects for which this holds (the new state of an updated one).
+            on_add, on_update, on_delete: which changes count.
+        """
+
+        def enqueue(obj: JSONObject) -> None:
+            if predicate is None or predicate(obj):
+                for key in keys(obj):
+                    self.enqueue(key)
+
+        def enqueue_updated(_old: JSONObject, new: JSONObject) -> None:
+            enqueue(new)
+
+        informer.add_handlers(
+            on_add=enqueue if on_add else None,
+            on_update=enqueue_updated if on_update else None,
+            on_delete=enqueue if on_delete else None,
+        )
+        self._caches.append(informer)
+
+    def enqueue(self, key: Key) -> None:
+        """Let a key be looked at; for resync functions and for tests."""
+        self._queue.add(key)
+
+    def stop(self) -> None:
+        """Begin no further key and no further resync; what is in hand goes on. Idempotent."""
+        self._queue.shutdown()
+        self._sleeper.stop()
+
+    async def run(self) -> None:
+        """Work until `stop` was called and what was in hand then has ended.
+
+        Cancelling interrupts what is in hand.
+
+        Raises:
+            CacheSyncTimeout: the caches are not synced in time.
+        """
+        with bound_fields(controller=self.name):
+            log.info("Starting controller")
+            await wait_for_caches(self._caches, self._sync_timeout_seconds)
+            async with asyncio.TaskGroup() as group:
+                if self._reconcile is not None:
+                    for number in range(self._workers):
+                        group.create_task(self._work(self._reconcile), name=f"{self.name}-worker-{number}")
+                if self._resync is not None:
+                    group.create_task(self._resync_loop(self._resync), name=f"{self.name}-resync")
+            log.info("Controller stopped")
+
+    async def _work(self, reconcile: Reconcile) -> None:
+        while True:
+            try:
+                key = await self._queue.get()
+            except QueueShutDown:
+                return
+            try:
+                with bound_fields(key=str(key)):
+                    await self._process(reconcile, key)
+            finally:
+                self._queue.done(key)
+
+    async def _process(self, reconcile: Reconcile, key: Key) -> None:
+        result = DONE
+        with _Attempt("Error in reconcile, will be tried again") as attempt:
+            result = await reconcile(key)
+        if attempt.failed:
+            self._queue.add_rate_limited(key)
+            return
+        self._queue.forget(key)
+        if result.requeue_after_seconds is not None:
+            self._queue.add_after(key, result.requeue_after_seconds)
+
+    async def _resync_loop(self, resync: Resync) -> None:
+        while not self._sleeper.stopped:
+            with _Attempt("Error in resync, will be tried again"):
+                await resync()
+            await self._sleeper.sleep(self._resync_period_seconds)
+
+
+class _Attempt:
+    """Ends every error of a controller's own code here: logged once, and remembered as `failed`.
+
+    This is the one place that stops any exception, whatever it is: a controller serves many objects for
+    months, and one strange object must not keep the others from being served. Cancellation of our task
+    passes. One that comes out without our task being cancelled (a cancelled task that was awaited) is an
+    error like others; let through, it would end the worker without a word.
+    """
+
+    def __init__(self, message: str) -> None:
+        self.failed = False
+        self._message = message
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            return False
+        if isinstance(error, asyncio.CancelledError):
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                return False
+        elif not isinstance(error, Exception):
+            return False
+        self.failed = True
+        log.error(self._message, error=error)
+        return True

@@ -1,0 +1,268 @@
+"""Keeps a cache of one kind in step with the API server, and tells handlers what changed.
+
+    LISTING ──> WATCHING ──server ends the watch──> WATCHING (goes on where it was)
+       │           │ error ──> BACKING_OFF ──> WATCHING (goes on where it was)
+       │           └ 410 Gone ──> BACKING_OFF ──> LISTING
+       └ error ──> BACKING_OFF ──> LISTING
+
+A list replaces the cache: what was missed during a gap, deletions included, comes out as changes. Bookmarks
+move the place to go on from, so that a quiet kind does not need a new list after each watch.
+(docs/spec: CTL 2.1)
+"""
+
+import asyncio
+import enum
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import Gone, KubeError
+from pinnace.kube.resources import APIResource
+from pinnace.runtime.backoff import RetryDelay
+from pinnace.runtime.cache import Added, Change, Deleted, IndexFunction, ObjectCache, Updated
+from pinnace.runtime.clock import Clock, LoopClock, Sleeper
+from pinnace.runtime.errors import CacheSyncTimeout
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+WATCH_SECONDS = 300
+"""How long one watch may last at least; each lasts up to twice that, so that they do not end together."""
+
+SHORT_STEP_SECONDS = 1.0
+"""A watch that ends sooner and brought nothing is a failure: repeating it at once would be a busy loop."""
+
+
+class InformerState(enum.StrEnum):
+    """What an informer is doing."""
+
+    STOPPED = "Stopped"
+    LISTING = "Listing"
+    WATCHING = "Watching"
+    BACKING_OFF = "BackingOff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handlers:
+    """Who is told of changes. Called in order on the event loop; they must be quick and must not raise."""
+
+    on_add: Callable[[JSONObject], None] | None = None
+    on_update: Callable[[JSONObject, JSONObject], None] | None = None
+    on_delete: Callable[[JSONObject], None] | None = None
+
+    def tell(self, change: Change) -> None:
+        """Pass a change to the function that wants it."""
+        match change:
+            case Added(obj) if self.on_add is not None:
+                self.on_add(obj)
+            case Updated(old, new) if self.on_update is not None:
+                self.on_update(old, new)
+            case Deleted(obj) if self.on_delete is not None:
+                self.on_delete(obj)
+
+
+class Informer:
+    """A cache of the objects of one resource, filled by `run`.
+
+    Objects are shared with every reader and must not be changed. Everything is called on one event loop.
+
+    Args:
+        client: the cluster.
+        resource: what to watch.
+        namespace: only there; None watches all namespaces.
+        label_selector, field_selector: only these objects; one that stops matching counts as deleted.
+        indexes: functions by the name of the index.
+        retry_delay: waits after failures, in place of the usual ones.
+        clock: time and timers of the waits.
+        jitter: a number in [0, 1), spreads waits and watch lengths.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: APIResource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        indexes: Mapping[str, IndexFunction] | None = None,
+        retry_delay: RetryDelay | None = None,
+        clock: Clock | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.resource = resource
+        self.namespace = namespace
+        self.state = InformerState.STOPPED
+        self.resource_version = ""
+        self._client = client
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._cache = ObjectCache(indexes)
+        self._handlers: list[Handlers] = []
+        self._clock = clock or LoopClock()
+        self._jitter = jitter
+        self._retry_delay = retry_delay or RetryDelay(jitter=jitter)
+        self._synced = asyncio.Event()
+        self._events_taken = 0
+
+    @property
+    def name(self) -> str:
+        """What is watched, for logs."""
+        return self.resource.group_resource
+
+    @property
+    def synced(self) -> bool:
+        """Whether a complete list was taken and its handlers called, at least once."""
+        return self._synced.is_set()
+
+    async def wait_for_sync(self) -> None:
+        """Wait until `synced`; the deadline is the caller's."""
+        await self._synced.wait()
+
+    def add_handlers(
+        self,
+        *,
+        on_add: Callable[[JSONObject], None] | None = None,
+        on_update: Callable[[JSONObject, JSONObject], None] | None = None,
+        on_delete: Callable[[JSONObject], None] | None = None,
+    ) -> None:
+        """Have changes told; what the cache holds already is told to `on_add` at once."""
+        handlers = Handlers(on_add=on_add, on_update=on_update, on_delete=on_delete)
+        self._handlers.append(handlers)
+        for obj in self._cache.objects():
+            handlers.tell(Added(obj))
+
+    def get(self, key: Key) -> JSONObject | None:
+        """The object of that key as last seen, or None."""
+        return self._cache.get(key)
+
+    def objects(self) -> list[JSONObject]:
+        """All objects as last seen."""
+        return self._cache.objects()
+
+    def keys(self) -> list[Key]:
+        """The keys of all objects."""
+        return self._cache.keys()
+
+    def by_index(self, index: str, value: str) -> list[JSONObject]:
+        """The objects under `value` of an index. Raises KeyError for an index that was not asked for."""
+        return self._cache.by_index(index, value)
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled. Errors of the API are logged and tried again, for ever.
+
+        Raises:
+            RuntimeError: it runs already.
+        """
+        if self.state is not InformerState.STOPPED:
+            raise RuntimeError(f"informer of {self.name} runs already")
+        try:
+            await self._follow()
+        finally:
+            self.state = InformerState.STOPPED
+
+    async def _follow(self) -> None:
+        step = InformerState.LISTING
+        sleeper = Sleeper(self._clock)
+        while True:
+            self.state = step
+            started = self._clock.monotonic()
+            events_before = self._events_taken
+            error: KubeError | None = None
+            following = InformerState.WATCHING
+            try:
+                await (self._list() if step is InformerState.LISTING else self._watch())
+            except Gone as caught:  # what happened since is forgotten by the server: only a list can tell
+                error, following = caught, InformerState.LISTING
+            except KubeError as caught:
+                error, following = caught, step
+            lasted = self._clock.monotonic() - started
+            progress = self._events_taken > events_before or lasted >= SHORT_STEP_SECONDS
+            if progress:
+                self._retry_delay.reset()
+            if error is not None or (step is InformerState.WATCHING and not progress):
+                self.state = InformerState.BACKING_OFF
+                delay = self._retry_delay.next_delay()
+                self._log_interruption(error, following, delay)
+                await sleeper.sleep(delay)
+            step = following
+
+    def _log_interruption(self, error: KubeError | None, following: InformerState, delay: float) -> None:
+        # A forgotten resourceVersion is everyday business, and so is a watch that the server ends early.
+        level = logging.DEBUG if error is None or isinstance(error, Gone) else logging.WARNING
+        log.log(
+            level,
+            "Watch of a resource was interrupted",
+            resource=self.name,
+            error=error or "ended by the server at once",
+            next=following,
+            delay_seconds=round(delay, 3),
+        )
+
+    async def _list(self) -> None:
+        collected: dict[Key, JSONObject] = {}
+        version = ""
+        pages = self._client.list_pages(
+            self.resource,
+            self.namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            consistent=True,
+        )
+        async with aclosing(pages):
+            async for page in pages:
+                if page.restarted:
+                    collected.clear()
+                version = page.resource_version
+                for item in page.items:
+                    obj = item.decode()
+                    collected[Key.of(obj)] = obj
+        self._tell(self._cache.replace(collected.values()))
+        self.resource_version = version
+        self._synced.set()
+
+    async def _watch(self) -> None:
+        events = self._client.watch(
+            self.resource,
+            self.namespace,
+            resource_version=self.resource_version,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            timeout_seconds=int(WATCH_SECONDS * (1.0 + self._jitter())),
+        )
+        async with aclosing(events):
+            async for event in events:
+                self._take_event(event.type, event.object)
+
+    def _take_event(self, kind: str, obj: JSONObject) -> None:
+        if kind in ("ADDED", "MODIFIED"):
+            self._tell(self._cache.put(obj))
+        elif kind == "DELETED":
+            self._tell(self._cache.discard(obj))
+        self.resource_version = obj["metadata"]["resourceVersion"]
+        self._events_taken += 1
+
+    def _tell(self, changes: list[Change]) -> None:
+        for change in changes:
+            for handlers in self._handlers:
+                handlers.tell(change)
+
+
+async def wait_for_caches(informers: Iterable[Informer], timeout_seconds: float) -> None:
+    """Wait until all informers are synced; somebody else runs them.
+
+    Raises:
+        CacheSyncTimeout: names those that are not in time.
+    """
+    wanted = list(informers)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            for informer in wanted:
+                await informer.wait_for_sync()
+    except TimeoutError as error:
+        missing = [informer.name for informer in wanted if not informer.synced]
+        raise CacheSyncTimeout(missing, timeout_seconds) from error

@@ -1,0 +1,86 @@
+"""The record in a Lease: who may hold it now, and what we write to hold it. Pure; no I/O.
+
+Clocks of two machines are never compared: a lease counts as held for its duration from the moment at which
+*we* saw it change, by our own monotonic clock. The times inside are for people.
+(docs/spec: SRV 14, CTL 15)
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pinnace.runtime.keys import JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """What a Lease says. An empty holder means that it was given back."""
+
+    holder: str
+    duration_seconds: float
+    acquire_time: str
+    renew_time: str
+    transitions: int
+
+    @classmethod
+    def of(cls, lease: JSONObject, *, default_duration_seconds: float) -> "LeaseRecord":
+        """Read a Lease; every field of its spec may be absent."""
+        spec: dict[str, Any] = lease.get("spec") or {}
+        return cls(
+            holder=spec.get("holderIdentity") or "",
+            duration_seconds=float(spec.get("leaseDurationSeconds") or default_duration_seconds),
+            acquire_time=spec.get("acquireTime") or "",
+            renew_time=spec.get("renewTime") or "",
+            transitions=int(spec.get("leaseTransitions") or 0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A record and when, by our monotonic clock, we first saw it."""
+
+    record: LeaseRecord
+    seen_at: float
+
+    def after(self, record: LeaseRecord, now: float) -> "Observation":
+        """What we know after one more look: the time moves only when the record did."""
+        return self if record == self.record else Observation(record, now)
+
+    def is_held(self, now: float) -> bool:
+        """Whether the holder may still believe in its lease."""
+        return bool(self.record.holder) and now < self.seen_at + self.record.duration_seconds
+
+
+def held_spec(
+    former: LeaseRecord | None, identity: str, duration_seconds: float, now: datetime
+) -> dict[str, Any]:
+    """The spec with which `identity` takes or renews a lease."""
+    renewing = former is not None and former.holder == identity
+    transitions = former.transitions if former is not None else 0
+    time = micro_time(now)
+    return {
+        "holderIdentity": identity,
+        "leaseDurationSeconds": max(1, round(duration_seconds)),
+        "acquireTime": former.acquire_time
+        if former is not None and renewing and former.acquire_time
+        else time,
+        "renewTime": time,
+        "leaseTransitions": transitions if renewing or former is None else transitions + 1,
+    }
+
+
+def released_spec(former: LeaseRecord, now: datetime) -> dict[str, Any]:
+    """The spec that gives a lease back: the next one need not wait. As client-go writes it."""
+    time = micro_time(now)
+    return {
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+        "acquireTime": time,
+        "renewTime": time,
+        "leaseTransitions": former.transitions,
+    }
+
+
+def micro_time(moment: datetime) -> str:
+    """A time as Kubernetes' MicroTime: always six digits of fraction, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,247 @@
+"""Starts and stops everything a server runs, in order.
+
+    services ─> leadership ─> informers ─> caches synced ─> preparations ─> controllers      start
+    services <─ leadership <─ informers <─────────────────────────────────< controllers      stop
+
+At a stop controllers take no new keys and end what is in hand, for at most the grace period; then they are
+cancelled. The caches live until the last controller has ended, the lease until nothing acts as leader any
+more. Any failure of a part ends the whole process at once: it starts again from what is in the cluster.
+(docs/spec: SRV 4, SRV 13, CTL 15)
+"""
+
+import asyncio
+import enum
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pinnace.runtime.controller import SYNC_TIMEOUT_SECONDS, Controller
+from pinnace.runtime.errors import GracePeriodExceeded
+from pinnace.runtime.informer import Informer, wait_for_caches
+from pinnace.runtime.leader import LeaderElector
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+GRACE_PERIOD_SECONDS = 30.0
+"""How long work in hand may go on after a stop. (docs/spec: SRV 13)"""
+
+Preparation = Callable[[], Awaitable[None]]
+
+
+class Service(Protocol):
+    """Something that runs whether we lead or not, until cancelled; the health page for one."""
+
+    async def run(self) -> None: ...
+
+
+class ManagerPhase(enum.StrEnum):
+    """How far a manager is."""
+
+    STOPPED = "Stopped"
+    STANDBY = "Standby"
+    SYNCING = "Syncing"
+    PREPARING = "Preparing"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """The answers for probes. A standby is ready: it is what it should be."""
+
+    live: bool
+    ready: bool
+    detail: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Parts:
+    """What a manager was given to run, in the order of adding."""
+
+    elector: LeaderElector | None
+    grace_period_seconds: float
+    sync_timeout_seconds: float
+    services: dict[str, Service] = field(default_factory=dict)
+    informers: list[Informer] = field(default_factory=list)
+    preparations: dict[str, Preparation] = field(default_factory=dict)
+    controllers: list[Controller] = field(default_factory=list)
+
+
+class Manager:
+    """Holds the parts of a server and runs them.
+
+    Args:
+        elector: None: no election, we always lead.
+        grace_period_seconds: for work in hand at a stop.
+        sync_timeout_seconds: for the caches at start.
+    """
+
+    def __init__(
+        self,
+        *,
+        elector: LeaderElector | None = None,
+        grace_period_seconds: float = GRACE_PERIOD_SECONDS,
+        sync_timeout_seconds: float = SYNC_TIMEOUT_SECONDS,
+    ) -> None:
+        self.phase = ManagerPhase.STOPPED
+        self._parts = _Parts(
+            elector=elector,
+            grace_period_seconds=grace_period_seconds,
+            sync_timeout_seconds=sync_timeout_seconds,
+        )
+
+    def add_service(self, name: str, service: Service) -> None:
+        """Run something from first to last, leader or not."""
+        self._parts.services[name] = service
+
+    def add_informer(self, informer: Informer) -> Informer:
+        """Run a cache while we lead; returns it."""
+        self._parts.informers.append(informer)
+        return informer
+
+    def add_preparation(self, name: str, preparation: Preparation) -> None:
+        """Do something once as leader, after the caches are synced and before any controller starts.
+
+        The place to fail what a dead server left InProgress, for no other server can be at it. In the order
+        of adding; an exception ends the start. (docs/spec: CTL 15)
+        """
+        self._parts.preparations[name] = preparation
+
+    def add_controller(self, controller: Controller) -> None:
+        """Run a controller while we lead."""
+        self._parts.controllers.append(controller)
+
+    @property
+    def health(self) -> Health:
+        """For the probes of the process."""
+        elector = self._parts.elector
+        if self.phase is ManagerPhase.RUNNING and elector is not None and not elector.is_leading:
+            return Health(live=False, ready=False, detail="the lease ran out")
+        ready = self.phase in (ManagerPhase.STANDBY, ManagerPhase.RUNNING)
+        return Health(live=True, ready=ready, detail=str(self.phase))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Start everything, wait for `stop`, stop everything. Runs once.
+
+        Raises:
+            GracePeriodExceeded: work in hand had to be cancelled; everything is stopped.
+            LeadershipLost: another server may be leading; everything was cancelled at once.
+            CacheSyncTimeout: the caches did not fill.
+            BaseExceptionGroup: several parts failed at once; a single failure is raised as it is.
+        """
+        failure: BaseException | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                await _Run(self._parts, group, stop, self._enter).through()
+        except BaseExceptionGroup as failures:
+            failure = _single_or_all(failures)
+        finally:
+            self._enter(ManagerPhase.STOPPED)
+        if failure is not None:
+            raise failure
+
+    def _enter(self, phase: ManagerPhase) -> None:
+        self.phase = phase
+        log.info("Manager phase", phase=phase)
+
+
+class _Run:
+    """One run of a manager: the tasks that it has started so far."""
+
+    def __init__(
+        self,
+        parts: _Parts,
+        group: asyncio.TaskGroup,
+        stop: asyncio.Event,
+        enter: Callable[[ManagerPhase], None],
+    ) -> None:
+        self._parts = parts
+        self._group = group
+        self._stop = stop
+        self._enter = enter
+        self._services: list[asyncio.Task[None]] = []
+        self._informers: list[asyncio.Task[None]] = []
+        self._controllers: dict[asyncio.Task[None], Controller] = {}
+        self._election: asyncio.Task[None] | None = None
+
+    async def through(self) -> None:
+        """Start, wait, stop. When a part fails, the group cancels this and all parts."""
+        for name, service in self._parts.services.items():
+            self._services.append(self._group.create_task(service.run(), name=name))
+        if await self._started_before_stop():
+            await self._stop.wait()
+        await self._stop_all()
+
+    async def _start(self) -> None:
+        parts = self._parts
+        if parts.elector is not None:
+            self._enter(ManagerPhase.STANDBY)
+            self._election = self._group.create_task(parts.elector.run(), name="leader-election")
+            await parts.elector.wait_until_leading()
+        self._enter(ManagerPhase.SYNCING)
+        for informer in parts.informers:
+            task = self._group.create_task(informer.run(), name=f"informer-{informer.name}")
+            self._informers.append(task)
+        await wait_for_caches(parts.informers, parts.sync_timeout_seconds)
+        self._enter(ManagerPhase.PREPARING)
+        for name, preparation in parts.preparations.items():
+            log.info("Preparing", preparation=name)
+            await preparation()
+        for controller in parts.controllers:
+            task = self._group.create_task(controller.run(), name=f"controller-{controller.name}")
+            self._controllers[task] = controller
+        self._enter(ManagerPhase.RUNNING)
+
+    async def _started_before_stop(self) -> bool:
+        """Start; a stop before the end of that cancels it and gives False."""
+        start = asyncio.ensure_future(self._start())
+        stopped = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait((start, stopped), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _cancel(start, stopped)
+        if start.cancelled():
+            return False
+        start.result()
+        return True
+
+    async def _stop_all(self) -> None:
+        self._enter(ManagerPhase.STOPPING)
+        late = await self._stop_controllers()
+        await _cancel(*self._informers)
+        if self._election is not None and self._parts.elector is not None:
+            self._parts.elector.stop()
+            await asyncio.wait((self._election,))
+        await _cancel(*self._services)
+        if late:
+            raise GracePeriodExceeded(late, self._parts.grace_period_seconds)
+
+    async def _stop_controllers(self) -> list[str]:
+        """Stop them all, wait, cancel those that are late and return their names."""
+        for controller in self._controllers.values():
+            controller.stop()
+        if not self._controllers:
+            return []
+        _, pending = await asyncio.wait(self._controllers, timeout=self._parts.grace_period_seconds)
+        late = [self._controllers[task].name for task in pending]
+        if late:
+            log.error("Work in hand did not end in time and is cancelled", controllers=late)
+        await _cancel(*pending)
+        return late
+
+
+async def _cancel(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks and wait until they have cleaned up. Their failures are their group's business."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+def _single_or_all(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The only failure in a group, however deep, or the group."""
+    single: BaseException = failures
+    while isinstance(single, BaseExceptionGroup) and len(single.exceptions) == 1:
+        single = single.exceptions[0]
+    return single

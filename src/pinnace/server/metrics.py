@@ -1,0 +1,193 @@
+"""The Prometheus metrics of the server, under Velero's names. (docs/spec: SRV 8.1, BKP 3.6)
+
+One object owns one registry, so that tests and several servers in a process do not meet. Counters of a
+schedule exist from the moment it is seen, at zero, so that a rate can be computed from the first backup on;
+the series of a schedule are found once and kept. The label `schedule` is empty for what no schedule made.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    Metric,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+DURATION_BUCKETS_SECONDS = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 14400)
+"""1, 5, 10, 15 and 30 minutes, 1 to 4 hours. (docs/spec: SRV 8.1)"""
+
+_COUNTERS = {
+    "backup_attempt": "Total number of attempted backups",
+    "backup_success": "Total number of successful backups",
+    "backup_partial_failure": "Total number of partially failed backups",
+    "backup_failure": "Total number of failed backups",
+    "backup_validation_failure": "Total number of backups that failed validation",
+    "backup_deletion_attempt": "Total number of attempted backup deletions",
+    "backup_deletion_success": "Total number of successful backup deletions",
+    "backup_deletion_failure": "Total number of failed backup deletions",
+    "restore_attempt": "Total number of attempted restores",
+    "restore_validation_failed": "Total number of restores that failed validation",
+    "restore_success": "Total number of successful restores",
+    "restore_partial_failure": "Total number of partially failed restores",
+    "restore_failed": "Total number of failed restores",
+    "volume_snapshot_attempt": "Total number of attempted volume snapshots",
+    "volume_snapshot_success": "Total number of successful volume snapshots",
+    "volume_snapshot_failure": "Total number of failed volume snapshots",
+}
+
+_BACKUP_OUTCOMES = {
+    "Completed": "backup_success",
+    "PartiallyFailed": "backup_partial_failure",
+    "Failed": "backup_failure",
+    "FailedValidation": "backup_validation_failure",
+}
+
+_RESTORE_OUTCOMES = {
+    "Completed": "restore_success",
+    "PartiallyFailed": "restore_partial_failure",
+    "Failed": "restore_failed",
+    "FailedValidation": "restore_validation_failed",
+}
+
+_SEEN_PHASES = frozenset({"", "New", "Enabled"})
+
+
+class _Collected(Protocol):
+    def collect(self) -> Iterable[Metric]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutCreated:
+    """A registry without the `_created` series, which the client library adds and Velero does not have."""
+
+    registry: _Collected
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self.registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+
+class ServerMetrics:
+    """All metrics of the server and the ways to move them. Cheap to call; never raises for a phase."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._counters = {
+            name: Counter(f"velero_{name}_total", text, ["schedule"], registry=self.registry)
+            for name, text in _COUNTERS.items()
+        }
+        self._tarball_size = self._gauge("backup_tarball_size_bytes", "Size, in bytes, of a backup")
+        self._last_successful = self._gauge(
+            "backup_last_successful_timestamp",
+            "Last time a backup ran successfully, Unix time in seconds",
+        )
+        self._backup_total = Gauge(
+            "velero_backup_total", "Current number of existent backups", registry=self.registry
+        )
+        self._restore_total = Gauge(
+            "velero_restore_total", "Current number of existent restores", registry=self.registry
+        )
+        self._duration = Histogram(
+            "velero_backup_duration_seconds",
+            "Time taken to complete backup, in seconds",
+            ["schedule"],
+            buckets=DURATION_BUCKETS_SECONDS,
+            registry=self.registry,
+        )
+        self._of_schedule: dict[str, dict[str, Counter]] = {}
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self.init_schedule("")
+
+    def exposition(self) -> bytes:
+        """The text for `/metrics`, of type `CONTENT_TYPE`."""
+        return generate_latest(_WithoutCreated(self.registry))
+
+    def init_schedule(self, schedule: str) -> None:
+        """Let all counters of a schedule exist, at zero. Idempotent."""
+        self._series(schedule)
+
+    def schedule_seen(self, schedule: str, phase: str) -> None:
+        """Note an added Schedule: its counters exist unless it failed validation. (docs/spec: SRV-013)"""
+        if phase in _SEEN_PHASES:
+            self.init_schedule(schedule)
+
+    def backup_attempted(self, schedule: str) -> None:
+        """A backup starts running."""
+        self._count(schedule, "backup_attempt")
+
+    def backup_finished(self, schedule: str, phase: str) -> None:
+        """A backup has its terminal phase, `FailedValidation` included."""
+        self._count_outcome(schedule, _BACKUP_OUTCOMES, phase)
+
+    def backup_tarball_size(self, schedule: str, size_bytes: int) -> None:
+        """The size of the compressed tarball of a run."""
+        self._tarball_size.labels(schedule).set(size_bytes)
+
+    def backup_duration(self, schedule: str, duration_seconds: float) -> None:
+        """Completion less start of a run; whole seconds are recorded."""
+        self._duration.labels(schedule).observe(int(duration_seconds))
+
+    def backup_last_successful(self, schedule: str, unix_seconds: float) -> None:
+        """When the last Completed backup ended."""
+        self._last_successful.labels(schedule).set(int(unix_seconds))
+
+    def backups_existing(self, count: int) -> None:
+        """The number of Backup objects."""
+        self._backup_total.set(count)
+
+    def backup_deletion_attempted(self, schedule: str) -> None:
+        """A deletion passed its checks."""
+        self._count(schedule, "backup_deletion_attempt")
+
+    def backup_deletion_finished(self, schedule: str, *, succeeded: bool) -> None:
+        """A deletion ended, with or without errors."""
+        self._count(schedule, "backup_deletion_success" if succeeded else "backup_deletion_failure")
+
+    def restore_attempted(self, schedule: str) -> None:
+        """A Restore was validated, whatever came of it."""
+        self._count(schedule, "restore_attempt")
+
+    def restore_finished(self, schedule: str, phase: str) -> None:
+        """A restore has its terminal phase, `FailedValidation` included."""
+        self._count_outcome(schedule, _RESTORE_OUTCOMES, phase)
+
+    def restores_existing(self, count: int) -> None:
+        """The number of Restore objects."""
+        self._restore_total.set(count)
+
+    def volume_snapshots(self, schedule: str, *, attempted: int, completed: int) -> None:
+        """The native snapshots of one backup; the difference failed."""
+        self._count(schedule, "volume_snapshot_attempt", attempted)
+        self._count(schedule, "volume_snapshot_success", completed)
+        self._count(schedule, "volume_snapshot_failure", max(0, attempted - completed))
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"velero_{name}", text, ["schedule"], registry=self.registry)
+
+    def _series(self, schedule: str) -> dict[str, Counter]:
+        series = self._of_schedule.get(schedule)
+        if series is None:
+            series = {name: counter.labels(schedule) for name, counter in self._counters.items()}
+            self._of_schedule[schedule] = series
+        return series
+
+    def _count(self, schedule: str, name: str, amount: int = 1) -> None:
+        self._series(schedule)[name].inc(amount)
+
+    def _count_outcome(self, schedule: str, outcomes: dict[str, str], phase: str) -> None:
+        name = outcomes.get(phase)
+        if name is not None:
+            self._count(schedule, name)

@@ -1,0 +1,84 @@
+"""Leader election with real Leases and short durations."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import LEASES
+from pinnace.runtime.leader import LeaderElector
+from tests.support.waiting import eventually
+
+
+def elector(client: KubeClient, namespace: str, identity: str) -> LeaderElector:
+    return LeaderElector(
+        client,
+        namespace,
+        "server",
+        identity,
+        lease_duration_seconds=3,
+        renew_deadline_seconds=2,
+        retry_period_seconds=0.2,
+    )
+
+
+@asynccontextmanager
+async def running(candidate: LeaderElector) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(candidate.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+async def leading(candidate: LeaderElector) -> bool:
+    async with asyncio.timeout(30):
+        await candidate.wait_until_leading()
+    return candidate.is_leading
+
+
+async def holder(client: KubeClient, namespace: str) -> str:
+    lease = await client.get(LEASES, "server", namespace)
+    return str(lease["spec"]["holderIdentity"])
+
+
+async def test_leadership_passes_on_after_a_death_and_after_a_stop(
+    client: KubeClient, namespace: str
+) -> None:
+    first, second, third = (elector(client, namespace, name) for name in ("first", "second", "third"))
+    async with running(first) as killed:
+        assert await leading(first)
+        async with running(second) as stopped:
+            assert not second.is_leading
+            killed.cancel()  # as a dead process: the lease is not given back
+            assert await leading(second)
+            assert await holder(client, namespace) == "second"
+            second.stop()
+            await stopped
+    assert await holder(client, namespace) == ""
+    async with running(third):
+        assert await leading(third)
+    lease = await client.get(LEASES, "server", namespace)
+    assert lease["spec"]["leaseTransitions"] == 2
+
+
+async def test_of_many_that_begin_together_one_wins(client: KubeClient, namespace: str) -> None:
+    candidates = [elector(client, namespace, f"candidate-{number}") for number in range(8)]
+    tasks = [asyncio.create_task(candidate.run()) for candidate in candidates]
+    waits = [asyncio.create_task(candidate.wait_until_leading()) for candidate in candidates]
+    try:
+        async with asyncio.timeout(30):
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+
+        async def everyone_has_looked() -> bool:
+            return all(candidate.leader for candidate in candidates)
+
+        await eventually(everyone_has_looked)
+        leaders = [candidate.identity for candidate in candidates if candidate.is_leading]
+        assert leaders == [await holder(client, namespace)]
+        assert {candidate.leader for candidate in candidates} == set(leaders)
+    finally:
+        for task in (*tasks, *waits):
+            task.cancel()
+        await asyncio.wait((*tasks, *waits))

@@ -1,0 +1,237 @@
+"""Stand-ins for time and for the few calls of a cluster that the runtime makes."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import orjson
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError, NotFound, status_error
+from pinnace.kube.pages import Page, parse_page
+from pinnace.kube.resources import APIResource
+from pinnace.kube.watching import WatchEvent
+
+JSONObject = dict[str, Any]
+T = TypeVar("T")
+
+
+async def settle(turns: int = 40) -> None:
+    """Let every task go on until it waits for something that only the test can bring."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+@dataclass
+class _FakeTimer:
+    due: float
+    callback: Callable[[], None]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class FakeClock:
+    """Time that passes only in `advance`; timers are called on the way, each at its own moment."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self._timers: list[_FakeTimer] = []
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> _FakeTimer:
+        timer = _FakeTimer(self.time + delay_seconds, callback)
+        self._timers.append(timer)
+        return timer
+
+    @property
+    def pending(self) -> list[float]:
+        """Seconds until each timer that is still to come."""
+        return sorted(timer.due - self.time for timer in self._timers if not timer.cancelled)
+
+    def turn(self, seconds: float) -> None:
+        """Let time pass without letting tasks run in between."""
+        end = self.time + seconds
+        while due := self._next_until(end):
+            self._timers.remove(due)
+            self.time = max(self.time, due.due)
+            due.callback()
+        self.time = end
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, and tasks run at each moment at which something is due."""
+        await settle()
+        end = self.time + seconds
+        while due := self._next_until(end):
+            self._timers.remove(due)
+            self.time = max(self.time, due.due)
+            due.callback()
+            await settle()
+        self.time = end
+        await settle()
+
+    def _next_until(self, end: float) -> _FakeTimer | None:
+        self._timers = [timer for timer in self._timers if not timer.cancelled]
+        # Sums of small delays are not exact: what is due a billionth later is due.
+        due = [timer for timer in self._timers if timer.due <= end + 1e-9]
+        return min(due, key=lambda timer: timer.due, default=None)
+
+
+def config_map(
+    name: str,
+    version: int,
+    *,
+    uid: str = "",
+    created: str = "2021-08-11T00:00:00Z",
+    labels: dict[str, str] | None = None,
+) -> JSONObject:
+    """A ConfigMap as a server would show it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "namespace": "demo",
+            "name": name,
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": str(version),
+            "creationTimestamp": created,
+            "labels": labels or {},
+        },
+    }
+
+
+def page(version: int, *objects: JSONObject, restarted: bool = False) -> Page:
+    """A page of ConfigMaps, made from the JSON that a server would send."""
+    document = {
+        "kind": "ConfigMapList",
+        "apiVersion": "v1",
+        "metadata": {"resourceVersion": str(version)},
+        "items": list(objects),
+    }
+    return parse_page(orjson.dumps(document), restarted=restarted)
+
+
+def event(kind: str, obj: JSONObject) -> WatchEvent:
+    """A watch event."""
+    return WatchEvent(kind, obj)
+
+
+def bookmark(version: int) -> WatchEvent:
+    """A bookmark: nothing but a place to go on from."""
+    return WatchEvent("BOOKMARK", {"kind": "ConfigMap", "metadata": {"resourceVersion": str(version)}})
+
+
+@dataclass
+class ScriptedClient:
+    """Answers lists and watches in the order of two scripts; a script that is at its end never answers.
+
+    An entry is a sequence of pages or events, or an error; an error may also end a sequence.
+    """
+
+    lists: list[Sequence[Page | KubeError]] = field(default_factory=list)
+    watches: list[Sequence[WatchEvent | KubeError]] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    open_watches: int = 0
+
+    def as_client(self) -> KubeClient:
+        return cast(KubeClient, self)
+
+    async def list_pages(
+        self, resource: APIResource, namespace: str | None = None, **options: object
+    ) -> AsyncGenerator[Page, None]:
+        self.calls.append("list")
+        for answer in await _next_of(self.lists):
+            if isinstance(answer, KubeError):
+                raise answer
+            yield answer
+
+    async def watch(
+        self, resource: APIResource, namespace: str | None = None, *, resource_version: str, **options: object
+    ) -> AsyncGenerator[WatchEvent, None]:
+        self.calls.append(f"watch {resource_version}")
+        self.open_watches += 1
+        try:
+            for answer in await _next_of(self.watches):
+                if isinstance(answer, KubeError):
+                    raise answer
+                yield answer
+        finally:
+            self.open_watches -= 1
+
+
+async def _next_of(script: list[Sequence[T]]) -> Sequence[T]:
+    if not script:
+        await asyncio.Event().wait()
+    return script.pop(0)
+
+
+def gone() -> KubeError:
+    """410, as a server answers to a resourceVersion that it no longer knows."""
+    return status_error(410, {"reason": "Expired", "message": "too old resource version"})
+
+
+class FakeLeases:
+    """The Leases of a cluster, with the conflict check of a real one; several clients may share them."""
+
+    def __init__(self) -> None:
+        self.lease: JSONObject | None = None
+        self.writes = 0
+        self._version = 0
+
+    def client(self) -> "FakeLeaseClient":
+        return FakeLeaseClient(self)
+
+    def store(self, body: JSONObject) -> JSONObject:
+        self._version += 1
+        self.writes += 1
+        metadata = {**body["metadata"], "resourceVersion": str(self._version)}
+        self.lease = {**body, "metadata": metadata}
+        return self.lease
+
+    @property
+    def holder(self) -> str:
+        return "" if self.lease is None else str(self.lease["spec"]["holderIdentity"])
+
+
+class FakeLeaseClient:
+    """One candidate's view of the Leases; `down` cuts it off."""
+
+    def __init__(self, leases: FakeLeases) -> None:
+        self._leases = leases
+        self.down: KubeError | None = None
+        self.before_replace: Callable[[], None] = lambda: None
+
+    def as_client(self) -> KubeClient:
+        return cast(KubeClient, self)
+
+    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        self._fail_if_down()
+        if self._leases.lease is None:
+            raise NotFound(404, reason="NotFound", message=f"leases {name} not found")
+        return self._leases.lease
+
+    async def create(
+        self, resource: APIResource, body: JSONObject, namespace: str | None = None
+    ) -> JSONObject:
+        self._fail_if_down()
+        if self._leases.lease is not None:
+            raise status_error(409, {"reason": "AlreadyExists", "message": "exists"})
+        return self._leases.store(body)
+
+    async def replace(
+        self, resource: APIResource, name: str, body: JSONObject, namespace: str | None = None
+    ) -> JSONObject:
+        self.before_replace()
+        self._fail_if_down()
+        lease = self._leases.lease
+        if lease is None or lease["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
+            raise status_error(409, {"reason": "Conflict", "message": "changed meanwhile"})
+        return self._leases.store(body)
+
+    def _fail_if_down(self) -> None:
+        if self.down is not None:
+            raise self.down

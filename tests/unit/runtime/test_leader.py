@@ -1,0 +1,233 @@
+"""Leader election: records are pure; electors run against fake Leases and a clock turned by hand."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from pinnace.kube.errors import ConnectionFailed
+from pinnace.runtime.errors import LeadershipLost
+from pinnace.runtime.leader import LeaderElector, LeaderState
+from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, micro_time, released_spec
+from tests.unit.runtime.fakes import FakeClock, FakeLeaseClient, FakeLeases, settle
+
+NOW = datetime(2021, 8, 11, 21, 43, 26, 5, tzinfo=UTC)
+
+
+def record(holder: str, *, duration: float = 15, renewed: str = "r1", transitions: int = 0) -> LeaseRecord:
+    return LeaseRecord(
+        holder=holder,
+        duration_seconds=duration,
+        acquire_time="a1",
+        renew_time=renewed,
+        transitions=transitions,
+    )
+
+
+@pytest.fixture
+def fake_clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def leases() -> FakeLeases:
+    return FakeLeases()
+
+
+def elector(client: FakeLeaseClient, identity: str, clock: FakeClock) -> LeaderElector:
+    return LeaderElector(
+        client.as_client(),
+        "velero",
+        "server",
+        identity,
+        clock=clock,
+        now=lambda: NOW + timedelta(seconds=clock.time),
+        jitter=lambda: 0.0,
+    )
+
+
+def leads(candidate: LeaderElector) -> bool:
+    return candidate.is_leading
+
+
+@asynccontextmanager
+async def running(candidate: LeaderElector) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(candidate.run())
+    try:
+        await settle()
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+def test_record_of_an_empty_lease() -> None:
+    assert LeaseRecord.of({}, default_duration_seconds=15) == LeaseRecord(
+        holder="", duration_seconds=15, acquire_time="", renew_time="", transitions=0
+    )
+
+
+def test_a_lease_counts_as_held_from_when_we_saw_it_change() -> None:
+    seen = Observation(record("other"), 100.0)
+    assert seen.is_held(114.9)
+    assert not seen.is_held(115.0)
+    assert seen.after(record("other"), 110.0) == seen
+    assert seen.after(record("other", renewed="r2"), 110.0).is_held(124.9)
+    assert not Observation(record(""), 100.0).is_held(100.0)
+
+
+def test_renewing_keeps_the_time_of_acquiring_and_taking_counts_a_transition() -> None:
+    taken = held_spec(record("other", transitions=3), "me", 15.0, NOW)
+    assert taken == {
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2021-08-11T21:43:26.000005Z",
+        "renewTime": "2021-08-11T21:43:26.000005Z",
+        "leaseTransitions": 4,
+    }
+    renewed = held_spec(record("me", transitions=4), "me", 15.0, NOW)
+    assert (renewed["acquireTime"], renewed["leaseTransitions"]) == ("a1", 4)
+    assert held_spec(None, "me", 15.0, NOW)["leaseTransitions"] == 0
+    released = released_spec(record("me", transitions=4), NOW)
+    assert (released["holderIdentity"], released["leaseTransitions"]) == ("", 4)
+
+
+def test_micro_time_is_utc_with_six_digits() -> None:
+    east = timezone(timedelta(hours=2))
+    assert micro_time(datetime(2021, 8, 11, 2, 0, tzinfo=east)) == "2021-08-11T00:00:00.000000Z"
+
+
+async def test_one_leads_and_the_other_waits_until_it_stops(
+    leases: FakeLeases, fake_clock: FakeClock
+) -> None:
+    first, second = (elector(leases.client(), name, fake_clock) for name in ("first", "second"))
+    async with running(first) as leading, running(second):
+        assert leads(first)
+        assert second.state is LeaderState.STANDBY
+        await fake_clock.advance(60)
+        assert leads(first)
+        assert not leads(second)
+        assert second.leader == "first"
+        first.stop()
+        await leading
+        assert first.state is LeaderState.RELEASED
+        assert leases.holder == ""
+        await fake_clock.advance(2)
+        assert leads(second)
+        assert leases.lease is not None
+        assert leases.lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_dead_leader_is_followed_after_the_lease_ran_out(
+    leases: FakeLeases, fake_clock: FakeClock
+) -> None:
+    first, second = (elector(leases.client(), name, fake_clock) for name in ("first", "second"))
+    async with running(first):
+        await fake_clock.advance(10)
+    async with running(second):  # the first was killed: its lease says "first" still
+        assert leases.holder == "first"
+        await fake_clock.advance(14)
+        assert not leads(second)
+        await fake_clock.advance(2)
+        assert leads(second)
+        assert leases.holder == "second"
+
+
+async def test_a_leader_cut_off_gives_up_before_another_may_begin(
+    leases: FakeLeases, fake_clock: FakeClock
+) -> None:
+    cut_off = leases.client()
+    first, second = elector(cut_off, "first", fake_clock), elector(leases.client(), "second", fake_clock)
+    async with running(first) as leading, running(second):
+        await fake_clock.advance(5)
+        cut_off.down = ConnectionFailed("unreachable")
+        for _ in range(200):
+            await fake_clock.advance(0.1)
+            assert not (leads(second) and not leading.done())
+        assert leads(second)
+        with pytest.raises(LeadershipLost, match="velero/server was not renewed for 10 s"):
+            await leading
+        assert first.state is LeaderState.LOST
+        assert not leads(first)
+
+
+async def test_a_short_outage_costs_nothing(leases: FakeLeases, fake_clock: FakeClock) -> None:
+    client = leases.client()
+    candidate = elector(client, "first", fake_clock)
+    async with running(candidate) as task:
+        client.down = ConnectionFailed("unreachable")
+        await fake_clock.advance(7)
+        client.down = None
+        await fake_clock.advance(30)
+        assert leads(candidate)
+        assert not task.done()
+
+
+async def test_a_lease_taken_by_another_is_lost_at_once(leases: FakeLeases, fake_clock: FakeClock) -> None:
+    candidate = elector(leases.client(), "first", fake_clock)
+    async with running(candidate) as task:
+        assert leases.lease is not None
+        leases.store({**leases.lease, "spec": {**leases.lease["spec"], "holderIdentity": "thief"}})
+        await fake_clock.advance(2)
+        with pytest.raises(LeadershipLost, match="held by thief"):
+            await task
+
+
+async def test_two_that_try_together_do_not_both_win(leases: FakeLeases, fake_clock: FakeClock) -> None:
+    leases.store({"metadata": {"name": "server"}, "spec": {"holderIdentity": ""}})
+    client = leases.client()
+    candidate = elector(client, "slow", fake_clock)
+
+    def another_is_faster() -> None:
+        client.before_replace = lambda: None
+        body: dict[str, Any] = {"metadata": {"name": "server"}, "spec": {"holderIdentity": "fast"}}
+        leases.store(body)
+
+    client.before_replace = another_is_faster
+    async with running(candidate):
+        assert not leads(candidate)
+        assert leases.holder == "fast"
+
+
+async def test_stop_before_leading_leaves_the_lease_alone(leases: FakeLeases, fake_clock: FakeClock) -> None:
+    first, second = (elector(leases.client(), name, fake_clock) for name in ("first", "second"))
+    async with running(first), running(second) as waiting:
+        writes = leases.writes
+        second.stop()
+        await waiting
+        assert leases.writes == writes
+        assert leases.holder == "first"
+
+
+async def test_release_that_fails_only_leaves_the_lease_to_run_out(
+    leases: FakeLeases, fake_clock: FakeClock
+) -> None:
+    client = leases.client()
+    candidate = elector(client, "first", fake_clock)
+    async with running(candidate) as task:
+        client.down = ConnectionFailed("unreachable")
+        candidate.stop()
+        await task
+        assert leases.holder == "first"
+        assert candidate.state is LeaderState.RELEASED
+
+
+@pytest.mark.parametrize(
+    ("lease", "renew", "retry"), [(10, 10, 2), (15, 2, 2), (15, 10, 9)], ids=["lease", "renew", "jitter"]
+)
+def test_durations_that_would_let_two_lead_are_refused(
+    leases: FakeLeases, lease: float, renew: float, retry: float
+) -> None:
+    with pytest.raises(ValueError, match="lease duration > renew deadline"):
+        LeaderElector(
+            leases.client().as_client(),
+            "velero",
+            "server",
+            "me",
+            lease_duration_seconds=lease,
+            renew_deadline_seconds=renew,
+            retry_period_seconds=retry,
+        )

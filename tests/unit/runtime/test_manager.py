@@ -1,0 +1,246 @@
+"""Order of start and stop, grace period, failures of parts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pinnace.kube.errors import ConnectionFailed
+from pinnace.kube.resources import CONFIGMAPS
+from pinnace.runtime.controller import DONE, Controller, Result
+from pinnace.runtime.errors import CacheSyncTimeout, GracePeriodExceeded, LeadershipLost
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+from pinnace.runtime.leader import LeaderElector
+from pinnace.runtime.manager import Health, Manager, ManagerPhase
+from tests.unit.runtime.fakes import FakeClock, FakeLeases, ScriptedClient, config_map, page, settle
+
+
+class Service:
+    """Notes its start and its end."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self.note = note
+
+    async def run(self) -> None:
+        self.note("service starts")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.note("service ends")
+
+
+def phase_of(manager: Manager) -> ManagerPhase:
+    return manager.phase
+
+
+def health_of(manager: Manager) -> Health:
+    return manager.health
+
+
+@asynccontextmanager
+async def running(manager: Manager, stop: asyncio.Event) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(manager.run(stop))
+    try:
+        await settle()
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+def new_informer(clock: FakeClock, client: ScriptedClient | None = None) -> Informer:
+    scripted = client or ScriptedClient(lists=[[page(10, config_map("a", 1))]])
+    return Informer(scripted.as_client(), CONFIGMAPS, "demo", clock=clock)
+
+
+def new_elector(leases: FakeLeases, identity: str, clock: FakeClock) -> LeaderElector:
+    return LeaderElector(
+        leases.client().as_client(), "velero", "server", identity, clock=clock, jitter=lambda: 0.0
+    )
+
+
+async def test_parts_start_and_stop_in_order() -> None:
+    clock = FakeClock()
+    notes: list[str] = []
+    stop = asyncio.Event()
+    leases = FakeLeases()
+    client = ScriptedClient(lists=[[page(10, config_map("a", 1))]])
+    informer = new_informer(clock, client)
+    informer.add_handlers(on_add=lambda _obj: notes.append("cache filled"))
+
+    async def prepare() -> None:
+        notes.append(f"prepares, synced={informer.synced}")
+
+    gate = asyncio.Event()
+
+    async def reconcile(key: Key) -> Result:
+        notes.append(f"reconciles {key}")
+        await gate.wait()
+        watching, holder = client.open_watches, leases.holder
+        notes.append(f"ends work, watches={watching}, lease={holder}")
+        return DONE
+
+    manager = Manager(elector=new_elector(leases, "me", clock))
+    manager.add_service("probe", Service(notes.append))
+    manager.add_informer(informer)
+    manager.add_preparation("orphans", prepare)
+    controller = Controller("test", reconcile, clock=clock)
+    controller.watch(informer)
+    manager.add_controller(controller)
+    async with running(manager, stop) as task:
+        assert health_of(manager).ready
+        assert phase_of(manager) is ManagerPhase.RUNNING
+        stop.set()
+        await settle()
+        assert phase_of(manager) is ManagerPhase.STOPPING
+        assert not health_of(manager).ready
+        gate.set()
+        await task
+    assert notes == [
+        "service starts",
+        "cache filled",
+        "prepares, synced=True",
+        "reconciles demo/a",
+        "ends work, watches=1, lease=me",
+        "service ends",
+    ]
+    assert leases.holder == ""
+    assert client.open_watches == 0
+    assert phase_of(manager) is ManagerPhase.STOPPED
+
+
+async def test_standby_is_ready_and_touches_nothing() -> None:
+    clock = FakeClock()
+    leases = FakeLeases()
+    client = ScriptedClient()
+    stop = asyncio.Event()
+    other = asyncio.create_task(new_elector(leases, "other", clock).run())
+    await settle()
+    manager = Manager(elector=new_elector(leases, "me", clock))
+    manager.add_informer(new_informer(clock, client))
+    async with running(manager, stop) as task:
+        assert phase_of(manager) is ManagerPhase.STANDBY
+        assert health_of(manager).ready
+        assert client.calls == []
+        stop.set()
+        await task
+    assert leases.holder == "other"
+    other.cancel()
+    await asyncio.wait((other,))
+
+
+async def test_work_that_outlasts_the_grace_period_is_cancelled() -> None:
+    clock = FakeClock()
+    stop = asyncio.Event()
+    ended: list[str] = []
+
+    async def reconcile(key: Key) -> Result:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(str(key))
+        return DONE
+
+    controller = Controller("slow", reconcile, clock=clock)
+    controller.enqueue(Key("demo", "a"))
+    quick = Controller("quick", resync=_nothing, resync_period_seconds=30, clock=clock)
+    manager = Manager(grace_period_seconds=0)
+    manager.add_controller(controller)
+    manager.add_controller(quick)
+    async with running(manager, stop) as task:
+        stop.set()
+        with pytest.raises(GracePeriodExceeded, match="slow"):
+            await task
+    assert ended == ["demo/a"]
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def test_loss_of_leadership_cancels_everything_at_once() -> None:
+    clock = FakeClock()
+    leases = FakeLeases()
+    interrupted: list[str] = []
+    notes: list[str] = []
+
+    async def reconcile(key: Key) -> Result:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            interrupted.append(str(key))
+        return DONE
+
+    client = leases.client()
+    elector = LeaderElector(client.as_client(), "velero", "server", "me", clock=clock, jitter=lambda: 0.0)
+    manager = Manager(elector=elector)
+    manager.add_service("probe", Service(notes.append))
+    controller = Controller("test", reconcile, clock=clock)
+    controller.enqueue(Key("demo", "a"))
+    manager.add_controller(controller)
+    async with running(manager, asyncio.Event()) as task:
+        client.down = ConnectionFailed("unreachable")
+        await clock.advance(11)
+        with pytest.raises(LeadershipLost):
+            await task
+    assert interrupted == ["demo/a"]
+    assert notes == ["service starts", "service ends"]
+
+
+async def test_a_lease_that_ran_out_while_nobody_looked_shows_in_health() -> None:
+    clock = FakeClock()
+    manager = Manager(elector=new_elector(FakeLeases(), "me", clock))
+    async with running(manager, asyncio.Event()):
+        assert health_of(manager).live
+        clock.time += 60  # the process was frozen: no timer ran
+        assert not health_of(manager).live
+        assert health_of(manager).detail == "the lease ran out"
+
+
+async def test_caches_that_do_not_sync_end_the_start() -> None:
+    manager = Manager(sync_timeout_seconds=0)
+    manager.add_informer(new_informer(FakeClock(), ScriptedClient()))
+    with pytest.raises(CacheSyncTimeout, match="configmaps"):
+        await manager.run(asyncio.Event())
+
+
+async def test_a_preparation_that_fails_ends_the_start_with_its_error() -> None:
+    async def prepare() -> None:
+        raise ConnectionFailed("cannot fail the orphans")
+
+    started: list[str] = []
+
+    async def resync() -> None:
+        started.append("controller")
+
+    manager = Manager()
+    manager.add_preparation("orphans", prepare)
+    manager.add_controller(Controller("test", resync=resync, resync_period_seconds=1, clock=FakeClock()))
+    with pytest.raises(ConnectionFailed, match="cannot fail the orphans"):
+        await manager.run(asyncio.Event())
+    assert started == []
+    assert phase_of(manager) is ManagerPhase.STOPPED
+
+
+async def test_a_stop_during_start_ends_it() -> None:
+    stop = asyncio.Event()
+    manager = Manager()
+    manager.add_informer(new_informer(FakeClock(), ScriptedClient()))
+    async with running(manager, stop) as task:
+        assert phase_of(manager) is ManagerPhase.SYNCING
+        assert not health_of(manager).ready
+        stop.set()
+        await task
+
+
+async def test_a_service_that_fails_ends_everything() -> None:
+    class Broken:
+        async def run(self) -> None:
+            raise OSError("address in use")
+
+    manager = Manager()
+    manager.add_service("metrics", Broken())
+    with pytest.raises(OSError, match="address in use"):
+        await manager.run(asyncio.Event())

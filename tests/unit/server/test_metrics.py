@@ -1,0 +1,153 @@
+"""The server's metrics: names, labels, zeros and what moves them."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pinnace.server.metrics import ServerMetrics
+
+COUNTERS = [
+    "velero_backup_attempt_total",
+    "velero_backup_deletion_attempt_total",
+    "velero_backup_deletion_failure_total",
+    "velero_backup_deletion_success_total",
+    "velero_backup_failure_total",
+    "velero_backup_partial_failure_total",
+    "velero_backup_success_total",
+    "velero_backup_validation_failure_total",
+    "velero_restore_attempt_total",
+    "velero_restore_failed_total",
+    "velero_restore_partial_failure_total",
+    "velero_restore_success_total",
+    "velero_restore_validation_failed_total",
+    "velero_volume_snapshot_attempt_total",
+    "velero_volume_snapshot_failure_total",
+    "velero_volume_snapshot_success_total",
+]
+
+
+def samples(metrics: ServerMetrics) -> dict[tuple[str, str | None], float]:
+    """All velero samples but buckets, by name and schedule (None: no such label)."""
+    found = {}
+    for family in text_string_to_metric_families(metrics.exposition().decode()):
+        for sample in family.samples:
+            if sample.name.startswith("velero_") and "le" not in sample.labels:
+                found[sample.name, sample.labels.get("schedule")] = sample.value
+    return found
+
+
+def moved(metrics: ServerMetrics) -> dict[tuple[str, str | None], float]:
+    return {place: value for place, value in samples(metrics).items() if value}
+
+
+@pytest.mark.spec("SRV-013")
+def test_counters_exist_at_zero_from_the_start_and_for_each_schedule_seen() -> None:
+    metrics = ServerMetrics()
+    zeros = {(name, ""): 0.0 for name in COUNTERS}
+    totals = {("velero_backup_total", None): 0.0, ("velero_restore_total", None): 0.0}
+    assert samples(metrics) == zeros | totals
+    metrics.schedule_seen("bad", "FailedValidation")
+    assert samples(metrics) == zeros | totals
+    for phase in ("", "New", "Enabled"):
+        metrics.schedule_seen(f"s-{phase}", phase)
+        zeros |= {(name, f"s-{phase}"): 0.0 for name in COUNTERS}
+    metrics.schedule_seen("s-New", "Enabled")
+    assert samples(metrics) == zeros | totals
+
+
+def test_seeing_a_schedule_again_keeps_its_counts() -> None:
+    metrics = ServerMetrics()
+    metrics.backup_attempted("s")
+    metrics.schedule_seen("s", "Enabled")
+    assert moved(metrics) == {("velero_backup_attempt_total", "s"): 1.0}
+
+
+def test_a_completed_backup() -> None:
+    metrics = ServerMetrics()
+    metrics.backup_attempted("s")
+    metrics.backup_finished("s", "Completed")
+    metrics.backup_duration("s", 90.9)
+    metrics.backup_last_successful("s", 1628718206.5)
+    metrics.backup_tarball_size("s", 12345)
+    metrics.volume_snapshots("s", attempted=3, completed=2)
+    metrics.backups_existing(7)
+    metrics.restores_existing(2)
+    assert moved(metrics) == {
+        ("velero_backup_attempt_total", "s"): 1,
+        ("velero_backup_success_total", "s"): 1,
+        ("velero_backup_duration_seconds_sum", "s"): 90,
+        ("velero_backup_duration_seconds_count", "s"): 1,
+        ("velero_backup_last_successful_timestamp", "s"): 1628718206,
+        ("velero_backup_tarball_size_bytes", "s"): 12345,
+        ("velero_volume_snapshot_attempt_total", "s"): 3,
+        ("velero_volume_snapshot_success_total", "s"): 2,
+        ("velero_volume_snapshot_failure_total", "s"): 1,
+        ("velero_backup_total", None): 7,
+        ("velero_restore_total", None): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("phase", "backup", "restore"),
+    [
+        ("Completed", "velero_backup_success_total", "velero_restore_success_total"),
+        ("PartiallyFailed", "velero_backup_partial_failure_total", "velero_restore_partial_failure_total"),
+        ("Failed", "velero_backup_failure_total", "velero_restore_failed_total"),
+        (
+            "FailedValidation",
+            "velero_backup_validation_failure_total",
+            "velero_restore_validation_failed_total",
+        ),
+    ],
+)
+def test_each_terminal_phase_moves_one_counter(phase: str, backup: str, restore: str) -> None:
+    metrics = ServerMetrics()
+    metrics.backup_finished("", phase)
+    assert moved(metrics) == {(backup, ""): 1}
+    metrics = ServerMetrics()
+    metrics.restore_finished("s", phase)
+    assert moved(metrics) == {(restore, "s"): 1}
+
+
+def test_phases_that_are_not_terminal_move_nothing() -> None:
+    metrics = ServerMetrics()
+    metrics.backup_finished("", "InProgress")
+    metrics.restore_finished("", "New")
+    assert moved(metrics) == {}
+
+
+def test_deletions_and_restore_attempts() -> None:
+    metrics = ServerMetrics()
+    metrics.backup_deletion_attempted("s")
+    metrics.backup_deletion_finished("s", succeeded=True)
+    metrics.backup_deletion_finished("", succeeded=False)
+    metrics.restore_attempted("s")
+    assert moved(metrics) == {
+        ("velero_backup_deletion_attempt_total", "s"): 1,
+        ("velero_backup_deletion_success_total", "s"): 1,
+        ("velero_backup_deletion_failure_total", ""): 1,
+        ("velero_restore_attempt_total", "s"): 1,
+    }
+
+
+def test_exposition_has_velero_names_types_and_buckets_only() -> None:
+    metrics = ServerMetrics()
+    metrics.backup_duration("s", 61)
+    text = metrics.exposition().decode()
+    assert "_created" not in text
+    assert "# TYPE velero_backup_attempt_total counter" in text
+    assert "# TYPE velero_backup_total gauge" in text
+    assert "python_info" in text
+    buckets = {
+        sample.labels["le"]: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "velero_backup_duration_seconds_bucket"
+    }
+    bounds = ["60.0", "300.0", "600.0", "900.0", "1800.0", "3600.0", "7200.0", "10800.0", "14400.0", "+Inf"]
+    assert buckets == {bound: float(bound != "60.0") for bound in bounds}
+
+
+def test_two_servers_in_a_process_do_not_meet() -> None:
+    first, second = ServerMetrics(), ServerMetrics()
+    first.backup_attempted("")
+    assert moved(second) == {}
