@@ -1,0 +1,153 @@
+"""How a request proves who we are: the interface, and the ways that need no other program or server.
+
+An `Authenticator` is asked before each request and told when the server rejected what it gave out.
+Exec plugins and OIDC, which must run or call something, have modules of their own.
+"""
+
+import asyncio
+import base64
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pinnace.kube.errors import ConfigError
+
+TOKEN_FILE_REREAD_SECONDS = 60.0
+"""Age at which a token file is read again; the kubelet rotates projected tokens well before they expire."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A certificate and its private key, both PEM. Never shown."""
+
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What one request carries: the value of the Authorization header ("" for none), and perhaps a
+    client certificate that goes before the configured one."""
+
+    authorization: str = field(default="", repr=False)
+    certificate: ClientCertificate | None = None
+
+
+ANONYMOUS = Credentials()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impersonation:
+    """The user to act as, if the server lets us."""
+
+    user: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Authenticator(Protocol):
+    """Gives out credentials and renews them. Safe to call from many tasks at once."""
+
+    async def credentials(self) -> Credentials:
+        """The credentials for the next request, renewed first if they are known to have expired.
+
+        Raises:
+            ConfigError: if there are none to be had.
+        """
+        ...
+
+    async def rejected(self, used: Credentials) -> bool:
+        """The server answered 401 to these; True if it is worth trying again with newer ones."""
+        ...
+
+
+def bearer(token: str) -> Credentials:
+    """Credentials of a bearer token."""
+    return Credentials(f"Bearer {token}")
+
+
+def basic(username: str, password: str) -> Credentials:
+    """Credentials of HTTP basic authentication."""
+    encoded = base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
+    return Credentials(f"Basic {encoded}")
+
+
+@dataclass(frozen=True, slots=True)
+class StaticAuth:
+    """Credentials that never change: a token, a user and password, or nothing beside the certificate."""
+
+    fixed: Credentials = ANONYMOUS
+
+    async def credentials(self) -> Credentials:
+        """The same credentials each time."""
+        return self.fixed
+
+    async def rejected(self, used: Credentials) -> bool:
+        """There is nothing newer to try."""
+        return False
+
+
+class TokenFileAuth:
+    """A bearer token in a file that somebody else rotates.
+
+    Read again once a minute and after a 401. While the file cannot be read, the last good token stays
+    in use: a rotation in progress must not end a running backup.
+
+    Args:
+        path: the file.
+        fallback: a token to begin with, should the file not be readable at first.
+        monotonic: seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self, path: Path, *, fallback: str = "", monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._monotonic = monotonic
+        self._current = bearer(fallback) if fallback else None
+        self._read_at: float | None = None
+        self._lock = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"TokenFileAuth({str(self._path)!r})"
+
+    async def credentials(self) -> Credentials:
+        """The file's token, at most a minute old.
+
+        Raises:
+            ConfigError: if no token could ever be read.
+        """
+        if self._current is not None and not self._is_stale():
+            return self._current
+        async with self._lock:
+            if self._current is None or self._is_stale():
+                await self._read()
+        if self._current is None:
+            raise ConfigError(f"{self._path}: holds no token")
+        return self._current
+
+    async def rejected(self, used: Credentials) -> bool:
+        """Reads the file at once; True if it now holds another token than the rejected one."""
+        async with self._lock:
+            if self._current == used:
+                await self._read()
+            return self._current is not None and self._current != used
+
+    def _is_stale(self) -> bool:
+        return self._read_at is None or self._monotonic() - self._read_at >= TOKEN_FILE_REREAD_SECONDS
+
+    async def _read(self) -> None:
+        try:
+            token = (await asyncio.to_thread(self._path.read_text, encoding="utf-8")).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            if self._current is None:
+                reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+                # The cause is left out: a decoding error carries the bytes it failed on.
+                raise ConfigError(f"{self._path}: cannot read the token: {reason}") from None
+            token = ""
+        if token:
+            self._current = bearer(token)
+        self._read_at = self._monotonic()

@@ -1,0 +1,365 @@
+"""A client of one API server: one method for each thing an API server can do.
+
+Objects go in and out as dicts or, where nobody needs to look inside, as bytes. All methods may be used
+from many tasks at once; the client keeps the number of requests in flight at what the server takes.
+"""
+
+import asyncio
+import platform
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+import orjson
+
+from pinnace import __version__
+from pinnace.kube.config import ClusterConfig
+from pinnace.kube.errors import InvalidResponse
+from pinnace.kube.limiting import InFlightLimit
+from pinnace.kube.listing import PageReader
+from pinnace.kube.pages import Page
+from pinnace.kube.requests import (
+    DEFAULT_TIMEOUT_SECONDS,
+    JSON,
+    LIST_TIMEOUT_SECONDS,
+    MERGE_PATCH,
+    Request,
+    with_query,
+)
+from pinnace.kube.resources import APIResource
+from pinnace.kube.retrying import RetryPolicy, Sender
+from pinnace.kube.transport import Transport
+from pinnace.kube.watching import DEFAULT_INACTIVITY_SECONDS, WatchEvent, read_events
+
+JSONObject = dict[str, Any]
+
+PAGE_LIMIT = 500
+"""Objects a page, as kubectl and client-go ask for."""
+MAXIMUM_IN_FLIGHT = 64
+"""Beyond this, an API server only gets slower. (measured for creates)"""
+USER_AGENT = f"pinnace/{__version__} ({platform.system().lower()}/{platform.machine()})"
+
+
+class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
+    """What `/version` says: `v1.33.4`, `1`, `33`."""
+
+    git_version: str
+    major: str = ""
+    minor: str = ""
+
+
+class KubeClient:
+    """An async context manager; closed, it drops its connections.
+
+    Args:
+        config: where and as whom.
+        user_agent: what we call ourselves. (docs/spec: CLI 1.4)
+        timeout_seconds: for one attempt at a request about one object, and for the silence within a
+            list; a page of a list as a whole may take longer.
+        max_in_flight: the cap on requests at once; watches are not counted.
+        gzip: let the server compress its answers; pays below about 400 Mbit/s.
+        retry: how often and when to try again.
+        sleep, jitter: for tests.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        user_agent: str = USER_AGENT,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        max_in_flight: int = MAXIMUM_IN_FLIGHT,
+        gzip: bool = False,
+        retry: RetryPolicy | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._transport = Transport(config, user_agent=user_agent, gzip=gzip)
+        self._limit = InFlightLimit(max_in_flight)
+        self._sender = Sender(
+            self._transport, self._limit, retry or RetryPolicy(), sleep=sleep, jitter=jitter
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._transport.__aexit__(error_type, error, traceback)
+
+    @property
+    def server(self) -> str:
+        """The server's base URL."""
+        return self._transport.server
+
+    @property
+    def in_flight_limit(self) -> int:
+        """How many requests are sent at once now; adapts to the server."""
+        return self._limit.limit
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Any request to a path of the server; the body of its answer.
+
+        Raises:
+            APIStatusError: the server refused.
+            ConnectionFailed: no answer; after a write, it may have acted all the same.
+        """
+        request = Request(
+            method=method,
+            path=with_query(path, params),
+            body=body,
+            content_type=content_type,
+            accept=accept,
+            timeout_seconds=timeout_seconds or self._timeout_seconds,
+        )
+        return await self._sender.fetch(request)
+
+    async def get(
+        self,
+        resource: APIResource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> JSONObject:
+        """One object, or a sub-resource of it."""
+        return _object(await self.request("GET", resource.path(namespace, name, subresource)))
+
+    async def create(
+        self,
+        resource: APIResource,
+        body: JSONObject | bytes,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> JSONObject:
+        """Creates an object; the object as the server made it."""
+        params = {"dryRun": "All"} if dry_run else None
+        return _object(
+            await self.request("POST", resource.path(namespace), params=params, body=_encoded(body))
+        )
+
+    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+        """As `create`, but the answer stays JSON."""
+        return await self.request("POST", resource.path(namespace), body=body)
+
+    async def replace(
+        self, resource: APIResource, name: str, body: JSONObject | bytes, namespace: str | None = None
+    ) -> JSONObject:
+        """Replaces an object as a whole (PUT)."""
+        return _object(await self.request("PUT", resource.path(namespace, name), body=_encoded(body)))
+
+    async def patch(
+        self,
+        resource: APIResource,
+        name: str,
+        patch: JSONObject,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        content_type: str = MERGE_PATCH,
+    ) -> JSONObject:
+        """Patches an object, or a sub-resource of it; the object as it now is. (docs/spec: CTL 1.2)
+
+        With `metadata.resourceVersion` in the patch, a `Conflict` says that the object has changed.
+        """
+        path = resource.path(namespace, name, subresource)
+        return _object(await self.request("PATCH", path, body=orjson.dumps(patch), content_type=content_type))
+
+    async def delete(
+        self,
+        resource: APIResource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        propagation: str | None = None,
+    ) -> JSONObject:
+        """Deletes an object; the object while it ends, or a Status.
+
+        Args:
+            uid: delete only this very object; another of that name is a `Conflict`.
+            propagation: Foreground, Background or Orphan.
+        """
+        options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if propagation:
+            options["propagationPolicy"] = propagation
+        path = resource.path(namespace, name)
+        return _object(await self.request("DELETE", path, body=orjson.dumps(options)))
+
+    async def list_pages(
+        self,
+        resource: APIResource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_LIMIT,
+        prefetch: int = 1,
+        consistent: bool = False,
+    ) -> AsyncGenerator[Page, None]:
+        """All objects of a resource, page by page, in the server's order.
+
+        Close the iterator (`contextlib.aclosing`) when leaving it early: the next page is under way.
+
+        Args:
+            namespace: None or "" for all namespaces.
+            limit: objects a page; 0 for all at once.
+            prefetch: pages fetched ahead of the one handed out.
+            consistent: see `PageReader`; the whole list is then of one moment.
+
+        Raises:
+            Gone: the list went stale again and again.
+            InvalidResponse: a page was cut or no list.
+        """
+        path = resource.path(namespace)
+
+        async def fetch(token: str) -> bytes:
+            params = {
+                "limit": str(limit) if limit else "",
+                "continue": token,
+                "labelSelector": label_selector,
+                "fieldSelector": field_selector,
+            }
+            request = Request(
+                method="GET",
+                path=with_query(path, params),
+                timeout_seconds=max(LIST_TIMEOUT_SECONDS, self._timeout_seconds),
+                stall_seconds=self._timeout_seconds,
+                comparable=False,
+            )
+            return await self._sender.fetch(request)
+
+        reader = PageReader(fetch, resource, consistent=consistent)
+        async with aclosing(reader.pages(prefetch)) as pages:
+            async for page in pages:
+                yield page
+
+    async def list_all(
+        self,
+        resource: APIResource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_LIMIT,
+    ) -> list[JSONObject]:
+        """All objects of a resource, decoded; for lists known to be short."""
+        items, _ = await self.list_with_version(
+            resource, namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
+        )
+        return items
+
+    async def list_with_version(
+        self,
+        resource: APIResource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_LIMIT,
+    ) -> tuple[list[JSONObject], str]:
+        """As `list_all`, with the resourceVersion from which a watch sees every later change."""
+        items: list[JSONObject] = []
+        version = ""
+        pages = self.list_pages(
+            resource,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            consistent=True,
+        )
+        async with aclosing(pages) as opened:
+            async for page in opened:
+                if page.restarted:
+                    items.clear()
+                items.extend(item.decode() for item in page.items)
+                version = page.resource_version
+        return items, version
+
+    async def watch(
+        self,
+        resource: APIResource,
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int = 300,
+        inactivity_seconds: float = DEFAULT_INACTIVITY_SECONDS,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Changes after `resource_version`, bookmarks included; ends when the server's time is up.
+
+        Not tried again: the caller knows from which version to go on. Close the iterator
+        (`contextlib.aclosing`) to end it early.
+
+        Args:
+            timeout_seconds: how long the server keeps the watch open.
+            inactivity_seconds: the longest silence that is not a failure.
+
+        Raises:
+            Gone: the version is too old; list again.
+            ConnectionFailed: cut, or silent for too long.
+        """
+        params = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(timeout_seconds),
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+        }
+        request = Request(
+            method="GET",
+            path=with_query(resource.path(namespace), params),
+            # Should the server forget to end it, we do.
+            timeout_seconds=timeout_seconds + inactivity_seconds,
+            stall_seconds=inactivity_seconds,
+        )
+        async with aclosing(read_events(self._transport, request)) as events:
+            async for event in events:
+                yield event
+
+    async def version(self) -> ServerVersion:
+        """The server's version."""
+        try:
+            return msgspec.json.decode(await self.request("GET", "/version"), type=ServerVersion)
+        except msgspec.DecodeError as error:
+            raise InvalidResponse(f"{self.server} gave no valid version: {error}") from error
+
+
+def _encoded(body: JSONObject | bytes) -> bytes:
+    return body if isinstance(body, bytes) else orjson.dumps(body)
+
+
+def _object(body: bytes) -> JSONObject:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        # Without the cause, which keeps the whole document.
+        raise InvalidResponse(f"the server's answer is not valid JSON: {error.msg}") from None
+    if not isinstance(document, dict):
+        raise InvalidResponse("the server's answer is not an object")
+    return document

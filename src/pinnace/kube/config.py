@@ -1,0 +1,189 @@
+"""From kubeconfig or a pod's service account to everything a connection needs.
+
+Order of the places looked at: the file given, else the files in KUBECONFIG, merged, else
+`~/.kube/config`, else the service account of the pod we run in. (docs/spec: CLI 1.4)
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pinnace.kube.auth import Authenticator, Impersonation, StaticAuth, TokenFileAuth
+from pinnace.kube.errors import ConfigError
+from pinnace.kube.kubeconfig import ClusterEntry, Entry, Kubeconfig, UserEntry, load_files
+from pinnace.kube.proxy import check_proxy_url, environment_proxy
+from pinnace.kube.tls import TLSSettings
+from pinnace.kube.users import authenticator, client_certificate, cluster_ca, impersonation
+
+SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_NOT_FOUND = (
+    "error finding Kubernetes API server config in --kubeconfig, $KUBECONFIG, or in-cluster configuration: "
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """One way to one cluster.
+
+    Attributes:
+        server: base URL without a slash at the end; may have a path.
+        tls: whom to trust, and a client certificate.
+        auth: gives out the credentials of each request.
+        proxy: URL of the HTTP proxy, which may hold a password.
+        impersonation: whom to act as.
+        origin: where all this comes from, for error texts.
+    """
+
+    server: str
+    tls: TLSSettings = field(default_factory=TLSSettings)
+    auth: Authenticator = field(default_factory=StaticAuth)
+    proxy: str | None = field(default=None, repr=False)
+    impersonation: Impersonation | None = None
+    origin: str = ""
+
+
+def load_config(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    service_account_dir: Path = SERVICE_ACCOUNT_DIR,
+) -> ClusterConfig:
+    """Finds the cluster to talk to. Reads files; call it before the event loop matters.
+
+    Args:
+        kubeconfig: the file of `--kubeconfig`; "" counts as not given.
+        context: the context of `--kubecontext`; "" counts as not given.
+        environ: the environment; that of the process by default.
+        service_account_dir: where a pod finds its token and CA.
+
+    Raises:
+        ConfigError: if no place has a usable configuration; names file and field where there is one.
+    """
+    environ = os.environ if environ is None else environ
+    paths, must_exist = _kubeconfig_paths(kubeconfig, environ)
+    try:
+        merged = load_files(paths, must_exist=must_exist)
+        chosen = context or (merged.current_context if merged is not None else "")
+        if merged is not None and chosen:
+            return _from_kubeconfig(merged, chosen, environ)
+        if context:
+            raise ConfigError(f"context {context!r} does not exist: there is no kubeconfig file")
+        if must_exist:
+            raise ConfigError(f"{paths[0]}: current-context is not set, and no context was given")
+        if merged is None or "KUBERNETES_SERVICE_HOST" in environ:
+            return in_cluster_config(environ=environ, service_account_dir=service_account_dir)
+        shown = ", ".join(str(path) for path in paths)
+        raise ConfigError(f"{shown}: current-context is not set, and no context was given")
+    except ConfigError as error:
+        raise ConfigError(f"{_NOT_FOUND}{error}") from error
+
+
+def in_cluster_config(
+    *, environ: Mapping[str, str] | None = None, service_account_dir: Path = SERVICE_ACCOUNT_DIR
+) -> ClusterConfig:
+    """The configuration of a pod: its service account's token, read again as the kubelet rotates it.
+
+    Raises:
+        ConfigError: if we do not run in a pod, or it has no service account token.
+    """
+    environ = os.environ if environ is None else environ
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise ConfigError(
+            "not in a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set) and no kubeconfig"
+        )
+    token_file, ca_file = service_account_dir / "token", service_account_dir / "ca.crt"
+    if not token_file.is_file():
+        raise ConfigError(f"{token_file}: no such file; the pod has no service account token mounted")
+    try:
+        ca = ca_file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{ca_file}: cannot be read: {error.strerror}") from error
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return ClusterConfig(
+        server=server,
+        tls=TLSSettings(ca=ca, origin=str(ca_file)),
+        auth=TokenFileAuth(token_file),
+        proxy=environment_proxy(server, environ),
+        origin=str(service_account_dir),
+    )
+
+
+def _kubeconfig_paths(kubeconfig: str | None, environ: Mapping[str, str]) -> tuple[list[Path], bool]:
+    """The files to merge, and whether they have to be there."""
+    if kubeconfig:
+        return [Path(kubeconfig).expanduser()], True
+    listed = environ.get("KUBECONFIG", "")
+    if listed:
+        return [Path(part) for part in dict.fromkeys(listed.split(os.pathsep)) if part], False
+    home = environ.get("HOME")
+    return ([Path(home, ".kube", "config")] if home else []), False
+
+
+def _from_kubeconfig(merged: Kubeconfig, name: str, environ: Mapping[str, str]) -> ClusterConfig:
+    context = merged.contexts.get(name)
+    if context is None:
+        raise ConfigError(f"context {name!r} does not exist")
+    cluster = merged.clusters.get(context.value.cluster or "")
+    if cluster is None:
+        wanted = context.value.cluster or ""
+        raise ConfigError(f"{context.origin('cluster')}: there is no cluster {wanted!r}")
+    user: Entry[UserEntry] | None = None
+    if context.value.user:
+        user = merged.users.get(context.value.user)
+        if user is None:
+            raise ConfigError(f"{context.origin('user')}: there is no user {context.value.user!r}")
+    server = _server(cluster)
+    proxy = _proxy(cluster, server, environ)
+    return ClusterConfig(
+        server=server,
+        tls=_tls(cluster, user),
+        auth=StaticAuth() if user is None else authenticator(cluster, user, environ),
+        proxy=proxy,
+        impersonation=None if user is None else impersonation(user),
+        origin=context.origin(),
+    )
+
+
+def _server(cluster: Entry[ClusterEntry]) -> str:
+    server = (cluster.value.server or "").rstrip("/")
+    origin = cluster.origin("server")
+    try:
+        parts = urlsplit(server)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError as error:
+        raise ConfigError(f"{origin}: not a valid URL") from error
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(f"{origin}: must not hold a user name or password")
+    if not valid:
+        raise ConfigError(f"{origin}: {server!r} is not a URL of the form https://host:port")
+    return server
+
+
+def _proxy(cluster: Entry[ClusterEntry], server: str, environ: Mapping[str, str]) -> str | None:
+    if cluster.value.proxy_url:
+        return check_proxy_url(cluster.value.proxy_url, cluster.origin("proxy-url"))
+    return environment_proxy(server, environ)
+
+
+def _tls(cluster: Entry[ClusterEntry], user: Entry[UserEntry] | None) -> TLSSettings:
+    ca = cluster_ca(cluster)
+    insecure = bool(cluster.value.insecure_skip_tls_verify)
+    if insecure and ca is not None:
+        raise ConfigError(
+            f"{cluster.origin('certificate-authority')}: cannot be set together with insecure-skip-tls-verify"
+        )
+    certificate = None if user is None else client_certificate(user)
+    origin = cluster.origin()
+    if certificate is not None and user is not None:
+        origin = f"{origin}, {user.origin()}"
+    return TLSSettings(
+        ca=ca,
+        insecure=insecure,
+        server_name=cluster.value.tls_server_name or "",
+        certificate=certificate,
+        origin=origin,
+    )

@@ -1,0 +1,205 @@
+"""What a cluster serves, as of one moment: the resources a backup takes, and what names mean.
+
+A snapshot never changes. Whoever wants newer knowledge loads another one and, when that has succeeded,
+uses it instead; a refresh that fails half way thus leaves the old state as it was.
+(docs/spec: SRV 10, BKP 4.2, 5.1, API 13.3)
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from pinnace.kube.discovering import fetch_groups
+from pinnace.kube.errors import UnknownResource
+from pinnace.kube.groups import APIGroup, GroupVersion, parse_documents
+from pinnace.kube.resources import APIResource
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient, ServerVersion
+
+NEEDED_VERBS = frozenset({"list", "create", "get", "delete"})
+"""What a resource must allow to be backed up and restored. (docs/spec: BKP 5.1)"""
+_LAST_GROUP = "extensions"
+# Pods before their volumes, so that a volume's data is known to be restic's before a snapshot is due.
+_CORE_ORDER = {"pods": 0, "persistentvolumeclaims": 1, "persistentvolumes": 2}
+
+
+class Discovery:
+    """An immutable snapshot of what the API server serves.
+
+    Attributes:
+        server_version: None only where none was given to `from_documents`.
+        groups: core first, then the server's order, `extensions` last.
+        resources: those a backup takes, in its order: one version each, or with `all_versions` all.
+        all_resources: every resource in every version, whatever can be done with it; no sub-resources.
+        warnings: one text for each version whose discovery failed.
+    """
+
+    def __init__(
+        self,
+        groups: Iterable[APIGroup],
+        *,
+        server_version: "ServerVersion | None" = None,
+        all_versions: bool = False,
+    ) -> None:
+        self.server_version = server_version
+        self.groups = tuple(sorted(groups, key=_group_rank))
+        self._groups = {group.name: group for group in self.groups}
+        pairs = [(group, version) for group in self.groups for version in group.versions]
+        self.all_resources = tuple(
+            resource for group, version in pairs for resource in _ordered(group, version)
+        )
+        self._served = {
+            (resource.group_resource, resource.version): resource for resource in self.all_resources
+        }
+        self._kinds = _first_of(
+            ((resource.api_version, resource.kind), resource) for resource in self.all_resources
+        )
+        by_preference = [
+            resource
+            for group in self.groups
+            for version in group.by_preference()
+            for resource in version.resources
+        ]
+        self._preferred = _first_of((resource.group_resource, resource) for resource in by_preference)
+        self._preferred_kinds = _first_of(
+            ((resource.group, resource.kind), resource) for resource in by_preference
+        )
+        self._names = _by_name(by_preference)
+        self.resources = tuple(
+            resource
+            for resource in self.all_resources
+            if resource.verbs >= NEEDED_VERBS
+            and (all_versions or self._preferred[resource.group_resource] is resource)
+        )
+        self._taken = frozenset((one.group_resource, one.version) for one in self.resources)
+        self.warnings = tuple(
+            f"Failed to discover group: {f'{group.name}/{version.version}'.lstrip('/')}: {version.failure}"
+            for group, version in pairs
+            if version.failure
+        )
+
+    @classmethod
+    async def load(cls, client: "KubeClient", *, all_versions: bool = False) -> Self:
+        """Asks the server.
+
+        Args:
+            client: the server's client.
+            all_versions: take every version of each resource (feature EnableAPIGroupVersions).
+
+        Raises:
+            KubeError: if the server cannot be asked, or its core group is not to be had.
+        """
+        server_version = await client.version()
+        groups = await fetch_groups(client)
+        return cls(groups, server_version=server_version, all_versions=all_versions)
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Mapping[str, Any]],
+        *,
+        server_version: "ServerVersion | None" = None,
+        all_versions: bool = False,
+    ) -> Self:
+        """A snapshot from discovery documents; see `groups.parse_documents` for what is accepted."""
+        return cls(parse_documents(documents), server_version=server_version, all_versions=all_versions)
+
+    def resolve(self, name: str) -> APIResource:
+        """The resource that a user's name means: plural, singular, short name, perhaps `.group`.
+
+        Short names go first and are compared as written, as groups are; plural and singular are
+        compared after lower-casing the name. A group may be cut short, if no group has exactly that
+        name. Of several resources of one name, the first in the order of groups is meant.
+        (docs/spec: API 13.3, BKP 4.2)
+
+        Raises:
+            UnknownResource: there is none, or a backup cannot take it.
+        """
+        wanted, _, group = name.partition(".")
+        plural, group = self._expand_short_name(wanted, group)
+        resource = self._find(plural.lower(), group)
+        if resource is None:
+            raise UnknownResource(f"the server has no resource {name!r}")
+        if (resource.group_resource, resource.version) not in self._taken:
+            group_version = f"{resource.group}/{resource.version}"
+            raise UnknownResource(
+                f"APIResource not found for GroupVersionResource {group_version}, Resource={resource.name}"
+            )
+        return resource
+
+    def canonical(self, name: str) -> str:
+        """`po` -> `pods`, `deploy` -> `deployments.apps`; what means nothing here is kept as it is."""
+        try:
+            return self.resolve(name).group_resource
+        except UnknownResource:
+            return name
+
+    def for_kind(self, api_version: str, kind: str) -> APIResource | None:
+        """The resource of a kind: in this very version, else in the one preferred of its group."""
+        group = api_version.rpartition("/")[0]
+        return self._kinds.get((api_version, kind)) or self._preferred_kinds.get((group, kind))
+
+    def served(self, group_resource: str, version: str) -> APIResource | None:
+        """A resource in one version, if the server has it."""
+        return self._served.get((group_resource, version))
+
+    def preferred(self, group_resource: str) -> APIResource | None:
+        """A resource in its group's preferred version, else in the first that has it."""
+        return self._preferred.get(group_resource)
+
+    def serves_group(self, group: str) -> bool:
+        """Whether the server has a group, be it broken at present."""
+        return group in self._groups
+
+    def group_versions(self, group: str) -> tuple[str, ...]:
+        """The versions of a group in the server's order; empty if it has no such group."""
+        found = self._groups.get(group)
+        return tuple(version.version for version in found.versions) if found is not None else ()
+
+    def _expand_short_name(self, wanted: str, group: str) -> tuple[str, str]:
+        matches = [resource for resource in self.resources if wanted in resource.short_names]
+        for resource in matches:
+            if group in ("", resource.group):
+                return resource.name, resource.group or group
+        for resource in matches:
+            if resource.group.startswith(group):
+                return resource.name, group
+        return wanted, group
+
+    def _find(self, name: str, group: str) -> APIResource | None:
+        found = self._names.get(name, ())
+        if not group:
+            return found[0] if found else None
+        exact = (resource for resource in found if resource.group == group)
+        prefixed = (resource for resource in found if resource.group.startswith(group))
+        return next(exact, None) or next(prefixed, None)
+
+
+def _group_rank(group: APIGroup) -> int:
+    # The sort is stable: between first and last the server's order holds.
+    if group.name == "":
+        return 0
+    return 2 if group.name == _LAST_GROUP else 1
+
+
+def _ordered(group: APIGroup, version: GroupVersion) -> list[APIResource]:
+    if group.name:
+        return list(version.resources)
+    return sorted(version.resources, key=lambda resource: _CORE_ORDER.get(resource.name, len(_CORE_ORDER)))
+
+
+def _first_of(pairs: Iterator[tuple[Any, APIResource]]) -> dict[Any, APIResource]:
+    found: dict[Any, APIResource] = {}
+    for key, resource in pairs:
+        found.setdefault(key, resource)
+    return found
+
+
+def _by_name(resources: Iterable[APIResource]) -> dict[str, tuple[APIResource, ...]]:
+    """Resources by plural and by singular; where discovery gives no singular, by the kind."""
+    names: dict[str, list[APIResource]] = {}
+    for resource in resources:
+        singular = resource.singular_name or resource.kind.lower()
+        for name in dict.fromkeys((resource.name, singular)):
+            names.setdefault(name, []).append(resource)
+    return {name: tuple(found) for name, found in names.items()}

@@ -1,0 +1,185 @@
+"""Everything that can go wrong between us and an API server.
+
+    KubeError
+    ├── ConfigError            kubeconfig, in-cluster files, sign-in set-up: names the file and the field
+    ├── InvalidName            a name that cannot stand in a request path
+    ├── InvalidResponse        the server answered 2xx, but not with the JSON the call expects
+    ├── UnknownResource        discovery knows no such resource
+    ├── ConnectionFailed       unreachable, TLS refused, cut in mid-answer
+    │   └── DeadlineExceeded   no answer in time
+    └── APIStatusError         the server answered with an error status
+        ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404
+        ├── AlreadyExists 409, Conflict 409, Gone 410, Invalid 422
+        ├── TooManyRequests 429
+        └── ServerFault        500 and above
+
+Texts never hold a token, a password or a request header. A body that is no Kubernetes Status is cut
+short, for it can be anything, a Secret included.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+UNKNOWN_BODY_CHARACTERS = 200
+"""How much of an answer that is not a Status is shown."""
+
+
+class KubeError(Exception):
+    """Base of all errors of this package."""
+
+
+class ConfigError(KubeError):
+    """The way to the cluster is not, or wrongly, configured."""
+
+
+class InvalidName(KubeError, ValueError):
+    """A name or namespace that no API server accepts as a path segment (empty, `.`, `..`, or with
+    `/` or `%` in it)."""
+
+
+class InvalidResponse(KubeError):
+    """A successful answer whose body is not what was asked for: cut, not JSON, or another kind."""
+
+
+class UnknownResource(KubeError):
+    """The server has no such resource, or has it without the verbs a backup needs."""
+
+
+class ConnectionFailed(KubeError):
+    """No complete answer came: not connected, certificate refused, or cut on the way."""
+
+
+class DeadlineExceeded(ConnectionFailed):
+    """No answer, or no further part of it, within the time allowed."""
+
+
+class APIStatusError(KubeError):
+    """The server said no.
+
+    Attributes:
+        code: the HTTP status.
+        reason: the machine-readable reason of the Status (`NotFound`), or "".
+        message: the server's own words; also the text of the exception.
+        status: the Status object as sent; empty if the body was none.
+        retry_after_seconds: how long the server asks to wait, if it does.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        *,
+        reason: str = "",
+        message: str = "",
+        status: Mapping[str, Any] | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.status: dict[str, Any] = dict(status or {})
+        self.retry_after_seconds = retry_after_seconds
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(code={self.code}, reason={self.reason!r}, message={self.message!r})"
+
+
+class BadRequest(APIStatusError):
+    """400: the request itself is wrong."""
+
+
+class Unauthorized(APIStatusError):
+    """401: our credentials are missing, wrong or expired, and could not be renewed."""
+
+
+class Forbidden(APIStatusError):
+    """403: known, but not allowed."""
+
+
+class NotFound(APIStatusError):
+    """404: no such object, resource or path."""
+
+
+class AlreadyExists(APIStatusError):
+    """409 on a create: the name is taken."""
+
+
+class Conflict(APIStatusError):
+    """409 otherwise: the object changed since it was read, or a precondition failed."""
+
+
+class Gone(APIStatusError):
+    """410: the resourceVersion or continue token is too old; list again."""
+
+
+class Invalid(APIStatusError):
+    """422: the object was understood and refused."""
+
+
+class TooManyRequests(APIStatusError):
+    """429: slow down; the server did not act."""
+
+
+class ServerFault(APIStatusError):
+    """500 and above: the server, or what stands behind it, failed."""
+
+
+_BY_CODE: dict[int, type[APIStatusError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+def status_error(
+    code: int, status: Mapping[str, Any], *, retry_after_seconds: float | None = None
+) -> APIStatusError:
+    """The typed exception for a Status object, from an answer or from an ERROR event of a watch."""
+    reason = _text(status.get("reason"))
+    message = _text(status.get("message")) or reason or f"the server answered with HTTP status {code}"
+    if retry_after_seconds is None:
+        retry_after_seconds = _retry_after(status)
+    return _error_class(code, reason)(
+        code, reason=reason, message=message, status=status, retry_after_seconds=retry_after_seconds
+    )
+
+
+def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None = None) -> APIStatusError:
+    """The typed exception for an answer with an error status, whatever its body is."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = None
+    if isinstance(document, dict) and document.get("kind") == "Status":
+        return status_error(code, document, retry_after_seconds=retry_after_seconds)
+    excerpt = body[: 4 * UNKNOWN_BODY_CHARACTERS].decode("utf-8", "replace").strip()
+    message = f"the server answered with HTTP status {code}"
+    if excerpt:
+        shown = excerpt[:UNKNOWN_BODY_CHARACTERS]
+        message += f": {shown}{'...' if len(excerpt) > len(shown) else ''}"
+    return _error_class(code, "")(code, message=message, retry_after_seconds=retry_after_seconds)
+
+
+def _error_class(code: int, reason: str) -> type[APIStatusError]:
+    if code >= 500:
+        return ServerFault
+    if code == 409 and reason == "AlreadyExists":
+        return AlreadyExists
+    return _BY_CODE.get(code, APIStatusError)
+
+
+def _retry_after(status: Mapping[str, Any]) -> float | None:
+    details = status.get("details")
+    seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,246 @@
+"""Discovery documents of an API server, turned into groups, versions and resources. Pure.
+
+Two forms say the same: the aggregated one (`APIGroupDiscoveryList`, Kubernetes 1.26 and later) holds
+everything in two documents; the older one has a document for each version of each group.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from pinnace.kube.errors import InvalidResponse
+from pinnace.kube.resources import APIResource
+
+AGGREGATED_KIND = "APIGroupDiscoveryList"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupVersion:
+    """One version of a group. `failure` says why its resources are unknown, if they are."""
+
+    version: str
+    resources: tuple[APIResource, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class APIGroup:
+    """One group; `name` is "" for the core group, `versions` in the server's order."""
+
+    name: str
+    versions: tuple[GroupVersion, ...]
+    preferred_version: str
+
+    def by_preference(self) -> tuple[GroupVersion, ...]:
+        """The preferred version, then the others in the server's order."""
+        return tuple(sorted(self.versions, key=lambda one: one.version != self.preferred_version))
+
+
+class _Metadata(msgspec.Struct):
+    name: str | None = None
+
+
+class _ResponseKind(msgspec.Struct):
+    kind: str | None = None
+
+
+class _AggregatedResource(msgspec.Struct, rename="camel"):
+    resource: str
+    response_kind: _ResponseKind | None = None
+    scope: str | None = None
+    singular_resource: str | None = None
+    verbs: list[str] | None = None
+    short_names: list[str] | None = None
+
+
+class _AggregatedVersion(msgspec.Struct):
+    version: str
+    resources: list[_AggregatedResource] | None = None
+    freshness: str | None = None
+
+
+class _AggregatedGroup(msgspec.Struct):
+    metadata: _Metadata | None = None
+    versions: list[_AggregatedVersion] | None = None
+
+
+class _AggregatedList(msgspec.Struct):
+    items: list[_AggregatedGroup] | None = None
+
+
+class _Resource(msgspec.Struct, rename="camel"):
+    name: str
+    kind: str
+    namespaced: bool = False
+    singular_name: str | None = None
+    verbs: list[str] | None = None
+    short_names: list[str] | None = None
+
+
+class _ResourceList(msgspec.Struct, rename="camel"):
+    group_version: str
+    resources: list[_Resource] | None = None
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct, rename="camel"):
+    name: str
+    versions: list[_Version] | None = None
+    preferred_version: _Version | None = None
+
+
+class _GroupList(msgspec.Struct):
+    groups: list[_Group] | None = None
+
+
+class _CoreVersions(msgspec.Struct):
+    versions: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOutline:
+    """A group of the older form, whose resources have still to be asked for."""
+
+    name: str
+    versions: tuple[str, ...]
+    preferred_version: str
+
+
+def is_aggregated(document: Mapping[str, Any]) -> bool:
+    """Whether a document has the aggregated form."""
+    return document.get("kind") == AGGREGATED_KIND
+
+
+def parse_aggregated(document: Mapping[str, Any]) -> tuple[APIGroup, ...]:
+    """The groups of an aggregated document. Versions come in order of preference.
+
+    Raises:
+        InvalidResponse: if it is none.
+    """
+    parsed = _convert(document, _AggregatedList)
+    groups = []
+    for group in parsed.items or ():
+        name = (group.metadata.name if group.metadata else None) or ""
+        versions = tuple(_aggregated_version(name, version) for version in group.versions or ())
+        if versions:
+            groups.append(APIGroup(name=name, versions=versions, preferred_version=versions[0].version))
+    return tuple(groups)
+
+
+def _aggregated_version(group: str, version: _AggregatedVersion) -> GroupVersion:
+    if version.freshness == "Stale":
+        # What is listed then, if anything, is from before the group's server went away.
+        return GroupVersion(version=version.version, failure="its server did not answer the API server")
+    resources = tuple(
+        APIResource(
+            group=group,
+            version=version.version,
+            name=resource.resource,
+            kind=(resource.response_kind.kind if resource.response_kind else None) or "",
+            namespaced=resource.scope == "Namespaced",
+            verbs=frozenset(resource.verbs or ()),
+            short_names=tuple(resource.short_names or ()),
+            singular_name=resource.singular_resource or "",
+        )
+        for resource in version.resources or ()
+        if "/" not in resource.resource
+    )
+    return GroupVersion(version=version.version, resources=resources)
+
+
+def parse_resource_list(document: Mapping[str, Any]) -> tuple[str, GroupVersion]:
+    """Group name and version of an `APIResourceList`, without sub-resources.
+
+    Raises:
+        InvalidResponse: if it is none.
+    """
+    parsed = _convert(document, _ResourceList)
+    group, _, version = parsed.group_version.rpartition("/")
+    resources = tuple(
+        APIResource(
+            group=group,
+            version=version,
+            name=resource.name,
+            kind=resource.kind,
+            namespaced=resource.namespaced,
+            verbs=frozenset(resource.verbs or ()),
+            short_names=tuple(resource.short_names or ()),
+            singular_name=resource.singular_name or "",
+        )
+        for resource in parsed.resources or ()
+        if "/" not in resource.name
+    )
+    return group, GroupVersion(version=version, resources=resources)
+
+
+def parse_outlines(document: Mapping[str, Any]) -> tuple[GroupOutline, ...]:
+    """The groups of an `APIVersions` (`/api`) or `APIGroupList` (`/apis`) document.
+
+    Raises:
+        InvalidResponse: if it is neither.
+    """
+    if document.get("kind") == "APIVersions":
+        versions = tuple(_convert(document, _CoreVersions).versions or ())
+        return (GroupOutline(name="", versions=versions, preferred_version=versions[0]),) if versions else ()
+    outlines = []
+    for group in _convert(document, _GroupList).groups or ():
+        versions = tuple(version.version for version in group.versions or ())
+        preferred = group.preferred_version.version if group.preferred_version else ""
+        if versions:
+            outlines.append(
+                GroupOutline(name=group.name, versions=versions, preferred_version=preferred or versions[0])
+            )
+    return tuple(outlines)
+
+
+def parse_documents(documents: Iterable[Mapping[str, Any]]) -> tuple[APIGroup, ...]:
+    """The groups of documents of any form, in their order.
+
+    `APIResourceList`s are put together by group. Which versions a group has, and which it prefers, is
+    said by an `APIGroupList` or `APIVersions` if there is one; a version that it names and that has no
+    `APIResourceList` has failed. Without one, the versions are those seen, the first preferred.
+
+    Raises:
+        InvalidResponse: if one is no discovery document.
+    """
+    groups: list[APIGroup] = []
+    outlines: dict[str, GroupOutline] = {}
+    listed: dict[str, dict[str, GroupVersion]] = {}
+    for document in documents:
+        if is_aggregated(document):
+            groups.extend(parse_aggregated(document))
+        elif document.get("kind") in ("APIVersions", "APIGroupList"):
+            outlines.update({outline.name: outline for outline in parse_outlines(document)})
+        else:
+            name, version = parse_resource_list(document)
+            listed.setdefault(name, {})[version.version] = version
+    for name, versions in listed.items():
+        seen = tuple(versions)
+        outlines.setdefault(name, GroupOutline(name=name, versions=seen, preferred_version=seen[0]))
+    missing = {outline.name: listed.get(outline.name, {}) for outline in outlines.values()}
+    groups.extend(assemble(outline, missing[outline.name]) for outline in outlines.values())
+    return tuple(groups)
+
+
+def assemble(outline: GroupOutline, found: Mapping[str, GroupVersion]) -> APIGroup:
+    """A group from its outline and what was found of its versions; the others have failed."""
+    versions = tuple(
+        found.get(version) or GroupVersion(version=version, failure="not found")
+        for version in outline.versions
+    )
+    return APIGroup(name=outline.name, versions=versions, preferred_version=outline.preferred_version)
+
+
+T = TypeVar("T")
+
+
+def _convert(document: Mapping[str, Any], shape: type[T]) -> T:
+    try:
+        return msgspec.convert(document, shape)
+    except msgspec.ValidationError as error:
+        raise InvalidResponse(f"the server's discovery document is not valid: {error}") from error

@@ -1,0 +1,121 @@
+"""How many requests may be under way at once: as many as the server takes, never more than the cap.
+
+Additive increase, multiplicative decrease, as TCP does it: each answer raises the limit a little, a 429
+or rising latency cuts it. One limiter serves one client, so that all its callers share what there is.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+INITIAL_LIMIT = 16.0
+MINIMUM_LIMIT = 1.0
+THROTTLED_FACTOR = 0.5
+SLOW_FACTOR = 0.8
+SLOW_RATIO = 4.0
+"""Latency counts as congestion from this multiple of the best seen..."""
+SLOW_FLOOR_SECONDS = 0.5
+"""...and only above this much: below it, waiting here would help nobody."""
+BASELINE_GROWTH = 1.01
+"""The best latency is forgotten this slowly, so that one lucky answer does not rule for ever."""
+
+
+class InFlightLimit:
+    """Hands out slots, first come first served.
+
+    Args:
+        maximum: the cap.
+        monotonic: seconds of a clock that never goes back.
+    """
+
+    def __init__(self, maximum: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.maximum = max(1, maximum)
+        self.in_flight = 0
+        self._limit = min(INITIAL_LIMIT, float(self.maximum))
+        self._monotonic = monotonic
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._probing = True
+        self._decreased_at = float("-inf")
+        self._baseline_seconds: float | None = None
+        self._smoothed_seconds: float | None = None
+
+    @property
+    def limit(self) -> int:
+        """How many requests may be under way now."""
+        return int(self._limit)
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[float]:
+        """Waits for a slot and holds it for one request; gives the time at which it was free."""
+        await self._acquire()
+        try:
+            yield self._monotonic()
+        finally:
+            self._release()
+
+    def answered(self, started: float, *, comparable: bool) -> None:
+        """An answer came to a request sent at `started` (as given by `slot`).
+
+        Args:
+            started: the time that `slot` gave.
+            comparable: whether its latency says something about load; that of a page of a list says
+                more about its size.
+        """
+        if comparable and self._is_slow(self._monotonic() - started):
+            self._decrease(SLOW_FACTOR, started)
+        elif self.in_flight >= self.limit:
+            # Only when the limit was what held us back; else it would grow without being tested.
+            step = 1.0 if self._probing else 1.0 / self._limit
+            self._limit = min(float(self.maximum), self._limit + step)
+            self._wake()
+
+    def throttled(self, started: float) -> None:
+        """The server answered 429 to a request sent at `started` (as given by `slot`)."""
+        self._decrease(THROTTLED_FACTOR, started)
+
+    def _decrease(self, factor: float, started: float) -> None:
+        self._probing = False
+        # All requests sent before the last cut tell of the same overload: it is cut once for them.
+        if started < self._decreased_at:
+            return
+        self._decreased_at = self._monotonic()
+        self._limit = max(MINIMUM_LIMIT, self._limit * factor)
+        self._smoothed_seconds = None
+
+    def _is_slow(self, latency_seconds: float) -> bool:
+        baseline = self._baseline_seconds
+        grown = latency_seconds if baseline is None else baseline * BASELINE_GROWTH
+        self._baseline_seconds = min(grown, latency_seconds)
+        smoothed = self._smoothed_seconds
+        smoothed = latency_seconds if smoothed is None else 0.9 * smoothed + 0.1 * latency_seconds
+        self._smoothed_seconds = smoothed
+        return smoothed > SLOW_FLOOR_SECONDS and smoothed > SLOW_RATIO * self._baseline_seconds
+
+    async def _acquire(self) -> None:
+        if not self._waiters and self.in_flight < self.limit:
+            self.in_flight += 1
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._release()
+            else:
+                self._waiters.remove(waiter)
+            raise
+
+    def _release(self) -> None:
+        self.in_flight -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        # A woken waiter already owns its slot, so that no newcomer can take it in between.
+        while self._waiters and self.in_flight < self.limit:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                self.in_flight += 1
+                waiter.set_result(None)

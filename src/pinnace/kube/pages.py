@@ -1,0 +1,185 @@
+"""Pages of a LIST: items that stay JSON bytes, each with a typed view of the metadata filters need.
+
+Most objects of a backup are never decoded: the filters read name, namespace and labels, and the archive
+gets the bytes as the server sent them. Only what somebody changes becomes a dict.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import orjson
+from msgspec import UNSET, UnsetType
+
+from pinnace.kube.errors import InvalidResponse
+
+_MAXIMUM_HEAD_BYTES = 4096
+_MAXIMUM_TAIL_BYTES = 4096
+# Built-in types come as {"kind":..,"apiVersion":..,"metadata":{..},"items":[..; custom resources are
+# sorted, so that their metadata stands behind the items. Both patterns are anchored at an end of the
+# document, where the content of no item can imitate them.
+_HEAD = re.compile(rb'\s*\{\s*(?:"(?:kind|apiVersion)":\s*"[^"\\]*",\s*)*"metadata":\s*\{([^{}]*)\}')
+_TAIL = re.compile(
+    rb'\]\s*,(?:\s*"(?:kind|apiVersion)":\s*"[^"\\]*",)*\s*"metadata":\s*\{([^{}\[\]]*)\}\s*\}\s*$'
+)
+_CONTINUE = re.compile(rb'"continue":\s*"([^"\\]*)"')
+
+
+class _ItemMetadata(msgspec.Struct, rename="camel", gc=False):
+    name: str | None = None
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _ItemHead(msgspec.Struct, rename="camel", gc=False):
+    api_version: str | UnsetType | None = UNSET
+    kind: str | UnsetType | None = UNSET
+    metadata: _ItemMetadata | None = None
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str | None = None
+    continue_: str | None = msgspec.field(name="continue", default=None)
+    remaining_item_count: int | None = None
+
+
+class _RawList(msgspec.Struct, rename="camel"):
+    # Without a default: an answer that holds no items is no list, rather than an empty one.
+    items: list[msgspec.Raw] | None
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: _ListMetadata | None = None
+
+
+_decode_list = msgspec.json.Decoder(_RawList).decode
+_decode_head = msgspec.json.Decoder(_ItemHead).decode
+_NO_METADATA = _ItemMetadata()
+
+
+class Item:
+    """One object of a page.
+
+    Attributes:
+        raw: its JSON as the server sent it. It shares the page's memory: keep `json()` instead, if the
+            item is to outlive the page.
+        api_version, kind: its own, or where it has neither, those of the list. (docs/spec: BKP 5.3)
+        name, namespace: "" if it has none.
+        labels: None if it has none.
+        deleting: whether it has a deletionTimestamp.
+    """
+
+    __slots__ = ("_prefix", "api_version", "deleting", "kind", "labels", "name", "namespace", "raw")
+
+    def __init__(self, raw: bytes | msgspec.Raw, api_version: str, kind: str, prefix: bytes) -> None:
+        """`prefix` is `{"apiVersion":..,"kind":..,` for `api_version` and `kind`, made once a page."""
+        head = _decode_head(raw)
+        metadata = head.metadata or _NO_METADATA
+        self.raw = raw
+        self.name = metadata.name or ""
+        self.namespace = metadata.namespace or ""
+        self.labels = metadata.labels
+        self.deleting = metadata.deletion_timestamp is not None
+        if head.api_version is UNSET and head.kind is UNSET:
+            self.api_version, self.kind, self._prefix = api_version, kind, prefix
+        else:
+            self._take_own_type(head, api_version, kind)
+
+    def _take_own_type(self, head: _ItemHead, api_version: str, kind: str) -> None:
+        self._prefix = b""
+        self.api_version, self.kind = head.api_version or "", head.kind or ""
+        if not self.api_version and not self.kind:
+            # The keys are there but empty; a splice would write them twice.
+            self.api_version, self.kind = api_version, kind
+            self.raw = orjson.dumps(self.decode())
+
+    def __repr__(self) -> str:
+        return f"Item({self.api_version} {self.kind} {self.namespace}/{self.name})"
+
+    def json(self) -> bytes:
+        """The object's JSON, with apiVersion and kind in front if the server left them out."""
+        if not self._prefix:
+            return bytes(self.raw)
+        rest = bytes(self.raw)
+        # An item of a list begins with its brace; only an empty one has nothing to put a comma before.
+        return self._prefix + rest[1:] if rest[1:].lstrip() != b"}" else self._prefix[:-1] + b"}"
+
+    def decode(self) -> dict[str, Any]:
+        """A new dict of the whole object, with apiVersion and kind."""
+        document: dict[str, Any] = orjson.loads(memoryview(self.raw))
+        if document.get("apiVersion") and document.get("kind"):
+            return document
+        return {**document, "apiVersion": self.api_version, "kind": self.kind}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of a list.
+
+    Attributes:
+        items: the objects.
+        resource_version: of the list; what a watch can start from.
+        remaining: how many objects follow, if the server says so.
+        continue_token: where the next page begins; "" on the last one.
+        restarted: the list began anew with this page, since the server no longer knew where it was;
+            objects already seen come again.
+    """
+
+    items: list[Item]
+    resource_version: str
+    remaining: int | None = None
+    continue_token: str = ""
+    restarted: bool = False
+
+
+def cut_continue_token(body: bytes) -> str | None:
+    """The continue token of a list without decoding it: "" on the last page, None if not found.
+
+    Found, it lets the next page be asked for before this one is decoded.
+    """
+    match = _HEAD.match(body, 0, _MAXIMUM_HEAD_BYTES) or _TAIL.search(
+        body, max(0, len(body) - _MAXIMUM_TAIL_BYTES)
+    )
+    if match is None:
+        return None
+    token = _CONTINUE.search(match[1])
+    return token[1].decode("utf-8", "replace") if token is not None else ""
+
+
+def parse_page(body: bytes, *, api_version: str = "", kind: str = "", restarted: bool = False) -> Page:
+    """Decodes one page.
+
+    Args:
+        body: the whole answer.
+        api_version, kind: those of the resource, for items of a list that does not name them.
+        restarted: as in `Page`.
+
+    Raises:
+        InvalidResponse: if the body is cut, not JSON, or no list.
+    """
+    try:
+        document = _decode_list(body)
+        kind_of_list = document.kind or ""
+        if kind_of_list.endswith("List") and kind_of_list != "List":
+            kind = kind_of_list.removesuffix("List")
+        # A List of v1 holds anything: its own version says nothing of its items.
+        if document.api_version and kind_of_list != "List":
+            api_version = document.api_version
+        prefix = type_prefix(api_version, kind)
+        items = [Item(raw, api_version, kind, prefix) for raw in document.items or ()]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidResponse(f"the server's answer is not a list of objects: {error}") from error
+    metadata = document.metadata or _ListMetadata()
+    return Page(
+        items=items,
+        resource_version=metadata.resource_version or "",
+        remaining=metadata.remaining_item_count,
+        continue_token=metadata.continue_ or "",
+        restarted=restarted,
+    )
+
+
+def type_prefix(api_version: str, kind: str) -> bytes:
+    """The beginning of an object's JSON up to and with the comma after `kind`."""
+    return orjson.dumps({"apiVersion": api_version, "kind": kind})[:-1] + b","

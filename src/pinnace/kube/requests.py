@@ -1,0 +1,44 @@
+"""What is sent to an API server and what comes back, before anybody interprets it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+"""A request that reads or writes one object; the API server's own limit is 60 s."""
+LIST_TIMEOUT_SECONDS = 120.0
+"""One page of a list: its size, not only the server's speed, decides how long it takes."""
+MERGE_PATCH = "application/merge-patch+json"
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request.
+
+    Attributes:
+        path: with the query, if it has one.
+        timeout_seconds: for one attempt, from sending to the last byte of the answer.
+        stall_seconds: the longest silence allowed within it.
+        comparable: whether its latency tells of the server's load (see `limiting`).
+    """
+
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str = JSON
+    accept: str = JSON
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    stall_seconds: float | None = None
+    comparable: bool = True
+
+    @property
+    def is_read(self) -> bool:
+        """Whether repeating it can do no harm."""
+        return self.method == "GET"
+
+
+def with_query(path: str, params: Mapping[str, str] | None) -> str:
+    """The path with those parameters that have a value."""
+    query = urlencode({name: value for name, value in (params or {}).items() if value})
+    return f"{path}?{query}" if query else path

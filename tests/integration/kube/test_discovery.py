@@ -1,0 +1,77 @@
+"""Discovery of a real API server, in both of the forms that it speaks."""
+
+import json
+
+import pytest
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+
+
+async def _older_form(client: KubeClient) -> Discovery:
+    """What the same server says to those who ask one version at a time."""
+    paths = ["/api/v1"]
+    documents = [json.loads(await client.request("GET", path)) for path in ("/api", "/apis")]
+    for group in documents[1]["groups"]:
+        paths += [f"/apis/{version['groupVersion']}" for version in group["versions"]]
+    documents += [json.loads(await client.request("GET", path)) for path in paths]
+    return Discovery.from_documents(documents, server_version=await client.version())
+
+
+async def test_both_forms_say_the_same(client: KubeClient) -> None:
+    new, old = await Discovery.load(client), await _older_form(client)
+    assert new.warnings == old.warnings == ()
+    assert new.server_version == old.server_version
+    assert [group.name for group in new.groups] == [group.name for group in old.groups]
+
+    def comparable(discovery: Discovery) -> set[tuple[object, ...]]:
+        return {
+            (
+                one.group_resource,
+                one.version,
+                one.kind,
+                one.namespaced,
+                one.verbs,
+                one.short_names,
+                one.singular_name,
+            )
+            for one in discovery.all_resources
+        }
+
+    assert comparable(new) == comparable(old)
+    assert {one.group_resource for one in new.resources} == {one.group_resource for one in old.resources}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("po", "pods"),
+        ("deploy", "deployments.apps"),
+        ("Deployment", "deployments.apps"),
+        ("pvc", "persistentvolumeclaims"),
+        ("crd", "customresourcedefinitions.apiextensions.k8s.io"),
+        ("storageclasses.storage", "storageclasses.storage.k8s.io"),
+        ("ingress", "ingresses.networking.k8s.io"),
+        ("events", "events"),
+        ("selfsubjectreviews", "selfsubjectreviews"),
+    ],
+)
+async def test_names_of_a_real_cluster(client: KubeClient, name: str, expected: str) -> None:
+    discovery = await Discovery.load(client)
+    assert discovery.canonical(name) == expected
+
+
+async def test_what_a_backup_takes(client: KubeClient) -> None:
+    discovery = await Discovery.load(client)
+    assert [one.name for one in discovery.resources][:3] == [
+        "pods",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+    ]
+    assert not any("/" in one.name for one in discovery.resources)
+    taken = [one.group_resource for one in discovery.resources]
+    assert len(taken) == len(set(taken))
+    assert {"namespaces", "secrets", "deployments.apps", "roles.rbac.authorization.k8s.io"} <= set(taken)
+    assert "bindings" not in taken
+    assert discovery.server_version is not None
+    assert discovery.server_version.git_version.startswith("v1.")

@@ -1,0 +1,220 @@
+"""A server on loopback that answers as a test tells it to, byte by byte where that matters."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from multidict import CIMultiDictProxy
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.config import ClusterConfig
+from pinnace.kube.retrying import RetryPolicy
+
+Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request that came in."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    peer: Any
+    peer_certificate: Mapping[str, Any] | None
+
+    @property
+    def call(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass
+class ScriptedServer:
+    """Answers each `METHOD /path` with the answers set for it in order; the last one is repeated."""
+
+    url: str = ""
+    seen: list[Seen] = field(default_factory=list)
+    scripts: dict[str, list[Answer]] = field(default_factory=dict)
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def on(self, call: str, *answers: Answer) -> None:
+        self.scripts[call] = list(answers)
+
+    def calls(self) -> list[str]:
+        return [seen.call for seen in self.seen]
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        transport = request.transport
+        assert transport is not None
+        seen = Seen(
+            method=request.method,
+            path=request.path,
+            query=dict(request.query),
+            headers=request.headers,
+            body=await request.read(),
+            peer=transport.get_extra_info("peername"),
+            peer_certificate=transport.get_extra_info("peercert"),
+        )
+        self.seen.append(seen)
+        answers = self.scripts.get(seen.call)
+        if not answers:
+            return web.json_response(status(404, "NotFound", f"no script for {seen.call}"), status=404)
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        return await answer(request)
+
+    def stall(self) -> Answer:
+        """Accepts the request and never answers; `waiting` is set when it has come."""
+
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            self.waiting.set()
+            await self.stopping.wait()
+            return web.Response()
+
+        return answer
+
+    async def hang(self, request: web.BaseRequest) -> None:
+        """For `answer_chunks`: says no more until the test is over."""
+        await self.stopping.wait()
+
+
+@asynccontextmanager
+async def scripted_server(tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServer]:
+    """A running server, by https if given a context."""
+    server = ScriptedServer()
+    runner = web.ServerRunner(
+        web.Server(server.handle, handler_cancellation=True, access_log=None), shutdown_timeout=1.0
+    )
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    port = runner.addresses[0][1]
+    server.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    try:
+        yield server
+    finally:
+        server.stopping.set()
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def connected(server: ScriptedServer, **options: Any) -> AsyncIterator[KubeClient]:
+    """A client of the server that never really sleeps between attempts."""
+    config = options.pop("config", None) or ClusterConfig(server=server.url)
+    options.setdefault("sleep", Sleeps())
+    options.setdefault("jitter", lambda: 0.0)
+    options.setdefault("timeout_seconds", 5.0)
+    async with KubeClient(config, **options) as client:
+        yield client
+
+
+class Sleeps:
+    """Stands in for asyncio.sleep: remembers, and returns at once."""
+
+    def __init__(self) -> None:
+        self.delays: list[float] = []
+
+    async def __call__(self, delay_seconds: float) -> None:
+        self.delays.append(delay_seconds)
+
+
+ONE_TRY = RetryPolicy(attempts=1, throttled_attempts=1)
+
+
+def answer_json(document: object, *, code: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    return answer_bytes(json.dumps(document).encode(), code=code, headers=headers)
+
+
+def answer_bytes(body: bytes, *, code: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(body=body, status=code, headers=headers, content_type="application/json")
+
+    return answer
+
+
+def answer_status(
+    code: int,
+    reason: str = "",
+    message: str = "",
+    *,
+    headers: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Answer:
+    return answer_json(status(code, reason, message) | more, code=code, headers=headers)
+
+
+def answer_cut(body: bytes, *, missing: int = 1000) -> Answer:
+    """Promises more bytes than it sends, then drops the connection."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.content_length = len(body) + missing
+        await response.prepare(request)
+        await response.write(body)
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    return answer
+
+
+def answer_chunks(*chunks: bytes, then: Callable[[web.BaseRequest], Awaitable[None]] | None = None) -> Answer:
+    """A chunked answer; after it, whatever `then` does."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        if then is not None:
+            await then(request)
+        return response
+
+    return answer
+
+
+async def drop(request: web.BaseRequest) -> None:
+    assert request.transport is not None
+    request.transport.abort()
+
+
+def status(code: int, reason: str = "", message: str = "") -> dict[str, Any]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+
+
+def listing(
+    names: list[str],
+    *,
+    token: str = "",
+    remaining: int | None = None,
+    version: str = "100",
+    kind: str = "ConfigMapList",
+) -> dict[str, Any]:
+    """A page as the API server writes built-in types: metadata first, items without kind."""
+    metadata: dict[str, Any] = {"resourceVersion": version}
+    if token:
+        metadata["continue"] = token
+    if remaining is not None:
+        metadata["remainingItemCount"] = remaining
+    items = [{"metadata": {"name": name, "namespace": "demo"}, "data": {"key": name}} for name in names]
+    return {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items}
+
+
+def event(kind: str, document: Mapping[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": document}).encode() + b"\n"

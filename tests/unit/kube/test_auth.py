@@ -1,0 +1,110 @@
+# ruff: noqa: ASYNC240 - the files are tiny, and nothing else runs in the loop
+"""Token files: rotation, failures, and what a 401 does."""
+
+from pathlib import Path
+
+import pytest
+
+from pinnace.kube.auth import StaticAuth, TokenFileAuth, basic, bearer
+from pinnace.kube.config import ClusterConfig
+from pinnace.kube.errors import ConfigError, Unauthorized
+from tests.support.clock import FrozenClock
+from tests.unit.kube.scripted import ScriptedServer, answer_json, answer_status, connected
+
+CALL = "GET /version"
+VERSION = {"gitVersion": "v1.33.4"}
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    path.write_text("first\n")
+    return path
+
+
+async def test_a_token_file_is_read_again_after_a_minute(token_file: Path, clock: FrozenClock) -> None:
+    auth = TokenFileAuth(token_file, monotonic=clock.monotonic)
+    assert await auth.credentials() == bearer("first")
+    token_file.write_text("second")
+    clock.advance(59)
+    assert await auth.credentials() == bearer("first")
+    clock.advance(1)
+    assert await auth.credentials() == bearer("second")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe"])
+async def test_the_last_good_token_outlives_a_bad_file(
+    token_file: Path, clock: FrozenClock, content: bytes | None
+) -> None:
+    auth = TokenFileAuth(token_file, monotonic=clock.monotonic)
+    await auth.credentials()
+    token_file.unlink()
+    if content is not None:
+        token_file.write_bytes(content)
+    clock.advance(60)
+    assert await auth.credentials() == bearer("first")
+    token_file.write_text("third")
+    clock.advance(60)
+    assert await auth.credentials() == bearer("third")
+
+
+async def test_a_file_that_never_had_a_token_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    with pytest.raises(ConfigError, match=f"{path}: cannot read the token: No such file"):
+        await TokenFileAuth(path).credentials()
+    path.write_text(" \n")
+    with pytest.raises(ConfigError, match=f"{path}: holds no token"):
+        await TokenFileAuth(path).credentials()
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="not UTF-8 text"):
+        await TokenFileAuth(path).credentials()
+
+
+async def test_a_fallback_token_serves_until_the_file_is_there(tmp_path: Path, clock: FrozenClock) -> None:
+    path = tmp_path / "token"
+    auth = TokenFileAuth(path, fallback="inline", monotonic=clock.monotonic)
+    assert await auth.credentials() == bearer("inline")
+    path.write_text("from file")
+    clock.advance(60)
+    assert await auth.credentials() == bearer("from file")
+
+
+async def test_a_401_reads_the_file_at_once(server: ScriptedServer, token_file: Path) -> None:
+    server.on(CALL, answer_json(VERSION), answer_status(401, "Unauthorized"), answer_json(VERSION))
+    config = ClusterConfig(server=server.url, auth=TokenFileAuth(token_file))
+    async with connected(server, config=config) as client:
+        await client.version()
+        token_file.write_text("second")
+        await client.version()
+    assert [seen.headers["Authorization"] for seen in server.seen] == [
+        "Bearer first",
+        "Bearer first",
+        "Bearer second",
+    ]
+
+
+async def test_a_401_with_nothing_newer_is_final(server: ScriptedServer, token_file: Path) -> None:
+    server.on(CALL, answer_status(401, "Unauthorized", "Unauthorized"))
+    for auth in (TokenFileAuth(token_file), StaticAuth(bearer("only"))):
+        config = ClusterConfig(server=server.url, auth=auth)
+        async with connected(server, config=config) as client:
+            with pytest.raises(Unauthorized):
+                await client.version()
+    assert len(server.seen) == 2
+
+
+async def test_a_401_after_another_task_renewed_is_sent_again(token_file: Path) -> None:
+    auth = TokenFileAuth(token_file)
+    old = await auth.credentials()
+    token_file.write_text("second")
+    assert await auth.rejected(old)
+    token_file.write_text("third")
+    # The second task was rejected with the first token too: the second is newer, no need to read.
+    assert await auth.rejected(old)
+    assert await auth.credentials() == bearer("second")
+
+
+def test_basic_and_reprs() -> None:
+    assert basic("jane", "pässword").authorization == "Basic amFuZTpww6Rzc3dvcmQ="
+    assert "s3cret" not in repr(StaticAuth(bearer("s3cret")))
+    assert "s3cret" not in repr(TokenFileAuth(Path("f"), fallback="s3cret"))

@@ -1,0 +1,142 @@
+"""The limit on requests in flight: fair, never above its cap, and yielding to a busy server."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace.kube.limiting import InFlightLimit
+from tests.support.clock import FrozenClock
+
+
+async def test_slots_are_handed_out_in_order() -> None:
+    limit = InFlightLimit(1)
+    order: list[int] = []
+
+    async def work(number: int) -> None:
+        async with limit.slot():
+            order.append(number)
+
+    async with asyncio.TaskGroup() as tasks, limit.slot():
+        for number in range(5):
+            tasks.create_task(work(number))
+        await asyncio.sleep(0)
+        assert order == []
+    assert order == [0, 1, 2, 3, 4]
+    assert limit.in_flight == 0
+
+
+@pytest.mark.parametrize("granted", [False, True])
+async def test_a_cancelled_waiter_leaves_its_place(granted: bool) -> None:
+    limit = InFlightLimit(1)
+
+    async def work() -> None:
+        async with limit.slot():
+            pytest.fail("was cancelled before it could begin")
+
+    async with limit.slot():
+        waiter = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        if not granted:
+            waiter.cancel()
+            await asyncio.wait([waiter])
+    # With `granted`, the slot is already the waiter's, but it has not run yet.
+    waiter.cancel()
+    await asyncio.wait([waiter])
+    assert waiter.cancelled()
+    assert limit.in_flight == 0
+    async with limit.slot():
+        assert limit.in_flight == 1
+
+
+async def test_the_limit_grows_only_when_it_is_felt() -> None:
+    limit = InFlightLimit(64)
+    start = limit.limit
+    async with limit.slot() as started:
+        for _ in range(100):
+            limit.answered(started, comparable=False)
+    assert limit.limit == start
+
+
+async def _fill(limit: InFlightLimit, answers: int) -> None:
+    """Answers come while all slots are taken."""
+    held = []
+    for _ in range(answers):
+        while limit.in_flight < limit.limit:
+            slot = limit.slot()
+            held.append(slot)
+            started = await slot.__aenter__()
+        limit.answered(started, comparable=False)
+    for slot in held:
+        await slot.__aexit__(None, None, None)
+
+
+async def test_a_busy_server_halves_the_limit_once(clock: FrozenClock) -> None:
+    limit = InFlightLimit(64, monotonic=clock.monotonic)
+    await _fill(limit, 100)
+    assert limit.limit == 64
+    clock.advance(1)
+    for _ in range(64):
+        limit.throttled(started=0.5)
+    assert limit.limit == 32
+    limit.throttled(started=1.5)
+    assert limit.limit == 16
+    for _ in range(20):
+        clock.advance(1)
+        limit.throttled(started=clock.monotonic())
+    assert limit.limit == 1
+
+
+async def test_after_that_it_grows_slowly(clock: FrozenClock) -> None:
+    limit = InFlightLimit(64, monotonic=clock.monotonic)
+    await _fill(limit, 100)
+    limit.throttled(started=0.0)
+    await _fill(limit, 31)
+    assert limit.limit == 32
+    await _fill(limit, 10)
+    assert limit.limit == 33
+
+
+async def test_rising_latency_lowers_the_limit(clock: FrozenClock) -> None:
+    limit = InFlightLimit(64, monotonic=clock.monotonic)
+    await _fill(limit, 100)
+    for _ in range(20):
+        clock.advance(0.05)
+        limit.answered(clock.monotonic() - 0.05, comparable=True)
+    assert limit.limit == 64
+    for _ in range(20):
+        clock.advance(3)
+        limit.answered(clock.monotonic() - 3, comparable=True)
+    assert 1 <= limit.limit < 40
+
+
+async def test_slow_lists_do_not(clock: FrozenClock) -> None:
+    limit = InFlightLimit(64, monotonic=clock.monotonic)
+    await _fill(limit, 100)
+    for _ in range(20):
+        clock.advance(10)
+        limit.answered(clock.monotonic() - 10, comparable=False)
+    assert limit.limit == 64
+
+
+async def test_a_server_that_is_always_slow_is_no_worse_for_it(clock: FrozenClock) -> None:
+    limit = InFlightLimit(64, monotonic=clock.monotonic)
+    for _ in range(50):
+        clock.advance(2)
+        limit.answered(clock.monotonic() - 2, comparable=True)
+    assert limit.limit == 16
+
+
+@given(st.integers(1, 80), st.lists(st.sampled_from(["ok", "slow", "busy"]), max_size=200))
+async def test_the_limit_stays_within_its_bounds(maximum: int, answers: list[str]) -> None:
+    clock = FrozenClock()
+    limit = InFlightLimit(maximum, monotonic=clock.monotonic)
+    for answer in answers:
+        started = clock.monotonic()
+        clock.advance(5 if answer == "slow" else 0.01)
+        if answer == "busy":
+            limit.throttled(started)
+        else:
+            limit.answered(started, comparable=True)
+        assert 1 <= limit.limit <= maximum

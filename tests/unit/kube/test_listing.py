@@ -1,0 +1,232 @@
+"""Lists over several pages: order, read-ahead, and every way in which a page can fail."""
+
+import asyncio
+import json
+from contextlib import aclosing
+
+import pytest
+from aiohttp import web
+
+from pinnace.kube.errors import ConnectionFailed, DeadlineExceeded, Gone, InvalidResponse, ServerFault
+from pinnace.kube.listing import MAXIMUM_RESTARTS
+from pinnace.kube.pages import Page
+from pinnace.kube.resources import CONFIGMAPS
+from pinnace.kube.retrying import RetryPolicy
+from tests.unit.kube.scripted import (
+    ScriptedServer,
+    answer_bytes,
+    answer_chunks,
+    answer_cut,
+    answer_json,
+    answer_status,
+    connected,
+    listing,
+)
+
+LIST = "GET /api/v1/namespaces/demo/configmaps"
+
+
+def _names(pages: list[Page]) -> list[list[str]]:
+    return [[item.name for item in page.items] for page in pages]
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 3])
+async def test_pages_come_in_order(server: ScriptedServer, prefetch: int) -> None:
+    server.on(
+        LIST,
+        answer_json(listing(["a", "b"], token="t1", remaining=3)),
+        answer_json(listing(["c", "d"], token="t2", remaining=1)),
+        answer_json(listing(["e"])),
+    )
+    async with connected(server) as client:
+        pages = [
+            page
+            async for page in client.list_pages(
+                CONFIGMAPS,
+                "demo",
+                label_selector="a in (b,c)",
+                field_selector="x=y",
+                limit=2,
+                prefetch=prefetch,
+            )
+        ]
+    assert _names(pages) == [["a", "b"], ["c", "d"], ["e"]]
+    assert [page.remaining for page in pages] == [3, 1, None]
+    assert not any(page.restarted for page in pages)
+    assert [seen.query.get("continue", "") for seen in server.seen] == ["", "t1", "t2"]
+    for seen in server.seen:
+        assert (seen.query["labelSelector"], seen.query["fieldSelector"], seen.query["limit"]) == (
+            "a in (b,c)",
+            "x=y",
+            "2",
+        )
+
+
+async def test_one_page_is_one_request(server: ScriptedServer) -> None:
+    server.on(LIST, answer_json(listing(["a"])))
+    async with connected(server) as client:
+        assert _names([page async for page in client.list_pages(CONFIGMAPS, "demo")]) == [["a"]]
+    assert [seen.query for seen in server.seen] == [{"limit": "500"}]
+
+
+async def test_the_next_page_is_asked_for_before_this_one_is_handed_out(server: ScriptedServer) -> None:
+    asked = asyncio.Event()
+
+    async def second(request: web.BaseRequest) -> web.StreamResponse:
+        asked.set()
+        return web.Response(body=json.dumps(listing(["b"])).encode())
+
+    server.on(LIST, answer_json(listing(["a"], token="t1")), second)
+    async with connected(server) as client, aclosing(client.list_pages(CONFIGMAPS, "demo")) as pages:
+        first = await anext(pages)
+        await asyncio.wait_for(asked.wait(), 5)
+        assert first.items[0].name == "a"
+        assert (await anext(pages)).items[0].name == "b"
+
+
+async def test_leaving_early_ends_the_read_ahead(server: ScriptedServer) -> None:
+    server.on(LIST, answer_json(listing(["a"], token="t1")), server.stall())
+    async with connected(server) as client, aclosing(client.list_pages(CONFIGMAPS, "demo")) as pages:
+        await anext(pages)
+        await server.waiting.wait()
+    # That no task is left is checked by the fixture around all tests.
+    assert len(server.seen) == 2
+
+
+async def test_a_cancelled_list_leaves_nothing_behind(server: ScriptedServer) -> None:
+    server.on(LIST, server.stall())
+    async with connected(server) as client:
+        task = asyncio.create_task(client.list_all(CONFIGMAPS, "demo"))
+        await server.waiting.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_410_with_an_offer_goes_on_in_a_newer_state(server: ScriptedServer) -> None:
+    server.on(
+        LIST,
+        answer_json(listing(["a"], token="old")),
+        answer_status(410, "Expired", "too old", metadata={"continue": "newer"}),
+        answer_json(listing(["b"], version="200")),
+    )
+    async with connected(server) as client:
+        pages = [page async for page in client.list_pages(CONFIGMAPS, "demo")]
+    assert _names(pages) == [["a"], ["b"]]
+    assert [page.restarted for page in pages] == [False, False]
+    assert [seen.query.get("continue", "") for seen in server.seen] == ["", "old", "newer"]
+
+
+async def test_410_without_an_offer_begins_anew(server: ScriptedServer) -> None:
+    server.on(
+        LIST,
+        answer_json(listing(["a"], token="old")),
+        answer_status(410, "Expired", "too old"),
+        answer_json(listing(["a", "b"], token="new")),
+        answer_json(listing(["c"])),
+    )
+    async with connected(server) as client:
+        pages = [page async for page in client.list_pages(CONFIGMAPS, "demo")]
+    assert _names(pages) == [["a"], ["a", "b"], ["c"]]
+    assert [page.restarted for page in pages] == [False, True, False]
+
+
+async def test_a_list_for_a_watch_is_never_of_two_moments(server: ScriptedServer) -> None:
+    server.on(
+        LIST,
+        answer_json(listing(["a"], token="old", version="100")),
+        answer_status(410, "Expired", "too old", metadata={"continue": "newer"}),
+        answer_json(listing(["b"], token="new", version="200")),
+        answer_json(listing(["c"], version="200")),
+    )
+    async with connected(server) as client:
+        items, version = await client.list_with_version(CONFIGMAPS, "demo")
+    assert [item["metadata"]["name"] for item in items] == ["b", "c"]
+    assert version == "200"
+    assert {(item["apiVersion"], item["kind"]) for item in items} == {("v1", "ConfigMap")}
+
+
+async def test_a_list_that_is_always_stale_ends(server: ScriptedServer) -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if "continue" in request.query:
+            return await answer_status(410, "Expired", "too old")(request)
+        return await answer_json(listing(["a"], token="old"))(request)
+
+    server.on(LIST, answer)
+    async with connected(server) as client:
+        with pytest.raises(Gone, match="too old"):
+            await client.list_all(CONFIGMAPS, "demo")
+    assert sum("continue" in seen.query for seen in server.seen) == MAXIMUM_RESTARTS + 1
+
+
+async def test_410_on_the_first_page_is_final(server: ScriptedServer) -> None:
+    server.on(LIST, answer_status(410, "Expired", "too old"))
+    async with connected(server) as client:
+        with pytest.raises(Gone):
+            await client.list_all(CONFIGMAPS, "demo")
+    assert len(server.seen) == 1
+
+
+async def test_a_page_cut_on_the_way_is_fetched_again(server: ScriptedServer) -> None:
+    page = json.dumps(listing(["b"])).encode()
+    server.on(
+        LIST,
+        answer_json(listing(["a"], token="t1")),
+        answer_cut(page[:60]),
+        answer_status(503),
+        answer_bytes(page),
+    )
+    async with connected(server) as client:
+        pages = [page async for page in client.list_pages(CONFIGMAPS, "demo")]
+    assert _names(pages) == [["a"], ["b"]]
+
+
+async def test_pages_always_cut_fail_the_list(server: ScriptedServer) -> None:
+    server.on(LIST, answer_json(listing(["a"], token="t1")), answer_cut(b'{"kind"'))
+    async with connected(server, retry=RetryPolicy(attempts=2)) as client:
+        with pytest.raises(ConnectionFailed):
+            await client.list_all(CONFIGMAPS, "demo")
+    assert len(server.seen) == 3
+
+
+async def test_a_failing_page_comes_after_the_good_ones(server: ScriptedServer) -> None:
+    server.on(
+        LIST, answer_json(listing(["a"], token="t1")), answer_status(500, "InternalError", "etcd is gone")
+    )
+    async with connected(server) as client, aclosing(client.list_pages(CONFIGMAPS, "demo")) as pages:
+        assert _names([await anext(pages)]) == [["a"]]
+        with pytest.raises(ServerFault, match="etcd is gone"):
+            await anext(pages)
+
+
+@pytest.mark.parametrize("cut_at", [1, 40, 90, -1])
+async def test_a_cut_that_http_does_not_show_is_an_error(server: ScriptedServer, cut_at: int) -> None:
+    whole = json.dumps(listing(["a", "b"], token="t1")).encode()
+    server.on(LIST, answer_bytes(whole[:cut_at]))
+    async with connected(server) as client:
+        with pytest.raises(InvalidResponse):
+            await client.list_all(CONFIGMAPS, "demo")
+
+
+async def test_a_page_that_stalls_half_way_meets_the_deadline(server: ScriptedServer) -> None:
+    server.on(LIST, answer_chunks(b'{"kind":"ConfigMapList",', then=server.hang))
+    async with connected(server, timeout_seconds=0.05, retry=RetryPolicy(attempts=2)) as client:
+        with pytest.raises(DeadlineExceeded):
+            await client.list_all(CONFIGMAPS, "demo")
+    assert len(server.seen) == 2
+
+
+async def test_sorted_lists_of_custom_resources_page_too(server: ScriptedServer) -> None:
+    first = json.dumps(listing(["a"], token="t1"), sort_keys=True).encode()
+    odd = json.dumps(listing(["b"], token="t2") | {"extra": {"deep": {}}}, sort_keys=True).encode()
+    server.on(LIST, answer_bytes(first), answer_bytes(odd), answer_json(listing(["c"])))
+    async with connected(server) as client:
+        items = await client.list_all(CONFIGMAPS, "demo")
+    assert [item["metadata"]["name"] for item in items] == ["a", "b", "c"]
+
+
+async def test_all_namespaces(server: ScriptedServer) -> None:
+    server.on("GET /api/v1/configmaps", answer_json(listing([])))
+    async with connected(server) as client:
+        assert await client.list_all(CONFIGMAPS, limit=0) == []
+    assert server.seen[0].query == {}

@@ -1,0 +1,266 @@
+"""The connection itself: TLS both ways, impersonation, proxies, and texts without secrets."""
+
+import asyncio
+import contextlib
+import ssl
+import tempfile
+import traceback
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hack.cluster.pki import CertificateAuthority
+from pinnace.kube.auth import ClientCertificate, Credentials, Impersonation, StaticAuth, basic, bearer
+from pinnace.kube.config import ClusterConfig
+from pinnace.kube.errors import ConfigError, ConnectionFailed, KubeError
+from pinnace.kube.tls import TLSSettings, build_ssl_context
+from tests.unit.kube.scripted import ScriptedServer, Sleeps, answer_json, connected, scripted_server
+
+VERSION = {"gitVersion": "v1.33.4"}
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path / "pki", name="test")
+
+
+@pytest.fixture
+async def secure(authority: CertificateAuthority) -> AsyncIterator[ScriptedServer]:
+    """A server by https that asks for client certificates; its certificate names 127.0.0.1."""
+    async with _https(authority, addresses=("127.0.0.1",)) as running:
+        yield running
+
+
+@contextlib.asynccontextmanager
+async def _https(
+    authority: CertificateAuthority, *, addresses: tuple[str, ...] = (), names: tuple[str, ...] = ()
+) -> AsyncIterator[ScriptedServer]:
+    pair = authority.issue_server("server", addresses=addresses, names=names)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.certificate))
+    context.load_cert_chain(pair.certificate, pair.key)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    async with scripted_server(context) as running:
+        running.on("GET /version", answer_json(VERSION))
+        yield running
+
+
+def _client_certificate(authority: CertificateAuthority, user: str) -> ClientCertificate:
+    pair = authority.issue_client(user, user=user)
+    return ClientCertificate(pair.certificate.read_bytes(), pair.key.read_bytes())
+
+
+def _user(server: ScriptedServer) -> str:
+    certificate = server.seen[-1].peer_certificate
+    return certificate["subject"][0][0][1] if certificate else ""
+
+
+async def test_a_trusted_server_and_our_certificate(
+    secure: ScriptedServer, authority: CertificateAuthority
+) -> None:
+    tls = TLSSettings(
+        ca=authority.certificate.read_bytes(), certificate=_client_certificate(authority, "jane")
+    )
+    async with connected(secure, config=ClusterConfig(server=secure.url, tls=tls)) as client:
+        assert (await client.version()).git_version == "v1.33.4"
+    assert _user(secure) == "jane"
+
+
+async def test_an_untrusted_server_gets_nothing_and_no_second_try(
+    secure: ScriptedServer, tmp_path: Path
+) -> None:
+    other = CertificateAuthority(tmp_path / "other", name="other")
+    sleeps = Sleeps()
+    config = ClusterConfig(
+        server=secure.url,
+        tls=TLSSettings(ca=other.certificate.read_bytes()),
+        auth=StaticAuth(bearer("s3cret")),
+    )
+    async with connected(secure, config=config, sleep=sleeps) as client:
+        with pytest.raises(ConnectionFailed, match=f"the certificate of {secure.url} is not trusted: "):
+            await client.version()
+    assert (secure.seen, sleeps.delays) == ([], [])
+
+
+async def test_insecure_only_when_asked(secure: ScriptedServer) -> None:
+    async with connected(secure, config=ClusterConfig(server=secure.url)) as client:
+        with pytest.raises(ConnectionFailed):
+            await client.version()
+    config = ClusterConfig(server=secure.url, tls=TLSSettings(insecure=True))
+    async with connected(secure, config=config) as client:
+        assert (await client.version()).git_version == "v1.33.4"
+
+
+async def test_tls_server_name(authority: CertificateAuthority) -> None:
+    ca = authority.certificate.read_bytes()
+    async with _https(authority, names=("api.internal",)) as server:
+        async with connected(
+            server, config=ClusterConfig(server=server.url, tls=TLSSettings(ca=ca))
+        ) as client:
+            with pytest.raises(ConnectionFailed, match="not trusted"):
+                await client.version()
+        config = ClusterConfig(server=server.url, tls=TLSSettings(ca=ca, server_name="api.internal"))
+        async with connected(server, config=config) as client:
+            assert (await client.version()).git_version == "v1.33.4"
+
+
+@dataclass
+class CertificateAuth:
+    """Gives out whatever certificate the test sets, as an exec plugin would."""
+
+    certificate: ClientCertificate = field(repr=False)
+
+    async def credentials(self) -> Credentials:
+        return Credentials("", self.certificate)
+
+    async def rejected(self, used: Credentials) -> bool:
+        return False
+
+
+async def test_a_new_certificate_takes_a_new_connection(
+    secure: ScriptedServer, authority: CertificateAuthority
+) -> None:
+    auth = CertificateAuth(_client_certificate(authority, "first"))
+    tls = TLSSettings(
+        ca=authority.certificate.read_bytes(), certificate=_client_certificate(authority, "configured")
+    )
+    async with connected(secure, config=ClusterConfig(server=secure.url, tls=tls, auth=auth)) as client:
+        await client.version()
+        assert _user(secure) == "first"
+        auth.certificate = _client_certificate(authority, "second")
+        await client.version()
+        assert _user(secure) == "second"
+
+
+@pytest.mark.parametrize("usable", [True, False])
+def test_no_key_stays_on_disk(
+    authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usable: bool
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    certificate = _client_certificate(authority, "jane")
+    if usable:
+        build_ssl_context(TLSSettings(certificate=certificate))
+    else:
+        broken = ClientCertificate(certificate.certificate, b"s3cret")
+        with pytest.raises(ConfigError, match="k: client-certificate and client-key: ") as caught:
+            build_ssl_context(TLSSettings(origin="k"), broken)
+        assert "s3cret" not in str(caught.value)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "ca", [b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+)
+def test_an_unusable_authority_is_named(ca: bytes) -> None:
+    with pytest.raises(ConfigError, match="k: certificate-authority holds no"):
+        build_ssl_context(TLSSettings(ca=ca, origin="k"))
+
+
+def test_an_authority_may_carry_comments(authority: CertificateAuthority) -> None:
+    ca = "Aussteller: Prüfstelle\n".encode() + authority.certificate.read_bytes()
+    assert len(build_ssl_context(TLSSettings(ca=ca)).get_ca_certs()) == 1
+
+
+async def test_impersonation_headers(server: ScriptedServer) -> None:
+    server.on("GET /version", answer_json(VERSION))
+    impersonation = Impersonation(
+        user="jane",
+        uid="7",
+        groups=("dev", "ops"),
+        extra={"Acme.com/Project": ("a", "b"), "scopes": ("view",)},
+    )
+    config = ClusterConfig(server=server.url, auth=StaticAuth(bearer("t")), impersonation=impersonation)
+    async with connected(server, config=config) as client:
+        await client.version()
+    headers = server.seen[0].headers
+    assert headers["Authorization"] == "Bearer t"
+    assert headers.getall("Impersonate-User") == ["jane"]
+    assert headers.getall("Impersonate-Uid") == ["7"]
+    assert headers.getall("Impersonate-Group") == ["dev", "ops"]
+    assert headers.getall("Impersonate-Extra-acme.com%2fproject") == ["a", "b"]
+    assert headers.getall("Impersonate-Extra-scopes") == ["view"]
+
+
+@dataclass
+class TunnelProxy:
+    """An HTTP proxy that knows CONNECT only, or refuses everything."""
+
+    refuse: bool = False
+    heads: list[bytes] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        if self.refuse:
+            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            writer.close()
+            return
+        host, port = head.split()[1].decode().rsplit(":", 1)
+        upstream_reader, upstream_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(_pump(reader, upstream_writer), _pump(upstream_reader, writer))
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while chunk := await reader.read(65536):
+            writer.write(chunk)
+            await writer.drain()
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def _proxy(proxy: TunnelProxy) -> AsyncIterator[str]:
+    finished: list[asyncio.Task[None]] = []
+
+    def connected_to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        finished.append(asyncio.ensure_future(proxy.serve(reader, writer)))
+
+    listener = await asyncio.start_server(connected_to, "127.0.0.1", 0)
+    async with listener:
+        yield f"http://jane:s3cret@127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    await asyncio.gather(*finished)
+
+
+async def test_a_proxy_is_a_tunnel_only(secure: ScriptedServer, authority: CertificateAuthority) -> None:
+    tls = TLSSettings(ca=authority.certificate.read_bytes())
+    proxy = TunnelProxy()
+    async with _proxy(proxy) as url:
+        config = ClusterConfig(server=secure.url, tls=tls, proxy=url, auth=StaticAuth(bearer("t0ken")))
+        async with connected(secure, config=config) as client:
+            assert (await client.version()).git_version == "v1.33.4"
+    (head,) = proxy.heads
+    assert head.startswith(f"CONNECT {secure.url.removeprefix('https://')} ".encode())
+    assert basic("jane", "s3cret").authorization.encode() in head
+    assert b"t0ken" not in head
+    assert secure.seen[0].headers["Authorization"] == "Bearer t0ken"
+
+
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_proxy_that_fails_keeps_its_password(secure: ScriptedServer, running: bool) -> None:
+    async with _proxy(TunnelProxy(refuse=True)) as url:
+        proxy = url if running else "http://jane:s3cret@127.0.0.1:1"
+        config = ClusterConfig(server=secure.url, proxy=proxy, auth=StaticAuth(bearer("t0ken")))
+        async with connected(secure, config=config) as client:
+            with pytest.raises(ConnectionFailed, match="proxy") as caught:
+                await client.version()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "s3cret" not in shown
+    assert "t0ken" not in shown
+
+
+async def test_no_error_shows_a_token(server: ScriptedServer) -> None:
+    server.on("GET /version", server.stall())
+    auth = StaticAuth(bearer("t0ken"))
+    shown = []
+    for url in (server.url, "http://127.0.0.1:1"):
+        config = ClusterConfig(server=url, auth=auth)
+        async with connected(server, config=config, timeout_seconds=0.05) as client:
+            with pytest.raises(KubeError) as caught:
+                await client.version()
+            shown += ["".join(traceback.format_exception(caught.value)), repr(caught.value), repr(config)]
+    assert "t0ken" not in "".join(shown)
