@@ -1,0 +1,1 @@
+"""The actions that come with Pinnace, one module a subject."""

@@ -1,0 +1,123 @@
+"""Init containers that a restore adds to pods, from a pod's annotations or the Restore's hooks.
+
+(docs/spec: RST 20, API 16.1, 16.2)
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from pinnace.api import labels
+from pinnace.api.restore import RestoreHooks, RestoreResourceHookSpec
+from pinnace.api.selection import IncludesExcludes
+from pinnace.api.selectors import Selector
+from pinnace.plugins.builtin.restore_shapes import mapping_at, text_at
+from pinnace.plugins.protocols import JSONObject, ResourceSelector, RestoreItemInput, RestoreItemOutput
+
+RESTIC_WAIT: Final = "restic-wait"
+"""The container that waits for volume data; if it is first, it stays first."""
+
+
+class HookSelector:
+    """Which pods a group of hooks of a Restore is for.
+
+    Its lists of resources are not looked at: only pods have hooks.
+
+    Raises:
+        ValueError: the label selector is not valid.
+    """
+
+    def __init__(self, group: RestoreResourceHookSpec) -> None:
+        self._namespaces = IncludesExcludes(group.included_namespaces, group.excluded_namespaces)
+        self._labels = Selector.from_label_selector(group.label_selector)
+
+    def matches(self, namespace: str, pod_labels: Mapping[str, str] | None) -> bool:
+        """Whether a pod in this namespace with these labels is meant."""
+        return self._namespaces.matches(namespace) and self._labels.matches(pod_labels)
+
+
+def parse_command(text: str) -> list[str]:
+    """A command from an annotation: a JSON array of strings, or the whole text as the only element."""
+    if text.startswith("["):
+        try:
+            parsed = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return [text]
+        if isinstance(parsed, list) and all(isinstance(part, str) for part in parsed):
+            return parsed
+    return [text]
+
+
+def annotated_container(
+    annotations: Mapping[str, str], new_uuid: Callable[[], uuid.UUID]
+) -> JSONObject | None:
+    """The container that a pod's annotations ask for; None without an image."""
+    image = annotations.get(labels.INIT_RESTORE_HOOK_CONTAINER_IMAGE)
+    if not image:
+        return None
+    name = annotations.get(labels.INIT_RESTORE_HOOK_CONTAINER_NAME)
+    container: JSONObject = {
+        "name": name or f"velero-restore-init-{str(new_uuid()).partition('-')[0]}",
+        "image": image,
+    }
+    command = annotations.get(labels.INIT_RESTORE_HOOK_COMMAND)
+    if command:
+        # Without one, the image's entry point runs.
+        container["command"] = parse_command(command)
+    return container
+
+
+def hook_containers(hooks: RestoreHooks, namespace: str, pod_labels: Mapping[str, str]) -> list[JSONObject]:
+    """The containers of all groups that match, in the order of the spec, as they are written there.
+
+    Raises:
+        ValueError: a label selector is not valid.
+    """
+    return [
+        container
+        for group in hooks.resources
+        if HookSelector(group).matches(namespace, pod_labels)
+        for hook in group.post_hooks
+        if hook.init is not None
+        for container in hook.init.init_containers
+    ]
+
+
+def with_init_containers(existing: list[Any], added: list[JSONObject]) -> list[Any]:
+    """The added containers before the pod's own, but behind a leading `restic-wait`."""
+    first = existing[0] if existing else None
+    waits = 1 if isinstance(first, dict) and first.get("name") == RESTIC_WAIT else 0
+    return [*existing[:waits], *added, *existing[waits:]]
+
+
+class AddInitContainers:
+    """Adds init containers to pods. The namespace that selectors see is the one in the backup."""
+
+    name = "velero.io/init-restore-hook"
+
+    def __init__(self, new_uuid: Callable[[], uuid.UUID] = uuid.uuid4) -> None:
+        self._new_uuid = new_uuid
+
+    async def applies_to(self) -> ResourceSelector:
+        """Pods."""
+        return ResourceSelector(included_resources=("pods",))
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Add the container of the annotations, or else those of the matching hooks.
+
+        Raises:
+            ValueError: a hook's label selector is not valid.
+        """
+        metadata = mapping_at(given.item, "metadata")
+        annotated = annotated_container(mapping_at(metadata, "annotations"), self._new_uuid)
+        if annotated is not None:
+            added = [annotated]
+        else:
+            namespace = text_at(given.item_from_backup, "metadata", "namespace")
+            added = hook_containers(given.restore.spec.hooks, namespace, mapping_at(metadata, "labels"))
+        spec = given.item.get("spec")
+        if added and isinstance(spec, dict):
+            spec["initContainers"] = with_init_containers(spec.get("initContainers") or [], added)
+        return RestoreItemOutput(item=given.item)

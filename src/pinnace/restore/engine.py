@@ -1,0 +1,354 @@
+"""The restore engine: what an archive holds, brought into a cluster in order. (docs/spec: RST 5-9, 23)
+
+Kinds follow one another with a barrier between them, for later kinds stand on earlier ones. Within a kind
+many items are created at once; the client bounds what is really in flight. Memory does not grow with the
+archive: an item is read from the spool when its turn comes and forgotten when it is created.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup
+from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.restore import Restore
+from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError
+from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.restore.actions import ActionTable
+from pinnace.restore.claims import Claims, ItemKey
+from pinnace.restore.collect import Collector, RestoreFilter, SelectedResource
+from pinnace.restore.errors import SetupError
+from pinnace.restore.followups import FollowUps
+from pinnace.restore.hooks import ExecHookFinder
+from pinnace.restore.item import ItemRestorer, Outlook
+from pinnace.restore.items import ItemReader, ItemRef
+from pinnace.restore.namespaces import NamespaceKeeper
+from pinnace.restore.order import CRDS, DEFAULT_PRIORITIES, main_pass_order
+from pinnace.restore.pod_volumes import PodVolumeCatalogue
+from pinnace.restore.ports import (
+    Cluster,
+    ExecHooks,
+    PodVolumeRestorer,
+    ProgressSink,
+    RestoreLog,
+    VolumeRestorer,
+)
+from pinnace.restore.progress import Progress, ProgressReporter
+from pinnace.restore.results import Results, log_results
+from pinnace.restore.timing import SystemTimer, Timer, poll
+from pinnace.restore.version_choice import chosen_directories
+from pinnace.restore.volumes import VolumeCourses
+
+WORKERS: Final = 48
+"""Items of one kind at a time. API servers gain nothing beyond 64 requests in flight, and fewer than 32 leave
+them idle; an item waits for one request at a time."""
+
+DEFAULT_TERMINATING_TIMEOUT_SECONDS: Final = 600.0
+_NAMES_SHOWN: Final = 10
+_DISCOVERY_LAG_SECONDS: Final = 10.0
+"""A server can call a definition established a moment before its discovery shows the kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequest:
+    """What to restore: a completed Restore and what belongs to its backup."""
+
+    restore: Restore
+    backup: Backup
+    snapshots: Sequence[VolumeSnapshot] = ()
+    pod_volume_backups: Sequence[PodVolumeBackup] = ()
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of every object of this restore."""
+        return {
+            labels.BACKUP_NAME: labels.label_value(self.restore.spec.backup_name),
+            labels.RESTORE_NAME: labels.label_value(self.restore.metadata.name),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOptions:
+    """Settings of the server, or of the command that runs the engine itself.
+
+    Attributes:
+        priorities: kinds to restore first, in order; replaces the default list as a whole.
+        terminating_timeout_seconds: how long to wait for namespaces and volumes that are going away.
+        features: enabled feature flags.
+        workers: items of one kind at a time.
+    """
+
+    priorities: Sequence[str] = DEFAULT_PRIORITIES
+    terminating_timeout_seconds: float = DEFAULT_TERMINATING_TIMEOUT_SECONDS
+    features: Collection[str] = ()
+    workers: int = WORKERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Helpers:
+    """Collaborators that an installation may lack; what they would have done then ends in the results."""
+
+    volume_restorer: VolumeRestorer | None = None
+    pod_volume_restorer: PodVolumeRestorer | None = None
+    exec_hooks: ExecHooks | None = None
+
+
+@dataclass(slots=True)
+class _Run:
+    """Everything that lives as long as one restore."""
+
+    request: RestoreRequest
+    archive: ArchiveIndex
+    reader: ItemReader
+    items: ItemRestorer
+    follow_ups: FollowUps
+    claims: Claims
+    progress: Progress = field(default_factory=Progress)
+    results: Results = field(default_factory=Results)
+    handled: set[str] = field(default_factory=set)
+
+
+class RestoreEngine:
+    """Restores archives into one cluster.
+
+    Args:
+        load_discovery: reads what the cluster serves now.
+        actions: in the order they are to run.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Cluster,
+        discovery: Discovery,
+        load_discovery: Callable[[], Awaitable[Discovery]],
+        actions: Sequence[RestoreItemAction],
+        log: RestoreLog,
+        progress: ProgressSink,
+        options: RestoreOptions | None = None,
+        helpers: Helpers | None = None,
+        timer: Timer | None = None,
+    ) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._load_discovery = load_discovery
+        self._actions = actions
+        self._log = log
+        self._progress_sink = progress
+        self._options = options or RestoreOptions()
+        self._helpers = helpers or Helpers()
+        self._timer = timer or SystemTimer()
+
+    async def run(self, request: RestoreRequest, archive: ArchiveIndex) -> Results:
+        """Restore what the request selects, and wait for everything that follows from it.
+
+        Nothing that goes wrong is raised: it ends in the results. Cancellation leaves the cluster as far as
+        it got; the same restore can be run again.
+        """
+        try:
+            outlook, reader, hook_finder = await self._set_up(request, archive)
+        except SetupError as error:
+            results = Results()
+            results.errors.add_velero(str(error))
+            log_results(self._log, results)
+            return results
+        async with asyncio.TaskGroup() as background:
+            run = self._new_run(request, archive, outlook, reader, hook_finder, background)
+            reporter = ProgressReporter(run.progress, self._progress_sink, self._log, self._timer)
+            reporting = background.create_task(reporter.run())
+            try:
+                await self._restore_definitions(run)
+                await self._restore_everything(run)
+            finally:
+                reporting.cancel()
+            # What it may still be publishing must not arrive after the final numbers.
+            await asyncio.wait([reporting])
+            await reporter.publish(len(run.claims), len(run.claims))
+        self._report(run, run.follow_ups.pod_results())
+        return run.results
+
+    async def _set_up(
+        self, request: RestoreRequest, archive: ArchiveIndex
+    ) -> tuple[Outlook, ItemReader, ExecHookFinder]:
+        if not archive.has_resources_dir:
+            raise SetupError('error parsing backup contents: directory "resources" does not exist')
+        for oddity in archive.warnings:
+            self._log.warning("Ignoring part of the backup", error=oddity)
+        spec = request.restore.spec
+        filters = RestoreFilter.from_spec(spec, self._discovery.canonical)
+        actions = await ActionTable.load(self._actions, self._discovery.canonical)
+        hook_finder = ExecHookFinder(spec.hooks)
+        directories = await chosen_directories(
+            self._client,
+            self._discovery,
+            archive,
+            features=self._options.features,
+            format_version=request.backup.status.format_version,
+            namespace=request.restore.metadata.namespace,
+        )
+        outlook = Outlook(discovery=self._discovery, filters=filters, actions=actions)
+        return outlook, ItemReader(archive, directories), hook_finder
+
+    def _new_run(
+        self,
+        request: RestoreRequest,
+        archive: ArchiveIndex,
+        outlook: Outlook,
+        reader: ItemReader,
+        hook_finder: ExecHookFinder,
+        background: asyncio.TaskGroup,
+    ) -> _Run:
+        claims = Claims()
+        pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
+        follow_ups = FollowUps(
+            client=self._client,
+            tasks=background,
+            timer=self._timer,
+            pod_volumes=pod_volumes,
+            hook_finder=hook_finder,
+            pod_volume_restorer=self._helpers.pod_volume_restorer,
+            exec_hooks=self._helpers.exec_hooks,
+        )
+        items = ItemRestorer(
+            client=self._client,
+            restore=request.restore,
+            restore_labels=request.labels,
+            outlook=outlook,
+            reader=reader,
+            namespaces=NamespaceKeeper(
+                client=self._client,
+                archive=archive,
+                log=self._log,
+                timer=self._timer,
+                terminating_timeout_seconds=self._options.terminating_timeout_seconds,
+                on_created=lambda name: claims.add(ItemKey("namespaces", "", name)),
+            ),
+            volumes=self._new_volumes(request, pod_volumes),
+            claims=claims,
+            follow_ups=follow_ups,
+            log=self._log,
+        )
+        return _Run(request, archive, reader, items, follow_ups, claims)
+
+    def _new_volumes(self, request: RestoreRequest, pod_volumes: PodVolumeCatalogue) -> VolumeCourses:
+        return VolumeCourses(
+            client=self._client,
+            restore=request.restore,
+            backup=request.backup,
+            snapshots=request.snapshots,
+            pod_volumes=pod_volumes,
+            restorer=self._helpers.volume_restorer,
+            terminating_timeout_seconds=self._options.terminating_timeout_seconds,
+            timer=self._timer,
+            log=self._log,
+        )
+
+    async def _restore_definitions(self, run: _Run) -> None:
+        """The first pass: definitions of custom resources, and then a fresh look at what is served."""
+        if await self._restore_pass(run, [CRDS]):
+            await self._refresh_discovery(run)
+
+    async def _restore_everything(self, run: _Run) -> None:
+        """The main pass; definitions were handled in the first."""
+        await self._restore_pass(run, main_pass_order(self._options.priorities, run.archive.resources))
+
+    async def _restore_pass(self, run: _Run, names: Sequence[str]) -> bool:
+        """Select along the names and restore, one kind after the other; was anything selected?"""
+        collector = Collector(
+            archive=run.archive,
+            reader=run.reader,
+            discovery=run.items.outlook.discovery,
+            filters=run.items.outlook.filters,
+            handled=run.handled,
+            log=self._log,
+        )
+        selected = []
+        for resource in await collector.collect(names):
+            reason = run.items.refusal(resource.group_resource)
+            if reason is None:
+                selected.append(resource)
+            else:
+                self._report(run, _refused(resource, reason))
+        run.progress.begin_pass(sum(resource.count for resource in selected))
+        for resource in selected:
+            await self._restore_resource(run, resource)
+        return bool(selected)
+
+    async def _restore_resource(self, run: _Run, resource: SelectedResource) -> None:
+        """All selected items of one kind, many at a time; what they report comes in their order."""
+        jobs = enumerate(resource.items())
+        reports: list[tuple[int, Results]] = []
+
+        async def work() -> None:
+            for position, ref in jobs:
+                results = Results()
+                if await run.items.restore(ref, results):
+                    self._count(run, ref)
+                if not results.empty:
+                    log_results(self._log, results, resource=ref.group_resource, name=ref.name)
+                    reports.append((position, results))
+
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(min(self._options.workers, resource.count)):
+                workers.create_task(work())
+        run.results.merge_all(results for _, results in sorted(reports, key=lambda report: report[0]))
+        self._report(run, await run.follow_ups.definitions_ready())
+
+    def _count(self, run: _Run, ref: ItemRef) -> None:
+        run.progress.item_done(len(run.claims))
+        restored, total = run.progress.restored, run.progress.total
+        self._log.info(
+            f"Restored {restored} items out of an estimated total of {total} "
+            "(estimate will change throughout the restore)",
+            progress="",
+            resource=ref.group_resource,
+            namespace=ref.target_namespace,
+            name=ref.name,
+        )
+
+    def _report(self, run: _Run, results: Results) -> None:
+        log_results(self._log, results)
+        run.results.merge(results)
+
+    async def _refresh_discovery(self, run: _Run) -> None:
+        """Learn the kinds that the restored definitions define, even if the server is slow to show them."""
+        found = self._discovery
+
+        async def shown() -> bool:
+            nonlocal found
+            found = await self._load_discovery()
+            return all(found.preferred(name) is not None for name in run.follow_ups.usable_definitions)
+
+        try:
+            complete = await poll(shown, timer=self._timer, timeout_seconds=_DISCOVERY_LAG_SECONDS)
+        except KubeError as error:
+            results = Results()
+            results.warnings.add("", f"refresh discovery after restoring CRDs: {error}")
+            self._report(run, results)
+            return
+        if not complete:
+            missing = [name for name in run.follow_ups.usable_definitions if found.preferred(name) is None]
+            self._log.warning("Restored definitions are not in discovery", definitions=", ".join(missing))
+        outlook = run.items.outlook
+        run.items.outlook = Outlook(
+            discovery=found,
+            filters=RestoreFilter.from_spec(run.request.restore.spec, found.canonical),
+            actions=outlook.actions.with_discovery(found.canonical),
+        )
+
+
+def _refused(resource: SelectedResource, reason: str) -> Results:
+    """One warning for each namespace with items of a kind that is never restored."""
+    results = Results()
+    for namespace in resource.namespaces:
+        count = len(namespace.names)
+        names = ", ".join(namespace.names[:_NAMES_SHOWN]) + (", ..." if count > _NAMES_SHOWN else "")
+        results.warnings.add(
+            namespace.target, f"{count} {resource.group_resource} not restored ({names}): {reason}"
+        )
+    return results

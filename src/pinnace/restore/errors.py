@@ -1,0 +1,45 @@
+"""What can end a restore, or one item of it.
+
+    RestoreError
+    ├── BackupLookupError   a backup, its location or its store cannot be had (validation)
+    ├── SetupError          the engine cannot begin: one Velero-level error, nothing restored
+    ├── NamespaceError      a target namespace cannot be ensured: its items are left out
+    ├── ResourceError       no place in the API to send an item to: a Velero-level error
+    ├── ItemError           one item fails; the rest goes on
+    ├── VolumeRestoreError  no volume could be made from a snapshot
+    └── RestoreFailed       the restore as a whole is Failed; the text is its failureReason
+
+A failed item is data (results.py), a restore that cannot run is an exception. (docs/spec: RST 4, 22)
+"""
+
+
+class RestoreError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class BackupLookupError(RestoreError):
+    """The text follows `Error retrieving backup: ` in the validation errors."""
+
+
+class SetupError(RestoreError):
+    """Nothing was restored; the text is the one Velero-level error."""
+
+
+class NamespaceError(RestoreError):
+    """The text is the Velero-level error of every item of that namespace."""
+
+
+class ResourceError(RestoreError):
+    """The text is a Velero-level error; only this item is left out."""
+
+
+class ItemError(RestoreError):
+    """The text is the error filed under the item's namespace."""
+
+
+class RestoreFailed(RestoreError):
+    """The restore ends `Failed`; the text becomes `status.failureReason`."""
+
+
+class VolumeRestoreError(RestoreError):
+    """A volume restorer could not make a volume; only its PersistentVolume fails."""

@@ -1,0 +1,124 @@
+"""What goes on after an object was really created: definitions get ready, pods get their data and hooks.
+
+All of it overlaps with the restore of further items; the engine waits for it where the order demands it.
+(docs/spec: RST 18, 19, 21)
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from pinnace.kube.resources import APIResource
+from pinnace.restore.crds import wait_until_ready
+from pinnace.restore.hooks import ExecHookFinder
+from pinnace.restore.items import ItemRef
+from pinnace.restore.pod_volumes import PodVolumeCatalogue
+from pinnace.restore.ports import Cluster, ExecHooks, PodVolumeRestorer
+from pinnace.restore.results import Results
+from pinnace.restore.timing import Timer
+
+JSONObject = dict[str, Any]
+
+CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+class FollowUps:
+    """Starts the follow-ups as tasks of the group it is given, and keeps what they report.
+
+    Args:
+        tasks: outlives every restore of an item; leaving it waits for all follow-ups.
+        pod_volume_restorer: None where this installation cannot restore pod volumes: then each is a warning.
+        exec_hooks: None where this installation cannot run hooks: then each pod with hooks is a warning.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Cluster,
+        tasks: asyncio.TaskGroup,
+        timer: Timer,
+        pod_volumes: PodVolumeCatalogue,
+        hook_finder: ExecHookFinder,
+        pod_volume_restorer: PodVolumeRestorer | None,
+        exec_hooks: ExecHooks | None,
+    ) -> None:
+        self._client = client
+        self._tasks = tasks
+        self._timer = timer
+        self._pod_volumes = pod_volumes
+        self._hook_finder = hook_finder
+        self._pod_volume_restorer = pod_volume_restorer
+        self._exec_hooks = exec_hooks
+        self._definitions: dict[str, asyncio.Task[str | None]] = {}
+        self._volume_tasks: list[asyncio.Task[list[str]]] = []
+        self._hook_tasks: list[asyncio.Task[list[str]]] = []
+        self.usable_definitions: list[str] = []
+        """Names of the definitions made usable so far; a definition's name is its kind's group-resource."""
+
+    async def created(
+        self, ref: ItemRef, resource: APIResource, answer: bytes, results: Results, *, additional: bool
+    ) -> None:
+        """Called once for each created object.
+
+        Args:
+            answer: the object as the API server returned it.
+            additional: whether another item waits for this one: then so must we.
+        """
+        if ref.group_resource == "pods":
+            self._pod_created(ref, orjson.loads(answer), results)
+        elif ref.group_resource == CRDS_GROUP_RESOURCE:
+            wait = wait_until_ready(self._client, resource, ref.name, self._timer)
+            self._definitions[ref.name] = self._tasks.create_task(wait)
+            if additional:
+                results.merge(await self.definitions_ready())
+
+    async def definitions_ready(self) -> Results:
+        """Wait until the definitions created so far can be used, each for its own time at most."""
+        results = Results()
+        while self._definitions:
+            name, wait = self._definitions.popitem()
+            problem = await wait
+            if problem is None:
+                self.usable_definitions.append(name)
+            else:
+                results.errors.add("", problem)
+        return results
+
+    def pod_results(self) -> Results:
+        """What the follow-ups of pods reported; to be called when the task group has ended."""
+        results = Results()
+        for task in (*self._volume_tasks, *self._hook_tasks):
+            results.errors.add_velero(*task.result())
+        return results
+
+    def _pod_created(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
+        snapshots = self._pod_volumes.snapshots(pod, ref.original_namespace)
+        if snapshots:
+            self._restore_volumes(ref, pod, snapshots, results)
+        if self._hook_finder.finds(pod):
+            self._run_hooks(ref, pod, results)
+
+    def _restore_volumes(
+        self, ref: ItemRef, pod: JSONObject, snapshots: Mapping[str, str], results: Results
+    ) -> None:
+        if self._pod_volume_restorer is None:
+            for volume in sorted(snapshots):
+                results.warnings.add(
+                    ref.target_namespace,
+                    f'the data of volume "{volume}" of {ref.id} was not restored: '
+                    "pod volume backups are not restored by this version",
+                )
+            return
+        work = self._pod_volume_restorer.restore_pod_volumes(pod, ref.original_namespace, snapshots)
+        self._volume_tasks.append(self._tasks.create_task(work))
+
+    def _run_hooks(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
+        if self._exec_hooks is None:
+            results.warnings.add(
+                ref.target_namespace,
+                f"the exec restore hooks of {ref.id} were not executed: this version does not run them",
+            )
+            return
+        self._hook_tasks.append(self._tasks.create_task(self._exec_hooks.run(pod)))

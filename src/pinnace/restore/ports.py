@@ -1,0 +1,103 @@
+"""What the engine needs from others, as protocols: the cluster, and the collaborators that may be absent."""
+
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol
+
+from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.kube.resources import APIResource
+
+JSONObject = dict[str, Any]
+
+
+class Cluster(Protocol):
+    """The few calls a restore makes. Errors are `pinnace.kube.errors.KubeError`."""
+
+    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        """Read one object."""
+        ...
+
+    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+        """Create from JSON; returns the answer undecoded."""
+        ...
+
+    async def patch(
+        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
+    ) -> JSONObject:
+        """Apply a JSON merge patch."""
+        ...
+
+
+class RestoreLog(Protocol):
+    """The log of one restore: constant events with facts as fields."""
+
+    def debug(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
+        """For those who look for a mistake."""
+        ...
+
+    def info(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
+        """What was done, and what was left out by rule."""
+        ...
+
+    def warning(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
+        """What a user should look at."""
+        ...
+
+    def error(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
+        """What went wrong."""
+        ...
+
+
+class VolumeRestorer(Protocol):
+    """Makes volumes from native snapshots. (docs/spec: RST 12)"""
+
+    async def restore_volume(self, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
+        """Create a volume from the snapshot and return the PersistentVolume that points at it.
+
+        The name may come back changed. An exception fails the item.
+
+        Raises:
+            VolumeRestoreError: with the provider's own words.
+        """
+        ...
+
+
+class PodVolumeRestorer(Protocol):
+    """Fills the volumes of a pod that was just created. (docs/spec: RST 19)"""
+
+    def restore_pod_volumes(
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+    ) -> Coroutine[Any, Any, list[str]]:
+        """Restore and wait. An async function.
+
+        Args:
+            pod: as the API server returned it.
+            original_namespace: of the pod in the backup.
+            snapshots: volume name to snapshot id.
+
+        Returns:
+            Error messages for the Velero part of the results.
+        """
+        ...
+
+
+class ExecHooks(Protocol):
+    """Runs restore hooks inside the containers of a pod that was just created. (docs/spec: RST 21)"""
+
+    def run(self, pod: JSONObject) -> Coroutine[Any, Any, list[str]]:
+        """Wait for the containers, run their hooks. An async function.
+
+        Args:
+            pod: as the API server returned it.
+
+        Returns:
+            Error messages for the Velero part of the results.
+        """
+        ...
+
+
+class ProgressSink(Protocol):
+    """Where `status.progress` goes. A KubeError is logged; the next value is tried again."""
+
+    async def publish(self, total_items: int, items_restored: int) -> None:
+        """Store both numbers."""
+        ...

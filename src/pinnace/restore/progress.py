@@ -1,0 +1,62 @@
+"""How far a restore is, told to the outside at most once a second. (docs/spec: RST 23)"""
+
+from typing import Final
+
+from pinnace.kube.errors import KubeError
+from pinnace.restore.ports import ProgressSink, RestoreLog
+from pinnace.restore.timing import Timer
+
+INTERVAL_SECONDS: Final = 1.0
+
+
+class Progress:
+    """Counts selected and processed items of a pass; the restored set is counted by its owner."""
+
+    def __init__(self) -> None:
+        self.selected = 0
+        self.processed = 0
+        self.restored = 0
+
+    def begin_pass(self, selected: int) -> None:
+        """Start counting a pass anew."""
+        self.selected = selected
+        self.processed = 0
+
+    def item_done(self, restored: int) -> None:
+        """One selected item is through; `restored` is the size of the restored set now."""
+        self.processed += 1
+        self.restored = restored
+
+    @property
+    def total(self) -> int:
+        """The estimate: what is restored, and what of this pass is still to come."""
+        return self.restored + max(self.selected - self.processed, 0)
+
+
+class ProgressReporter:
+    """Publishes a `Progress` whenever it has changed, never twice within a second."""
+
+    def __init__(self, progress: Progress, sink: ProgressSink, log: RestoreLog, timer: Timer) -> None:
+        self._progress = progress
+        self._sink = sink
+        self._log = log
+        self._timer = timer
+        self._published: tuple[int, int] | None = None
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        while True:
+            await self._timer.sleep(INTERVAL_SECONDS)
+            if self._progress.processed:
+                await self.publish(self._progress.total, self._progress.restored)
+
+    async def publish(self, total: int, restored: int) -> None:
+        """Publish these numbers, unless they are what was published last. A failure is a line in the log."""
+        if (total, restored) == self._published:
+            return
+        try:
+            await self._sink.publish(total, restored)
+        except KubeError as error:
+            self._log.warning("error patching restore's restore progress", error=error)
+        else:
+            self._published = (total, restored)

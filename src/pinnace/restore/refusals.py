@@ -1,0 +1,46 @@
+"""Kinds that must not be created as they lie in the backup, and why.
+
+The engine of v1.6.3 knew no such list beyond the six names of validation. Newer backups hold kinds whose
+mere creation does harm, and so do our own requests: a restored DeleteBackupRequest has no status, so a server
+would take it for new and delete the backup. Each refusal ends in a warning, never in silence.
+(docs/spec: BEY 11.1, RST 25)
+"""
+
+from typing import Final
+
+_OWN_RECORD = "it is a record of the backup tool about the other cluster, which a server here would act upon"
+_OWN_REQUEST = "it is a request to the backup tool, which a server here would carry out again"
+_SNAPSHOT = (
+    "created as it is, it would take a new snapshot of a volume that is still empty, or claim one that "
+    "belongs to another cluster; volumes are not restored from CSI snapshots by this version"
+)
+
+_ALWAYS: Final = {
+    "backuprepositories.velero.io": _OWN_RECORD,
+    "podvolumebackups.velero.io": _OWN_RECORD,
+    "podvolumerestores.velero.io": _OWN_RECORD,
+    "datadownloads.velero.io": _OWN_REQUEST,
+    "datauploads.velero.io": _OWN_REQUEST,
+    "deletebackuprequests.velero.io": _OWN_REQUEST,
+    "downloadrequests.velero.io": _OWN_REQUEST,
+    "serverstatusrequests.velero.io": _OWN_REQUEST,
+}
+
+_UNLESS_HANDLED: Final = {
+    "volumesnapshots.snapshot.storage.k8s.io": _SNAPSHOT,
+    "volumesnapshotcontents.snapshot.storage.k8s.io": _SNAPSHOT,
+    "volumesnapshotclasses.snapshot.storage.k8s.io": _SNAPSHOT,
+}
+
+
+def refusal(group_resource: str, *, has_actions: bool) -> str | None:
+    """Why a kind is not restored, or None if it is.
+
+    Args:
+        group_resource: `volumesnapshots.snapshot.storage.k8s.io`.
+        has_actions: whether a restore action takes care of the kind, as a CSI plug-in does for its objects.
+    """
+    reason = _ALWAYS.get(group_resource)
+    if reason is None and not has_actions:
+        reason = _UNLESS_HANDLED.get(group_resource)
+    return reason

@@ -1,0 +1,104 @@
+"""Warnings and errors of a restore, sorted by where they belong, and the results file made of them.
+
+Only these lists are counted in `status.warnings` and `status.errors`, never log lines. (docs/spec: RST 22)
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pinnace.restore.ports import RestoreLog
+
+
+@dataclass(slots=True)
+class Result:
+    """Messages of one severity: the tool's own, those of cluster-scoped items, and those of each namespace.
+
+    `namespaces` is keyed by the target namespace.
+    """
+
+    velero: list[str] = field(default_factory=list)
+    cluster: list[str] = field(default_factory=list)
+    namespaces: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, namespace: str, message: str) -> None:
+        """File a message under its namespace, or under the cluster if the namespace is empty."""
+        if namespace:
+            self.namespaces.setdefault(namespace, []).append(message)
+        else:
+            self.cluster.append(message)
+
+    def add_velero(self, *messages: str) -> None:
+        """File messages that concern the restore itself."""
+        self.velero.extend(messages)
+
+    def merge(self, other: "Result") -> None:
+        """Append the other's messages behind the own ones."""
+        self.velero.extend(other.velero)
+        self.cluster.extend(other.cluster)
+        for namespace, messages in other.namespaces.items():
+            self.namespaces.setdefault(namespace, []).extend(messages)
+
+    @property
+    def count(self) -> int:
+        """How many messages there are in all three parts."""
+        return len(self.velero) + len(self.cluster) + sum(map(len, self.namespaces.values()))
+
+    def messages(self) -> Iterator[tuple[str, str]]:
+        """All messages, each with its namespace, which is empty for the first two parts."""
+        for message in (*self.velero, *self.cluster):
+            yield "", message
+        for namespace, messages in self.namespaces.items():
+            for message in messages:
+                yield namespace, message
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: empty parts are left out, namespaces come sorted."""
+        parts: dict[str, Any] = {}
+        if self.velero:
+            parts["velero"] = self.velero
+        if self.cluster:
+            parts["cluster"] = self.cluster
+        if self.namespaces:
+            parts["namespaces"] = dict(sorted(self.namespaces.items()))
+        return parts
+
+
+@dataclass(slots=True)
+class Results:
+    """Both severities of one restore, or of one item of it."""
+
+    warnings: Result = field(default_factory=Result)
+    errors: Result = field(default_factory=Result)
+
+    def merge(self, other: "Results") -> None:
+        """Append the other's messages behind the own ones."""
+        self.warnings.merge(other.warnings)
+        self.errors.merge(other.errors)
+
+    def merge_all(self, others: Iterable["Results"]) -> None:
+        """Append several, in their order."""
+        for other in others:
+            self.merge(other)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was reported; asked for every item, so it does not count."""
+        return not any(
+            (result.namespaces or result.cluster or result.velero) for result in (self.warnings, self.errors)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The results file as JSON, to be written by the store. (docs/spec: RST 22, STO 4)"""
+        return {"errors": self.errors.to_dict(), "warnings": self.warnings.to_dict()}
+
+
+def log_results(log: RestoreLog, results: Results, **fields: str) -> None:
+    """Whoever reads the log finds in it what the results say.
+
+    Args:
+        fields: put on every line.
+    """
+    for write, result in ((log.warning, results.warnings), (log.error, results.errors)):
+        for namespace, message in result.messages():
+            write(message, namespace=namespace, **fields)

@@ -1,0 +1,55 @@
+"""Waiting, with the clock in the caller's hands so that no test has to sleep."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """A monotonic clock and a way to let it pass."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed point."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when that many seconds have passed."""
+        ...
+
+
+class SystemTimer:
+    """The event loop's own clock."""
+
+    def monotonic(self) -> float:
+        """Seconds of the running loop."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for real."""
+        await asyncio.sleep(seconds)
+
+
+async def poll(
+    check: Callable[[], Awaitable[bool]],
+    *,
+    timer: Timer,
+    timeout_seconds: float,
+    first_pause_seconds: float = 1.0,
+    longest_pause_seconds: float = 1.0,
+) -> bool:
+    """Ask at once and then again and again until the answer is yes or the time is up.
+
+    The pauses double from the first to the longest. The check is always asked once more at the deadline.
+
+    Returns:
+        Whether the answer was yes in time. What the check raises goes through.
+    """
+    deadline = timer.monotonic() + timeout_seconds
+    pause_seconds = first_pause_seconds
+    while not await check():
+        left_seconds = deadline - timer.monotonic()
+        if left_seconds <= 0:
+            return False
+        await timer.sleep(min(pause_seconds, left_seconds))
+        pause_seconds = min(pause_seconds * 2, longest_pause_seconds)
+    return True

@@ -1,0 +1,278 @@
+"""PersistentVolumes and their claims: which are restored, from what, under which name. (docs/spec: RST 11-13)
+
+Making a volume from a native snapshot is the work of a `VolumeRestorer`; without one, a volume that needs it
+is an error that says so.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup
+from pinnace.api.restore import Restore
+from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import (
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    APIResource,
+)
+from pinnace.restore.errors import ItemError, VolumeRestoreError
+from pinnace.restore.items import ItemRef
+from pinnace.restore.metadata import clear_binding_info
+from pinnace.restore.namespaces import is_terminating
+from pinnace.restore.pod_volumes import PodVolumeCatalogue
+from pinnace.restore.ports import Cluster, RestoreLog, VolumeRestorer
+from pinnace.restore.timing import Timer, poll
+
+JSONObject = dict[str, Any]
+
+NO_RESTORER: Final = (
+    "it was backed up by a native snapshot, and no volume snapshotter is set up to restore it"
+)
+
+
+class Course(Enum):
+    """What becomes of a PersistentVolume; the letters are those of the rule's table."""
+
+    FROM_SNAPSHOT = "A"
+    POD_VOLUME_BACKUP = "B"
+    PROVISION_ANEW = "C"
+    AS_IT_IS = "D"
+
+
+def decide(volume: JSONObject, *, has_snapshot: bool, has_pod_volume_backup: bool) -> Course:
+    """Choose the course of a volume; the first rule that applies wins. (docs/spec: RST 11)"""
+    if has_snapshot:
+        return Course.FROM_SNAPSHOT
+    if has_pod_volume_backup:
+        return Course.POD_VOLUME_BACKUP
+    if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+        return Course.PROVISION_ANEW
+    return Course.AS_IT_IS
+
+
+@dataclass(slots=True)
+class VolumeMemory:
+    """What claims must know of the volumes that came before them."""
+
+    to_provision: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+
+
+def adjust_claim(claim: JSONObject, memory: VolumeMemory) -> None:
+    """Let a claim follow its volume, in place. (docs/spec: RST 13)
+
+    A claim without `volumeName` keeps its annotations: it was never bound.
+    """
+    spec = claim.get("spec")
+    volume_name = spec.get("volumeName") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(volume_name, str) or not volume_name:
+        return
+    clear_binding_info(claim)
+    if volume_name in memory.to_provision:
+        del spec["volumeName"]
+    elif volume_name in memory.renamed:
+        spec["volumeName"] = memory.renamed[volume_name]
+
+
+class VolumeCourses:
+    """Takes each PersistentVolume through the table, and remembers what claims must know.
+
+    Args:
+        restorer: makes volumes from native snapshots; None where this installation cannot.
+        new_uuid: source of the random part of a cloned volume's name.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Cluster,
+        restore: Restore,
+        backup: Backup,
+        snapshots: Iterable[VolumeSnapshot],
+        pod_volumes: PodVolumeCatalogue,
+        restorer: VolumeRestorer | None,
+        terminating_timeout_seconds: float,
+        timer: Timer,
+        log: RestoreLog,
+        new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
+        self.memory = VolumeMemory()
+        self._client = client
+        self._mapping: Mapping[str, str] = restore.spec.namespace_mapping
+        self._wants_volumes = (
+            restore.spec.restore_pvs is not False and backup.spec.snapshot_volumes is not False
+        )
+        self._snapshots: dict[str, VolumeSnapshot] = {}
+        self._pod_volumes = pod_volumes
+        self._restorer = restorer
+        self._terminating_timeout_seconds = terminating_timeout_seconds
+        self._timer = timer
+        self._log = log
+        self._new_uuid = new_uuid
+        for snapshot in snapshots:
+            if snapshot.status.provider_snapshot_id:
+                self._snapshots.setdefault(snapshot.spec.persistent_volume_name, snapshot)
+            else:
+                log.warning(
+                    "The backup lists a volume without a snapshot, treating it as not snapshotted",
+                    persistentVolume=snapshot.spec.persistent_volume_name,
+                )
+
+    async def prepare(self, ref: ItemRef, volume: JSONObject) -> JSONObject | None:
+        """Decide, and do what the course asks for.
+
+        Returns:
+            The volume to go on with, possibly renamed; None if it is not to be restored.
+
+        Raises:
+            ItemError: the volume's item fails.
+        """
+        spec = volume.get("spec")
+        if not isinstance(spec, dict) or not isinstance(spec.get("claimRef", {}), dict | None):
+            raise ItemError(f"error restoring {ref.id}: spec is not a volume's")
+        snapshot = self._snapshots.get(ref.name)
+        course = decide(
+            volume,
+            has_snapshot=snapshot is not None,
+            has_pod_volume_backup=self._has_pod_volume_backup(ref, spec),
+        )
+        if snapshot is not None:
+            return await self._from_snapshot(ref, volume, snapshot)
+        if course is Course.AS_IT_IS:
+            self._remap_claim(spec)
+            clear_binding_info(volume)
+            return volume
+        self._log.info(
+            "Dynamically re-provisioning persistent volume", name=ref.name, reason=course.name.lower()
+        )
+        self.memory.to_provision.add(ref.name)
+        return None
+
+    def _has_pod_volume_backup(self, ref: ItemRef, spec: JSONObject) -> bool:
+        claim = spec.get("claimRef") or {}
+        backups = self._pod_volumes.of_claim(claim.get("namespace", ""), claim.get("name", ""))
+        if backups and not any(backup.status.snapshot_id for backup in backups):
+            self._log.warning(
+                "The pod volume backup of this persistent volume holds no data, its claim comes back empty",
+                name=ref.name,
+                claim=f"{claim.get('namespace')}/{claim.get('name')}",
+            )
+        return bool(backups)
+
+    async def _from_snapshot(self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
+        """Case A of the table."""
+        rename = await self._must_rename(ref, volume["spec"])
+        self._remap_claim(volume["spec"])
+        if not rename and not await self._is_wanted(ref):
+            return volume
+        clear_binding_info(volume)
+        volume = await self._make_volume(ref, volume, snapshot)
+        new_name = volume["metadata"]["name"]
+        if new_name == ref.name and rename:
+            new_name = f"velero-clone-{self._new_uuid()}"
+        if new_name != ref.name:
+            self.memory.renamed[ref.name] = new_name
+            volume["metadata"]["name"] = new_name
+            annotations = volume["metadata"].get("annotations") or {}
+            volume["metadata"]["annotations"] = {**annotations, labels.ORIGINAL_PV_NAME: ref.name}
+        return volume
+
+    def _remap_claim(self, spec: JSONObject) -> None:
+        claim = spec.get("claimRef")
+        if claim and claim.get("namespace") in self._mapping:
+            claim["namespace"] = self._mapping[claim["namespace"]]
+
+    async def _must_rename(self, ref: ItemRef, spec: JSONObject) -> bool:
+        """A volume whose claim moves, and whose name is taken in the cluster, becomes a clone."""
+        claim = spec.get("claimRef")
+        if not claim or claim.get("namespace") not in self._mapping:
+            return False
+        try:
+            await self._client.get(PERSISTENT_VOLUMES, ref.name)
+        except NotFound:
+            return False
+        except KubeError as error:
+            raise ItemError(f"error checking if persistent volume exists in the cluster: {error}") from error
+        return True
+
+    async def _is_wanted(self, ref: ItemRef) -> bool:
+        """Wait while the volume in the cluster, if any, is going away; is there none in the end?"""
+        wanted = False
+
+        async def settled() -> bool:
+            nonlocal wanted
+            state = await self._state_in_cluster(ref.name)
+            wanted = state is _InCluster.ABSENT
+            return state is not _InCluster.GOING
+
+        timeout_seconds = self._terminating_timeout_seconds
+        try:
+            if await poll(settled, timer=self._timer, timeout_seconds=timeout_seconds):
+                return wanted
+            problem = "timed out waiting for the condition"
+            self._log.warning("timeout reached waiting for persistent volume to delete", name=ref.name)
+        except KubeError as error:
+            problem = str(error)
+        raise ItemError(f"error waiting on in-cluster persistentvolume {ref.name}: {problem}")
+
+    async def _state_in_cluster(self, name: str) -> "_InCluster":
+        volume = await _get_or_none(self._client, PERSISTENT_VOLUMES, name)
+        if volume is None:
+            return _InCluster.ABSENT
+        if volume.get("status", {}).get("phase") == "Released" or _is_deleting(volume):
+            return _InCluster.GOING
+        claim_ref = volume.get("spec", {}).get("claimRef")
+        if not claim_ref:
+            return _InCluster.ALIVE
+        namespace = claim_ref.get("namespace", "")
+        claim = await _get_or_none(
+            self._client, PERSISTENT_VOLUME_CLAIMS, claim_ref.get("name", ""), namespace
+        )
+        if claim is None or _is_deleting(claim):
+            return _InCluster.GOING
+        home = await _get_or_none(self._client, NAMESPACES, namespace)
+        if home is None or is_terminating(home):
+            return _InCluster.GOING
+        return _InCluster.ALIVE
+
+    async def _make_volume(self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
+        """The volume made from its snapshot; unchanged where volumes are not wanted."""
+        if not self._wants_volumes:
+            self._log.warning(
+                "Restoring a persistent volume that points at the original storage: volumes are not restored",
+                name=ref.name,
+            )
+            return volume
+        try:
+            if self._restorer is None:
+                raise VolumeRestoreError(NO_RESTORER)
+            return await self._restorer.restore_volume(volume, snapshot)
+        except VolumeRestoreError as error:
+            raise ItemError(f"error executing PVAction for {ref.id}: {error}") from error
+
+
+class _InCluster(Enum):
+    """How a PersistentVolume of the same name stands in the cluster."""
+
+    ABSENT = "absent"
+    GOING = "going"
+    ALIVE = "alive"
+
+
+async def _get_or_none(
+    client: Cluster, resource: APIResource, name: str, namespace: str = ""
+) -> JSONObject | None:
+    try:
+        return await client.get(resource, name, namespace or None)
+    except NotFound:
+        return None
+
+
+def _is_deleting(item: JSONObject) -> bool:
+    return item.get("metadata", {}).get("deletionTimestamp") is not None

@@ -1,0 +1,414 @@
+"""Restores into a real API server: what it accepts, defaults, refuses, and what a second run finds."""
+
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import (
+    CONFIGMAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    JOBS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    APIResource,
+)
+from pinnace.restore.engine import RestoreOptions
+from tests.integration.restore.conftest import RealRestore
+from tests.support.waiting import eventually
+
+JSONObject = dict[str, Any]
+
+
+def obj(kind: str, name: str, namespace: str = "", *, api_version: str = "v1", **fields: Any) -> JSONObject:
+    metadata: JSONObject = {"name": name, "uid": "11111111-0000-4000-8000-000000000000"}
+    if namespace:
+        metadata["namespace"] = namespace
+    for field in ("labels", "annotations", "ownerReferences", "finalizers"):
+        if field in fields:
+            metadata[field] = fields.pop(field)
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+POD_SPEC = {"containers": [{"name": "c", "image": "example.com/c:1"}]}
+
+
+@pytest.fixture
+async def target(client: KubeClient) -> AsyncIterator[str]:
+    """The name of a namespace that does not exist yet."""
+    name = f"restored-{secrets.token_hex(4)}"
+    yield name
+    try:
+        await client.delete(NAMESPACES, name)
+    except NotFound:
+        return
+
+
+@pytest.fixture
+async def cluster_name(client: KubeClient) -> AsyncIterator[str]:
+    """A name for a PersistentVolume that does not exist yet."""
+    name = f"pv-{secrets.token_hex(4)}"
+    yield name
+    try:
+        await client.delete(PERSISTENT_VOLUMES, name)
+        await client.patch(PERSISTENT_VOLUMES, name, {"metadata": {"finalizers": None}})
+    except NotFound:
+        return
+
+
+def application(volume: str) -> list[JSONObject]:
+    """A small application in namespace `src` as a backup holds it, with what a cluster adds."""
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "rs",
+        "uid": "22222222",
+        "controller": True,
+    }
+    return [
+        obj("Namespace", "src", labels={"team": "a"}, spec={"finalizers": ["kubernetes"]}),
+        obj("ServiceAccount", "default", "src", secrets=[{"name": "default-token-abcde"}]),
+        obj("ConfigMap", "settings", "src", data={"a": "b"}, finalizers=["example.com/never"]),
+        obj("Secret", "password", "src", data={"p": "eA=="}, type="Opaque"),
+        obj(
+            "Service",
+            "web",
+            "src",
+            spec={
+                "clusterIP": "10.255.255.254",
+                "clusterIPs": ["10.255.255.254"],
+                "type": "NodePort",
+                "ports": [{"name": "http", "port": 80, "nodePort": 1}],
+            },
+            status={"loadBalancer": {}},
+        ),
+        obj("Service", "headless", "src", spec={"clusterIP": "None", "ports": [{"port": 80}]}),
+        obj(
+            "Deployment",
+            "app",
+            "src",
+            api_version="apps/v1",
+            spec={
+                "replicas": 0,
+                "selector": {"matchLabels": {"app": "x"}},
+                "template": {"metadata": {"labels": {"app": "x"}}, "spec": POD_SPEC},
+            },
+            status={"replicas": 3},
+        ),
+        obj(
+            "Pod",
+            "app-1",
+            "src",
+            labels={"app": "x"},
+            ownerReferences=[owner],
+            spec={
+                **POD_SPEC,
+                "nodeName": "gone",
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+            },
+            status={"phase": "Running"},
+        ),
+        obj(
+            "PersistentVolumeClaim",
+            "data",
+            "src",
+            annotations={"pv.kubernetes.io/bind-completed": "yes"},
+            spec={
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "storageClassName": "",
+                "volumeName": volume,
+            },
+            status={"phase": "Bound"},
+        ),
+        obj(
+            "PersistentVolume",
+            volume,
+            spec={
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "hostPath": {"path": "/data"},
+                "claimRef": {"namespace": "src", "name": "data", "uid": "old", "resourceVersion": "1"},
+            },
+            status={"phase": "Bound"},
+        ),
+        obj(
+            "RoleBinding",
+            "may",
+            "src",
+            api_version="rbac.authorization.k8s.io/v1",
+            roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+            subjects=[{"kind": "ServiceAccount", "name": "default", "namespace": "src"}],
+        ),
+    ]
+
+
+@pytest.mark.spec("RST-028", "RST-050", "RST-062", "RST-063", "RST-075", "RST-078")
+async def test_an_application_comes_back_in_another_namespace(
+    client: KubeClient, restore: RealRestore, target: str, cluster_name: str
+) -> None:
+    items = application(cluster_name)
+
+    results = await restore(*items, namespace_mapping={"src": target})
+
+    assert results.to_dict() == {"errors": {}, "warnings": {}}
+    namespace = await client.get(NAMESPACES, target)
+    assert namespace["metadata"]["labels"]["team"] == "a"
+    assert "velero.io/restore-name" not in namespace["metadata"]["labels"]
+    settings = await client.get(CONFIGMAPS, "settings", target)
+    assert settings["data"] == {"a": "b"}
+    assert settings["metadata"]["labels"] == {
+        "velero.io/backup-name": "backup-1",
+        "velero.io/restore-name": restore.name,
+    }
+    assert "finalizers" not in settings["metadata"]
+    web = await client.get(SERVICES, "web", target)
+    assert web["spec"]["clusterIP"] != "10.255.255.254"
+    assert web["spec"]["ports"][0]["nodePort"] != 1
+    assert (await client.get(SERVICES, "headless", target))["spec"]["clusterIP"] == "None"
+    pod = await client.get(PODS, "app-1", target)
+    assert "nodeName" not in pod["spec"]
+    assert "ownerReferences" not in pod["metadata"]
+    claim = await client.get(PERSISTENT_VOLUME_CLAIMS, "data", target)
+    assert claim["spec"]["volumeName"] == cluster_name
+    claim_ref = (await client.get(PERSISTENT_VOLUMES, cluster_name))["spec"]["claimRef"]
+    assert (claim_ref["namespace"], claim_ref["name"]) == (target, "data")
+    assert claim_ref.get("uid") != "old"
+
+
+async def test_a_second_run_creates_nothing_and_overwrites_nothing(
+    client: KubeClient, restore: RealRestore, target: str, cluster_name: str
+) -> None:
+    items = application(cluster_name)
+    await restore(*items, namespace_mapping={"src": target})
+    before = {name: await versions(client, target, name) for name in (CONFIGMAPS, SECRETS, SERVICES)}
+
+    results = await restore(*items, namespace_mapping={"src": target})
+
+    assert results.errors.count == 0
+    # The server's defaults make specs differ from the few lines above; plain data does not differ.
+    differing = " ".join(text for _, text in results.warnings.messages())
+    assert "configmaps" not in differing
+    assert "secrets" not in differing
+    assert {name: await versions(client, target, name) for name in before} == before
+
+
+async def versions(client: KubeClient, namespace: str, resource: APIResource) -> dict[str, str]:
+    found = await client.list_all(resource, namespace)
+    return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in found}
+
+
+async def test_what_was_read_from_the_cluster_comes_back_identical(
+    client: KubeClient, restore: RealRestore, target: str, cluster_name: str
+) -> None:
+    """A backup of what a restore made, restored over it: complete objects make no difference at all."""
+    await restore(*application(cluster_name), namespace_mapping={"src": target})
+    kinds = (CONFIGMAPS, SECRETS, SERVICE_ACCOUNTS, PERSISTENT_VOLUME_CLAIMS)
+    taken = [
+        {"apiVersion": kind.api_version, "kind": kind.kind, **item}
+        for kind in kinds
+        for item in await client.list_all(kind, target)
+    ]
+
+    results = await restore(*taken)
+
+    assert results.errors.count == 0
+    assert [text for _, text in results.warnings.messages() if "persistentvolumeclaims" not in text] == []
+
+
+@pytest.mark.spec("RST-047")
+async def test_an_object_with_other_data_is_a_warning_and_stays(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    theirs = obj("ConfigMap", "cm", namespace, data={"a": "theirs"})
+    del theirs["metadata"]["uid"]
+    before = await client.create(CONFIGMAPS, theirs, namespace)
+
+    results = await restore(obj("ConfigMap", "cm", namespace, data={"a": "ours"}))
+
+    assert results.warnings.namespaces == {
+        namespace: [
+            'could not restore, configmaps "cm" already exists. Warning: the in-cluster version is '
+            "different than the backed-up version."
+        ]
+    }
+    assert await client.get(CONFIGMAPS, "cm", namespace) == before
+
+
+@pytest.mark.spec("RST-048")
+async def test_an_object_the_server_refuses_is_an_error(restore: RealRestore, namespace: str) -> None:
+    bad = obj("ConfigMap", "bad", namespace, data={"not a key!": "x"})
+
+    results = await restore(bad, obj("ConfigMap", "good", namespace))
+
+    (message,) = results.errors.namespaces[namespace]
+    assert message.startswith(f"error restoring configmaps/{namespace}/bad: ConfigMap ")
+    assert results.errors.count == 1
+
+
+@pytest.mark.spec("RST-044")
+async def test_a_service_account_gets_what_it_lacks(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    async def made() -> bool:
+        return "default" in await versions(client, namespace, SERVICE_ACCOUNTS)
+
+    await eventually(made)
+
+    results = await restore(
+        obj(
+            "ServiceAccount",
+            "default",
+            namespace,
+            labels={"a": "b"},
+            secrets=[{"name": "secret-1"}],
+            imagePullSecrets=[{"name": "pull-secret-1"}],
+        )
+    )
+
+    assert results.empty
+    account = await client.get(SERVICE_ACCOUNTS, "default", namespace)
+    assert {"name": "secret-1"} in account["secrets"]
+    assert account["imagePullSecrets"] == [{"name": "pull-secret-1"}]
+    assert account["metadata"]["labels"] == {"a": "b"}, "no label of the restore"
+
+
+@pytest.mark.spec("RST-049")
+async def test_a_namespace_that_does_not_go_away_is_waited_for_once(
+    client: KubeClient, restore: RealRestore, target: str
+) -> None:
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}})
+    stuck = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "stuck", "finalizers": ["example.com/held"]},
+    }
+    await client.create(CONFIGMAPS, stuck, target)
+    await client.delete(NAMESPACES, target)
+
+    results = await restore(
+        obj("ConfigMap", "a", target),
+        obj("ConfigMap", "b", target),
+        options=RestoreOptions(terminating_timeout_seconds=1),
+    )
+
+    text = f"error getting namespace {target}: timed out waiting for the condition"
+    assert results.errors.to_dict() == {"velero": [text, text]}
+    await client.patch(CONFIGMAPS, "stuck", {"metadata": {"finalizers": None}}, target)
+
+
+@pytest.fixture
+async def definition(client: KubeClient) -> AsyncIterator[JSONObject]:
+    """A definition of a kind that no cluster has; deleted afterwards."""
+    word = f"ship{secrets.token_hex(3)}"
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    names = {"plural": f"{word}s", "singular": word, "kind": word.capitalize(), "listKind": f"{word}List"}
+    spec = {"group": "sea.example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    name = f"{word}s.sea.example.com"
+    yield obj("CustomResourceDefinition", name, api_version="apiextensions.k8s.io/v1", spec=spec)
+    try:
+        await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
+    except NotFound:
+        return
+
+
+@pytest.mark.spec("RST-033")
+async def test_custom_resources_come_back_with_their_definition(
+    client: KubeClient, restore: RealRestore, target: str, definition: JSONObject
+) -> None:
+    names = definition["spec"]["names"]
+    ship = obj(names["kind"], "one", target, api_version="sea.example.com/v1", spec={"masts": 3})
+
+    results = await restore(definition, ship)
+
+    assert results.to_dict() == {"errors": {}, "warnings": {}}
+    resource = APIResource(
+        group="sea.example.com", version="v1", name=names["plural"], kind=names["kind"], namespaced=True
+    )
+    assert (await client.get(resource, "one", target))["spec"] == {"masts": 3}
+
+
+@pytest.mark.spec("RST-071")
+async def test_a_job_gets_labels_of_its_own(client: KubeClient, restore: RealRestore, namespace: str) -> None:
+    uid = {"controller-uid": "old", "batch.kubernetes.io/controller-uid": "old"}
+    template = {
+        "metadata": {"labels": {**uid, "job-name": "job", "batch.kubernetes.io/job-name": "job"}},
+        "spec": {**POD_SPEC, "restartPolicy": "Never"},
+    }
+    selector = {"matchLabels": {"batch.kubernetes.io/controller-uid": "old"}}
+    job = obj(
+        "Job", "job", namespace, api_version="batch/v1", spec={"selector": selector, "template": template}
+    )
+
+    results = await restore(job)
+
+    assert results.empty
+    restored = await client.get(JOBS, "job", namespace)
+    assert restored["metadata"]["uid"] in restored["spec"]["selector"]["matchLabels"].values()
+
+
+async def test_a_token_secret_is_filled_for_the_account_of_this_cluster(
+    client: KubeClient, restore: RealRestore, target: str
+) -> None:
+    prefix = "kubernetes.io/service-account"
+    token = obj(
+        "Secret",
+        "robot-token",
+        target,
+        type=f"{prefix}-token",
+        annotations={f"{prefix}.name": "robot", f"{prefix}.uid": "33333333-0000-4000-8000-000000000000"},
+        data={"token": "b2xk", "ca.crt": "b2xk"},
+    )
+
+    results = await restore(token, obj("ServiceAccount", "robot", target))
+
+    assert results.empty
+
+    async def filled() -> bool:
+        secret = await client.get(SECRETS, "robot-token", target)
+        return bool(secret.get("data", {}).get("token", "b2xk") != "b2xk")
+
+    await eventually(filled)
+
+
+async def test_a_node_port_that_another_service_has_is_an_error(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    spec = {"type": "NodePort", "ports": [{"port": 80}]}
+    metadata = {"name": "first"}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    first = await client.create(SERVICES, service, namespace)
+    port = first["spec"]["ports"][0]["nodePort"]
+    taken = {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}
+
+    refused = await restore(obj("Service", "second", namespace, spec=taken), preserve_node_ports=True)
+    again = await restore({"apiVersion": "v1", "kind": "Service", **first}, preserve_node_ports=True)
+
+    (message,) = refused.errors.namespaces[namespace]
+    assert "provided port is already allocated" in message
+    assert again.errors.count == 0, "the Service itself has the port"
+
+
+async def test_many_items_of_many_namespaces(client: KubeClient, restore: RealRestore, target: str) -> None:
+    items = [obj("ConfigMap", f"cm-{index:03}", target, data={"n": str(index)}) for index in range(300)]
+
+    results = await restore(*items)
+
+    assert results.empty
+    names = await versions(client, target, CONFIGMAPS)
+    assert {f"cm-{index:03}" for index in range(300)} <= set(names)
+    assert restore.progress.last == (301, 301)

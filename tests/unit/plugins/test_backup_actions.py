@@ -1,0 +1,262 @@
+"""The built-in actions of backups."""
+
+import dataclasses
+from typing import Any, cast
+
+import pytest
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import Forbidden, NotFound, status_error
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIGMAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    SERVICE_ACCOUNTS,
+    APIResource,
+)
+from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.plugins.builtin.backup_crd_remap_version import CRDRemapVersionAction
+from pinnace.plugins.builtin.backup_pod import PodAction
+from pinnace.plugins.builtin.backup_pv import PersistentVolumeAction
+from pinnace.plugins.builtin.backup_service_account import ServiceAccountAction
+from pinnace.plugins.protocols import BackupItemAction, JSONObject
+from tests.unit.backup.fakes import FakeCluster, a_backup, discovery_of, thing
+
+CRD_V1BETA1 = dataclasses.replace(CUSTOM_RESOURCE_DEFINITIONS, version="v1beta1")
+BINDINGS_V1BETA1 = dataclasses.replace(CLUSTER_ROLE_BINDINGS, version="v1beta1")
+BINDINGS_V9 = dataclasses.replace(CLUSTER_ROLE_BINDINGS, version="v9")
+
+
+class Cluster(FakeCluster):
+    """The fake cluster with the short form of list."""
+
+    async def list_all(self, resource: APIResource) -> list[JSONObject]:
+        if resource.group_resource in self.list_errors:
+            raise self.list_errors[resource.group_resource]
+        self.calls.append(f"list {resource.group_resource} {resource.version}")
+        return self.objects.get(resource.group_resource, [])
+
+
+def client_of(cluster: FakeCluster) -> KubeClient:
+    return cast(KubeClient, cluster)
+
+
+async def additional(action: BackupItemAction, item: JSONObject) -> list[str]:
+    """Names of the additional items; the item itself must come back unchanged."""
+    result, identifiers = await action.execute(item, a_backup())
+    assert result is item
+    return [
+        "/".join(filter(None, (identifier.group_resource, identifier.namespace, identifier.name)))
+        for identifier in identifiers
+    ]
+
+
+def test_all_are_there_sorted_by_name() -> None:
+    actions = backup_actions(client_of(Cluster()), discovery_of())
+    names = [action.name for action in actions]
+    assert names == [
+        "velero.io/crd-remap-version",
+        "velero.io/pod",
+        "velero.io/pv",
+        "velero.io/service-account",
+    ]
+    assert all(isinstance(action, BackupItemAction) for action in actions)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        (PodAction(), "pods"),
+        (PersistentVolumeAction(), "persistentvolumeclaims"),
+        (
+            CRDRemapVersionAction(client_of(Cluster()), discovery_of()),
+            CUSTOM_RESOURCE_DEFINITIONS.group_resource,
+        ),
+        (ServiceAccountAction(client_of(Cluster()), discovery_of()), "serviceaccounts"),
+    ],
+)
+async def test_what_they_apply_to(action: BackupItemAction, resource: str) -> None:
+    selector = await action.applies_to()
+    assert (list(selector.included_resources), selector.label_selector) == ([resource], "")
+
+
+@pytest.mark.parametrize(
+    ("spec", "claims"),
+    [
+        ({}, []),
+        ({"volumes": None}, []),
+        (
+            {
+                "volumes": [
+                    {"name": "a", "persistentVolumeClaim": {"claimName": "one"}},
+                    {"name": "b", "emptyDir": {}},
+                    {"name": "c", "persistentVolumeClaim": {"claimName": ""}},
+                    {"name": "d", "persistentVolumeClaim": {"claimName": "two"}},
+                    {"name": "e", "ephemeral": {"volumeClaimTemplate": {}}},
+                ]
+            },
+            ["persistentvolumeclaims/ns/one", "persistentvolumeclaims/ns/two"],
+        ),
+    ],
+)
+async def test_pod_brings_its_claims(spec: dict[str, Any], claims: list[str]) -> None:
+    pod = {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}
+    assert await additional(PodAction(), pod) == claims
+
+
+@pytest.mark.parametrize(
+    ("phase", "volume", "found"),
+    [
+        ("Bound", "pv-1", ["persistentvolumes/pv-1"]),
+        ("Bound", "", []),
+        ("Pending", "pv-1", []),
+        ("Lost", "pv-1", []),
+    ],
+)
+async def test_claim_brings_its_volume(phase: str, volume: str, found: list[str]) -> None:
+    claim = {
+        "metadata": {"name": "c", "namespace": "ns"},
+        "spec": {"volumeName": volume},
+        "status": {"phase": phase},
+    }
+    assert await additional(PersistentVolumeAction(), claim) == found
+
+
+async def test_claim_without_status() -> None:
+    assert await additional(PersistentVolumeAction(), {"metadata": {"name": "c", "namespace": "ns"}}) == []
+
+
+def binding(name: str, role: str, *subjects: tuple[str, str, str]) -> JSONObject:
+    return thing(
+        CLUSTER_ROLE_BINDINGS,
+        name,
+        roleRef={"kind": "ClusterRole", "name": role},
+        subjects=[{"kind": kind, "namespace": namespace, "name": name} for kind, namespace, name in subjects],
+    )
+
+
+ACCOUNT = ("ServiceAccount", "velero", "velero")
+
+
+def cluster_with_bindings() -> Cluster:
+    cluster = Cluster()
+    cluster.put(
+        CLUSTER_ROLE_BINDINGS,
+        binding("crb-4", "role-4", ("User", "", "x"), ACCOUNT),
+        binding("crb-1", "role-1", ("ServiceAccount", "velero", "other")),
+        binding("crb-2", "role-2", ACCOUNT, ACCOUNT),
+        binding("crb-3", "role-3", ACCOUNT),
+        binding("crb-5", "role-5", ("ServiceAccount", "other", "velero"), ("Group", "velero", "velero")),
+        {**binding("crb-6", "role-6"), "subjects": None},
+    )
+    return cluster
+
+
+@pytest.mark.spec("BKP-045")
+async def test_account_brings_bindings_then_roles() -> None:
+    action = ServiceAccountAction(client_of(cluster_with_bindings()), discovery_of())
+    await action.applies_to()
+    bindings = [f"clusterrolebindings.rbac.authorization.k8s.io/crb-{number}" for number in (2, 3, 4)]
+    roles = [f"clusterroles.rbac.authorization.k8s.io/role-{number}" for number in (2, 3, 4)]
+    account = thing(SERVICE_ACCOUNTS, "velero", "velero")
+    assert await additional(action, account) == bindings + roles
+    assert await additional(action, thing(SERVICE_ACCOUNTS, "nobody", "velero")) == []
+
+
+@pytest.mark.parametrize(
+    ("served", "call"),
+    [
+        ([CLUSTER_ROLE_BINDINGS, BINDINGS_V1BETA1], "v1"),
+        ([BINDINGS_V1BETA1, CLUSTER_ROLE_BINDINGS], "v1beta1"),
+        ([BINDINGS_V9, BINDINGS_V1BETA1, CLUSTER_ROLE_BINDINGS], "v1"),
+        ([BINDINGS_V9, BINDINGS_V1BETA1], "v1beta1"),
+        ([BINDINGS_V9], ""),
+        ([CONFIGMAPS], ""),
+    ],
+)
+async def test_version_of_rbac(served: list[APIResource], call: str) -> None:
+    cluster = cluster_with_bindings()
+    action = ServiceAccountAction(client_of(cluster), discovery_of(served))
+    await action.applies_to()
+    expected = [f"list clusterrolebindings.rbac.authorization.k8s.io {call}"] if call else []
+    assert cluster.calls == expected
+    found = await additional(action, thing(SERVICE_ACCOUNTS, "velero", "velero"))
+    assert bool(found) == bool(call)
+
+
+@pytest.mark.spec("BKP-069")
+async def test_bindings_that_cannot_be_listed_stop_the_action() -> None:
+    cluster = Cluster()
+    forbidden = status_error(403, {"message": "forbidden"})
+    cluster.list_errors[CLUSTER_ROLE_BINDINGS.group_resource] = forbidden
+    action = ServiceAccountAction(client_of(cluster), discovery_of([CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES]))
+    with pytest.raises(Forbidden):
+        await action.applies_to()
+
+
+SCHEMA = {"schema": {"openAPIV3Schema": {"properties": {"x": {"maximum": 10}}}}}
+
+
+def definition(*, versions: list[JSONObject] | None = None, condition: str = "", **spec: Any) -> JSONObject:
+    status = {"conditions": [{"type": condition, "status": "False"}]} if condition else {}
+    versions = [{"name": "v1", **SCHEMA}] if versions is None else versions
+    return thing(
+        CUSTOM_RESOURCE_DEFINITIONS, "w.example.com", spec={"versions": versions, **spec}, status=status
+    )
+
+
+REMAPPED = [
+    pytest.param(definition(versions=[{"name": "v1"}]), id="no schema"),
+    pytest.param(
+        definition(versions=[{"name": "v1", "schema": {}}, {"name": "v2", **SCHEMA}]), id="empty schema"
+    ),
+    pytest.param(definition(condition="NonStructuralSchema"), id="condition"),
+    pytest.param(definition(preserveUnknownFields=True), id="preserves"),
+]
+KEPT = [
+    pytest.param(definition(), id="structural"),
+    pytest.param(definition(versions=[]), id="no versions"),
+    pytest.param(definition(versions=[{"name": "v1", **SCHEMA}, {"name": "v2"}]), id="second without schema"),
+    pytest.param(definition(preserveUnknownFields=False, condition="Established"), id="established"),
+    pytest.param(
+        {**definition(versions=[{}]), "apiVersion": "apiextensions.k8s.io/v1beta1"}, id="is v1beta1 already"
+    ),
+]
+BOTH = (CUSTOM_RESOURCE_DEFINITIONS, CRD_V1BETA1)
+
+
+def remapper(*served: APIResource, cluster: FakeCluster | None = None) -> CRDRemapVersionAction:
+    older = thing(CRD_V1BETA1, "w.example.com", spec={"validation": {}})
+    cluster = cluster or FakeCluster().put(CRD_V1BETA1, {**older, "kind": "", "apiVersion": ""})
+    return CRDRemapVersionAction(client_of(cluster), discovery_of(served))
+
+
+@pytest.mark.spec("BKP-046")
+@pytest.mark.parametrize("item", REMAPPED)
+async def test_definition_becomes_v1beta1(item: JSONObject) -> None:
+    changed, identifiers = await remapper(*BOTH).execute(item, a_backup())
+    assert (changed["apiVersion"], changed["kind"]) == (
+        "apiextensions.k8s.io/v1beta1",
+        "CustomResourceDefinition",
+    )
+    assert changed["metadata"] == item["metadata"]
+    assert changed["spec"] == {"validation": {}}
+    assert list(identifiers) == []
+
+
+@pytest.mark.parametrize("item", KEPT)
+async def test_definition_is_kept(item: JSONObject) -> None:
+    assert await additional(remapper(*BOTH), item) == []
+
+
+@pytest.mark.parametrize("item", REMAPPED)
+async def test_definition_is_kept_where_v1beta1_is_gone(item: JSONObject) -> None:
+    assert await additional(remapper(CUSTOM_RESOURCE_DEFINITIONS), item) == []
+
+
+async def test_definition_that_vanished_fails() -> None:
+    with pytest.raises(NotFound):
+        await remapper(*BOTH, cluster=FakeCluster()).execute(
+            definition(preserveUnknownFields=True), a_backup()
+        )

@@ -1,0 +1,220 @@
+"""What happens after an object was created: definitions, pod volumes, hooks."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pinnace.api.meta import LabelSelector, ObjectMeta, ObjectReference
+from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
+from pinnace.api.restore import (
+    ExecRestoreHook,
+    InitRestoreHook,
+    RestoreHooks,
+    RestoreResourceHook,
+    RestoreResourceHookSpec,
+)
+from pinnace.kube.errors import Forbidden
+from pinnace.restore.crds import is_ready
+from pinnace.restore.engine import Helpers
+from pinnace.restore.pod_volumes import PodVolumeCatalogue
+from tests.unit.restore.world import Harness, obj, pod, ready_status
+
+
+def definition(name: str = "ships.sea.io") -> dict[str, Any]:
+    plural, _, group = name.partition(".")
+    spec = {"group": group, "names": {"plural": plural, "kind": plural.title()}}
+    return obj("CustomResourceDefinition", name, api_version="apiextensions.k8s.io/v1", spec=spec)
+
+
+KEY = ("customresourcedefinitions.apiextensions.k8s.io", "", "ships.sea.io")
+
+
+def test_a_definition_needs_both_conditions() -> None:
+    assert is_ready({"status": ready_status()})
+    assert not is_ready({})
+    assert not is_ready({"status": {"conditions": []}})
+    assert not is_ready({"status": {"conditions": [{"type": "Established", "status": "True"}]}})
+    with pytest.raises(ValueError, match="conditions"):
+        is_ready({"status": {"conditions": ["Established"]}})
+
+
+async def test_a_definition_that_never_gets_ready_is_an_error_of_the_cluster(harness: Harness) -> None:
+    harness.world.on_get = lambda key: harness.world.objects.get(key, {}).pop("status", None)
+
+    results = await harness.restore(definition())
+
+    assert results.errors.cluster == [
+        "error verifying custom resource definition is ready to use: timed out waiting for the condition"
+    ]
+    assert harness.loads == 1, "its kind is not waited for in discovery"
+
+
+async def test_a_definition_that_cannot_be_looked_at_is_an_error(harness: Harness) -> None:
+    harness.world.refuse_get[KEY] = Forbidden(403, message="you may not")
+
+    results = await harness.restore(definition())
+
+    assert results.errors.cluster == [
+        "error verifying custom resource definition is ready to use: you may not"
+    ]
+
+
+async def test_an_existing_definition_is_not_waited_for(harness: Harness) -> None:
+    harness.world.put(definition())
+
+    results = await harness.restore(definition())
+
+    assert results.empty
+    assert harness.world.gets == [KEY], "looked at once, to compare"
+
+
+async def test_waits_for_definitions_overlap(harness: Harness) -> None:
+    harness.world.on_get = lambda key: harness.world.objects.get(key, {}).pop("status", None)
+
+    results = await harness.restore(*(definition(f"kind{index}.sea.io") for index in range(5)))
+
+    assert results.errors.count == 5
+    first = [key[2] for key in harness.world.gets[:5]]
+    assert len(set(first)) == 5, "all were asked for before any was asked for again"
+
+
+async def test_a_failing_discovery_is_a_warning_and_the_restore_goes_on(harness: Harness) -> None:
+    async def fail() -> Any:
+        raise Forbidden(403, message="you may not")
+
+    harness.load_discovery = fail  # type: ignore[method-assign]
+
+    results = await harness.restore(definition(), pod("p"))
+
+    assert results.warnings.cluster == ["refresh discovery after restoring CRDs: you may not"]
+    assert harness.world.created_of("pods") == ["ns-1/p"]
+
+
+def pod_volume_backup(volume: str = "data", snapshot_id: str = "snap", name: str = "p") -> PodVolumeBackup:
+    return PodVolumeBackup(
+        metadata=ObjectMeta(name="pvb"),
+        spec=PodVolumeBackupSpec(pod=ObjectReference(namespace="ns-1", name=name), volume=volume),
+        status=PodVolumeBackupStatus(snapshot_id=snapshot_id),
+    )
+
+
+@pytest.mark.parametrize(
+    ("backups", "fields", "expected"),
+    [
+        ([pod_volume_backup()], {}, {"data": "snap"}),
+        ([pod_volume_backup(snapshot_id="")], {}, {}),
+        ([pod_volume_backup(name="other")], {}, {}),
+        ([pod_volume_backup(), pod_volume_backup(snapshot_id="later")], {}, {"data": "later"}),
+        ([pod_volume_backup()], {"spec": {"volumes": [{"name": "data", "projected": {}}]}}, {}),
+        ([], {"annotations": {"snapshot.velero.io/old": "id", "x": "y"}}, {"old": "id"}),
+        ([pod_volume_backup()], {"annotations": {"snapshot.velero.io/old": "id"}}, {"data": "snap"}),
+    ],
+    ids=["one", "empty", "other-pod", "twice", "projected", "annotation", "annotation-loses"],
+)
+def test_the_volumes_of_a_pod(backups: Any, fields: Any, expected: dict[str, str]) -> None:
+    assert PodVolumeCatalogue(backups).snapshots(pod("p", "m1", **fields), "ns-1") == expected
+
+
+class Filler:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, dict[str, str]]] = []
+
+    async def restore_pod_volumes(
+        self, pod: dict[str, Any], original_namespace: str, snapshots: Mapping[str, str]
+    ) -> list[str]:
+        self.asked.append((pod["metadata"]["uid"], original_namespace, dict(snapshots)))
+        await asyncio.sleep(0)
+        return [f"pod volume restore failed: {pod['metadata']['name']}"]
+
+
+class Hooks:
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def run(self, pod: dict[str, Any]) -> list[str]:
+        self.asked.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+        return ["a hook failed"]
+
+
+HOOKED = {"post.hook.restore.velero.io/command": "/bin/true"}
+
+
+async def test_pod_volumes_and_hooks_are_left_to_their_helpers(harness: Harness) -> None:
+    filler, hooks = Filler(), Hooks()
+    harness.helpers = Helpers(pod_volume_restorer=filler, exec_hooks=hooks)
+    harness.request_fields = {"pod_volume_backups": [pod_volume_backup()]}
+
+    results = await harness.restore(
+        pod("p", annotations=HOOKED), pod("plain"), namespace_mapping={"ns-1": "m1"}
+    )
+
+    uid = harness.world.item("pods", "m1", "p")["metadata"]["uid"]
+    assert filler.asked == [(uid, "ns-1", {"data": "snap"})]
+    assert hooks.asked == ["m1/p"]
+    assert results.errors.velero == ["pod volume restore failed: p", "a hook failed"]
+    assert results.warnings.count == 0
+
+
+async def test_a_pod_that_exists_gets_neither(harness: Harness) -> None:
+    filler, hooks = Filler(), Hooks()
+    harness.helpers = Helpers(pod_volume_restorer=filler, exec_hooks=hooks)
+    harness.request_fields = {"pod_volume_backups": [pod_volume_backup()]}
+    harness.world.put(pod("p", annotations=HOOKED))
+
+    results = await harness.restore(pod("p", annotations=HOOKED))
+
+    assert results.empty
+    assert (filler.asked, hooks.asked) == ([], [])
+
+
+async def test_without_helpers_pods_say_what_was_left_out(harness: Harness) -> None:
+    harness.request_fields = {"pod_volume_backups": [pod_volume_backup(), pod_volume_backup("logs")]}
+
+    results = await harness.restore(pod("p", annotations=HOOKED))
+
+    assert harness.world.created_of("pods") == ["ns-1/p"]
+    assert results.errors.count == 0
+    data, logs, hooks = results.warnings.namespaces["ns-1"]
+    assert data.startswith('the data of volume "data" of pods/ns-1/p was not restored')
+    assert logs.startswith('the data of volume "logs" of pods/ns-1/p was not restored')
+    assert hooks.startswith("the exec restore hooks of pods/ns-1/p were not executed")
+
+
+def hook_spec(hook: RestoreResourceHook, **selector: Any) -> RestoreHooks:
+    return RestoreHooks(resources=[RestoreResourceHookSpec(name="h", post_hooks=[hook], **selector)])
+
+
+EXEC = RestoreResourceHook(exec=ExecRestoreHook(command=["/bin/true"]))
+INIT = RestoreResourceHook(init=InitRestoreHook(init_containers=[{"name": "x"}]))
+
+
+@pytest.mark.parametrize(
+    ("hooks", "warned"),
+    [
+        (hook_spec(EXEC), True),
+        (hook_spec(EXEC, included_namespaces=["m1"]), True),
+        (hook_spec(EXEC, included_namespaces=["ns-1"]), False),
+        (hook_spec(EXEC, label_selector=LabelSelector(match_labels={"a": "b"})), False),
+        (hook_spec(INIT), False),
+        (RestoreHooks(), False),
+    ],
+    ids=["all", "target-namespace", "original-namespace", "labels", "init-only", "none"],
+)
+async def test_exec_hooks_of_the_spec_see_the_target_namespace(
+    harness: Harness, hooks: RestoreHooks, warned: bool
+) -> None:
+    results = await harness.restore(pod("p"), hooks=hooks, namespace_mapping={"ns-1": "m1"})
+
+    assert (results.warnings.count == 1) is warned
+
+
+async def test_a_hook_with_an_invalid_selector_ends_the_restore(harness: Harness) -> None:
+    hooks = hook_spec(INIT, label_selector=LabelSelector(match_labels={"not a key": "b"}))
+
+    results = await harness.restore(pod("p"), hooks=hooks)
+
+    (message,) = results.errors.velero
+    assert message.startswith("error parsing restore hooks: ")
+    assert harness.world.created == []

@@ -1,0 +1,132 @@
+"""Namespaces, made when something is to live in them."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pinnace.kube.errors import AlreadyExists, Forbidden
+from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.namespaces import namespace_manifest
+from tests.unit.restore.world import Harness, configmap, obj, pod
+
+LABELLED = obj("Namespace", "ns-1", labels={"team": "a"}, annotations={"n": "1"}, spec={"finalizers": ["k"]})
+TERMINATING = obj("Namespace", "ns-1", status={"phase": "Terminating"})
+
+
+@pytest.mark.spec("RST-049")
+async def test_a_namespace_that_will_not_go_is_waited_for_once(harness: Harness) -> None:
+    harness.options = RestoreOptions(terminating_timeout_seconds=600, workers=1)
+    harness.world.put(TERMINATING)
+
+    results = await harness.restore(configmap("a"), configmap("b"), configmap("c"), pod("p", "ns-2"))
+
+    text = "error getting namespace ns-1: timed out waiting for the condition"
+    assert results.errors.velero == [text] * 3
+    assert results.errors.count == 3
+    assert harness.world.created_of("configmaps") == []
+    assert harness.world.created_of("pods") == ["ns-2/p"]
+    looks = harness.world.gets.count(("namespaces", "", "ns-1"))
+    assert 2 <= looks <= 601, "one wait of ten minutes, asked every second, not three"
+
+
+async def test_a_namespace_that_goes_away_in_time_is_made_anew(harness: Harness) -> None:
+    harness.world.put(TERMINATING)
+    harness.timer.on_sleep = lambda: harness.world.objects.pop(("namespaces", "", "ns-1"), None)
+
+    results = await harness.restore(configmap("a"))
+
+    assert results.empty
+    assert harness.world.created[0] == ("namespaces", "", "ns-1")
+
+
+@pytest.mark.spec("RST-050")
+async def test_labels_and_annotations_come_back_under_the_mapped_name(harness: Harness) -> None:
+    results = await harness.restore(LABELLED, pod("p"), namespace_mapping={"ns-1": "m1"})
+
+    assert results.empty
+    stored = harness.world.item("namespaces", "", "m1")
+    assert stored["metadata"]["labels"] == {"team": "a"}, "no label of the restore"
+    assert stored["metadata"]["annotations"] == {"n": "1"}
+    assert stored["spec"] == {"finalizers": ["k"]}
+    assert harness.world.created_of("namespaces") == ["m1"]
+
+
+async def test_excluding_namespaces_does_not_prevent_it(harness: Harness) -> None:
+    await harness.restore(LABELLED, pod("p"), excluded_resources=["namespaces"])
+
+    assert harness.world.created_of("namespaces") == ["ns-1"]
+
+
+async def test_a_namespace_without_items_is_not_made(harness: Harness) -> None:
+    results = await harness.restore(LABELLED)
+
+    assert results.empty
+    assert harness.world.created == []
+
+
+async def test_an_existing_namespace_is_left_alone_and_looked_at_once(harness: Harness) -> None:
+    harness.world.put(obj("Namespace", "ns-1"))
+
+    results = await harness.restore(*(configmap(str(index)) for index in range(9)))
+
+    assert results.empty
+    assert harness.world.created_of("namespaces") == []
+    assert harness.world.gets == [("namespaces", "", "ns-1")]
+
+
+async def test_a_create_that_is_refused_is_a_velero_error_for_each_item(harness: Harness) -> None:
+    harness.world.refuse_create[("namespaces", "", "ns-1")] = Forbidden(403, message="you may not")
+
+    results = await harness.restore(configmap("a"), configmap("b"))
+
+    assert results.errors.velero == ["error creating namespace ns-1: you may not"] * 2
+
+
+async def test_a_get_that_is_refused_is_a_velero_error(harness: Harness) -> None:
+    harness.world.refuse_get[("namespaces", "", "ns-1")] = Forbidden(403, message="you may not")
+
+    results = await harness.restore(configmap("a"))
+
+    assert results.errors.velero == ["error getting namespace ns-1: you may not"]
+
+
+@pytest.mark.parametrize(
+    ("made_meanwhile", "errors"),
+    [
+        (obj("Namespace", "ns-1"), []),
+        (TERMINATING, ["namespace ns-1 created and marked for termination after timeout"]),
+    ],
+    ids=["alive", "terminating"],
+)
+async def test_a_namespace_made_by_another_meanwhile(
+    harness: Harness, made_meanwhile: Any, errors: list[str]
+) -> None:
+    harness.world.refuse_create[("namespaces", "", "ns-1")] = AlreadyExists(409, message="already exists")
+    looks = []
+
+    def appear_after_the_first_look(key: tuple[str, str, str]) -> None:
+        looks.append(key)
+        if looks.count(("namespaces", "", "ns-1")) == 2:
+            harness.world.put(made_meanwhile)
+
+    harness.world.on_get = appear_after_the_first_look
+    results = await harness.restore(configmap("a"))
+
+    assert results.errors.velero == errors
+
+
+@pytest.mark.parametrize("raw", [None, b"{", b"[]", b'{"metadata": 3}', b"null"])
+def test_what_does_not_parse_becomes_a_bare_namespace(raw: bytes | None) -> None:
+    assert namespace_manifest(raw, "m1") == {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "m1"},
+    }
+
+
+def test_the_label_with_the_name_follows_the_name() -> None:
+    stored = obj("Namespace", "ns-1", labels={"kubernetes.io/metadata.name": "ns-1"})
+    assert namespace_manifest(orjson.dumps(stored), "m1")["metadata"]["labels"] == {
+        "kubernetes.io/metadata.name": "m1"
+    }

@@ -1,0 +1,61 @@
+"""Where messages are filed and how they are written."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace.archive.runlog import RunLog
+from pinnace.restore.results import Result, Results, log_results
+
+
+def test_messages_go_to_their_part() -> None:
+    result = Result()
+    result.add("", "of the cluster")
+    result.add("ns-1", "of a namespace")
+    result.add_velero("one", "two")
+
+    assert result.to_dict() == {
+        "velero": ["one", "two"],
+        "cluster": ["of the cluster"],
+        "namespaces": {"ns-1": ["of a namespace"]},
+    }
+    assert result.count == 4
+
+
+def test_empty_parts_are_left_out() -> None:
+    assert Results().to_dict() == {"errors": {}, "warnings": {}}
+
+
+messages = st.lists(st.tuples(st.sampled_from(["velero", "", "a", "b"]), st.text(max_size=5)), max_size=8)
+
+
+def filled(entries: list[tuple[str, str]]) -> Result:
+    result = Result()
+    for part, text in entries:
+        if part == "velero":
+            result.add_velero(text)
+        else:
+            result.add(part, text)
+    return result
+
+
+@given(messages, messages)
+def test_merging_is_filing_one_after_the_other(left: Any, right: Any) -> None:
+    merged = filled(left)
+    merged.merge(filled(right))
+
+    assert merged == filled(left + right)
+    assert merged.count == len(left) + len(right)
+    assert len(list(merged.messages())) == merged.count
+
+
+@pytest.mark.parametrize(("severity", "counted"), [("warnings", (1, 0)), ("errors", (0, 1))])
+def test_the_log_hears_of_every_message(severity: str, counted: tuple[int, int]) -> None:
+    results, log = Results(), RunLog(None, fields={})
+    getattr(results, severity).add("ns-1", "something")
+
+    log_results(log, results, resource="pods")
+
+    assert (log.warnings, log.errors) == counted

@@ -1,0 +1,326 @@
+"""One restore from download to results, against a store in a directory and a cluster in a dict."""
+
+import asyncio
+import gzip
+import io
+import tarfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from pinnace.api.backup import Backup, BackupStatus
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
+from pinnace.archive.paths import item_path
+from pinnace.archive.runlog import RunLog
+from pinnace.archive.writer import ArchiveWriter
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import Forbidden
+from pinnace.kube.resources import APIResource
+from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.restore.errors import RestoreFailed
+from pinnace.restore.runner import execute_restore
+from pinnace.storage.backup_files import BackupFiles
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.layout import Layout
+from tests.support.clock import FrozenClock
+from tests.unit.restore.world import Numbers, World, configmap, discovery, key_of
+
+
+class FaultyStore(BackupStore):
+    """A store in which some things fail: by name of the method."""
+
+    faults: dict[str, StorageError]
+
+    def _maybe(self, method: str) -> None:
+        if method in self.faults:
+            raise self.faults[method]
+
+    async def download_contents(self, backup: str, path: Path) -> int:
+        self._maybe("download_contents")
+        return await super().download_contents(backup, path)
+
+    async def read_snapshots(self, backup: str) -> list[Any]:
+        self._maybe("read_snapshots")
+        return await super().read_snapshots(backup)
+
+    async def put_restore_log(self, restore: str, log: Path) -> None:
+        self._maybe("put_restore_log")
+        await super().put_restore_log(restore, log)
+
+    async def put_restore_results(self, restore: str, results: Mapping[str, Any]) -> None:
+        self._maybe("put_restore_results")
+        await super().put_restore_results(restore, results)
+
+
+class Stage:
+    """Everything around one restore."""
+
+    def __init__(self, directory: Path) -> None:
+        self.workdir = directory / "work"
+        self.workdir.mkdir()
+        self.store = FaultyStore(FilesystemStore(directory / "bucket"), Layout(""), location="default")
+        self.store.faults = {}
+        self.world = World()
+        self.clock = FrozenClock()
+        self.numbers = Numbers()
+        self.fail_actions = ""
+        self.fail_backups = False
+        self.fail_reopening = False
+        self._directory = directory
+
+    async def put_backup(self, *items: dict[str, Any], contents: bytes | None = None) -> None:
+        path = self._directory / "contents.tar.gz"
+        if contents is None:
+            async with ArchiveWriter(path, clock=self.clock) as writer:
+                for item in items:
+                    kind, namespace, name = key_of(item)
+                    writer.add(item_path(kind, None, namespace, name), orjson.dumps(item))
+        else:
+            path.write_bytes(contents)
+        await self.store.put_backup(BackupFiles(name="backup-1", metadata=b"{}", contents=path))
+
+    async def restore(self) -> Restore:
+        spec = RestoreSpec(backup_name="backup-1")
+        status = RestoreStatus(phase=RestorePhase.IN_PROGRESS, start_timestamp=self.clock())
+        restore = Restore(metadata=ObjectMeta(name="restore-1", namespace="velero"), spec=spec, status=status)
+
+        async def actions(log: RunLog) -> Sequence[RestoreItemAction]:
+            if self.fail_actions:
+                raise RestoreFailed(self.fail_actions)
+            self.clock.advance(timedelta(minutes=1))
+            return ()
+
+        async def pod_volume_backups() -> Sequence[PodVolumeBackup]:
+            if self.fail_backups:
+                raise Forbidden(403, message="you may not list")
+            return ()
+
+        async def reopen_store() -> BackupStore:
+            if self.fail_reopening:
+                raise StoreUnavailable("no answer")
+            return self.store
+
+        return await execute_restore(
+            restore,
+            Backup(metadata=ObjectMeta(name="backup-1"), status=BackupStatus()),
+            self.store,
+            client=cast(KubeClient, self.world),
+            discovery=discovery(),
+            actions=actions,
+            pod_volume_backups=pod_volume_backups,
+            reopen_store=reopen_store,
+            workdir=self.workdir,
+            progress=self.numbers,
+            clock=self.clock,
+        )
+
+    async def log(self) -> str:
+        async with self.store.read_bytes(DownloadTargetKind.RESTORE_LOG, "restore-1") as stream:
+            return gzip.decompress(b"".join([chunk async for chunk in stream])).decode()
+
+    async def results(self) -> Any:
+        return await self.store.read_restore_results("restore-1")
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    made = Stage(tmp_path)
+    yield made
+    assert list(made.workdir.iterdir()) == [], "a restore leaves nothing in its work directory"
+    await made.store.close()
+
+
+async def test_a_clean_restore_is_completed(stage: Stage) -> None:
+    await stage.put_backup(configmap("a"), configmap("b"))
+
+    done = await stage.restore()
+
+    assert done.status.phase == RestorePhase.COMPLETED
+    assert (done.status.warnings, done.status.errors, done.status.failure_reason) == (0, 0, "")
+    assert done.status.completion_timestamp == stage.clock()
+    assert done.status.start_timestamp != done.status.completion_timestamp
+    assert done.status.progress is not None
+    assert (done.status.progress.total_items, done.status.progress.items_restored) == (3, 3)
+    assert await stage.results() == {"errors": {}, "warnings": {}}
+    lines = (await stage.log()).splitlines()
+    assert lines
+    assert all(" restore=velero/restore-1" in line for line in lines)
+    assert any(
+        "Restored 3 items out of an estimated total of 3 (estimate will change" in line for line in lines
+    )
+
+
+@pytest.mark.spec("RST-015")
+async def test_an_error_of_an_item_makes_it_partially_failed(stage: Stage) -> None:
+    await stage.put_backup(configmap("a"))
+    stage.world.refuse_create[("configmaps", "ns-1", "a")] = Forbidden(403, message="you may not")
+
+    done = await stage.restore()
+
+    assert done.status.phase == RestorePhase.PARTIALLY_FAILED
+    assert (done.status.warnings, done.status.errors) == (0, 1)
+    text = "error restoring configmaps/ns-1/a: you may not"
+    assert await stage.results() == {"errors": {"namespaces": {"ns-1": [text]}}, "warnings": {}}
+    assert f'level=error msg="{text}"' in await stage.log()
+
+
+@pytest.mark.spec("RST-017")
+async def test_warnings_alone_leave_it_completed(stage: Stage) -> None:
+    await stage.put_backup(configmap("a", data={"x": "ours"}), configmap("b", data={"x": "ours"}))
+    stage.world.put(configmap("a", data={"x": "theirs"}))
+    stage.world.put(configmap("b", data={"x": "theirs"}))
+
+    done = await stage.restore()
+
+    assert done.status.phase == RestorePhase.COMPLETED
+    assert (done.status.warnings, done.status.errors) == (2, 0)
+
+
+@pytest.mark.spec("RST-014")
+async def test_a_download_that_fails_makes_it_failed_with_a_log_but_no_results(stage: Stage) -> None:
+    done = await stage.restore()
+
+    assert done.status.phase == RestorePhase.FAILED
+    assert done.status.failure_reason.startswith("error downloading backup: ")
+    assert done.status.completion_timestamp == stage.clock()
+    assert (done.status.warnings, done.status.errors) == (0, 0)
+    assert done.status.failure_reason in await stage.log()
+    with pytest.raises(StorageError):
+        await stage.results()
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("actions", "error getting restore item actions: boom"),
+        ("backups", "error listing pod volume backups: you may not list"),
+        ("snapshots", "error fetching volume snapshots metadata: broken"),
+    ],
+)
+async def test_what_keeps_a_restore_from_running_makes_it_failed(
+    stage: Stage, fault: str, reason: str
+) -> None:
+    await stage.put_backup(configmap("a"))
+    stage.fail_actions = "error getting restore item actions: boom" if fault == "actions" else ""
+    stage.fail_backups = fault == "backups"
+    if fault == "snapshots":
+        stage.store.faults["read_snapshots"] = StorageError("broken")
+
+    done = await stage.restore()
+
+    assert (done.status.phase, done.status.failure_reason) == (RestorePhase.FAILED, reason)
+    assert stage.world.created == []
+    assert reason in await stage.log()
+
+
+async def test_a_store_that_cannot_be_opened_again_makes_it_failed(stage: Stage) -> None:
+    await stage.put_backup(configmap("a"))
+    stage.fail_reopening = True
+
+    done = await stage.restore()
+
+    assert done.status.phase == RestorePhase.FAILED
+    assert done.status.failure_reason == (
+        "error setting up backup store to persist log and results files: no answer"
+    )
+    assert stage.world.created_of("configmaps") == ["ns-1/a"]
+
+
+@pytest.mark.spec("RST-016")
+async def test_a_log_that_cannot_be_kept_is_an_error(stage: Stage) -> None:
+    await stage.put_backup(configmap("a"))
+    stage.store.faults["put_restore_log"] = StorageError("disk full")
+
+    done = await stage.restore()
+
+    assert (done.status.phase, done.status.errors) == (RestorePhase.PARTIALLY_FAILED, 1)
+    assert (await stage.results())["errors"] == {
+        "velero": ["error uploading log file to backup storage: disk full"]
+    }
+
+
+async def test_results_that_cannot_be_kept_change_nothing(stage: Stage) -> None:
+    await stage.put_backup(configmap("a"))
+    stage.store.faults["put_restore_results"] = StorageError("disk full")
+
+    done = await stage.restore()
+
+    assert (done.status.phase, done.status.errors) == (RestorePhase.COMPLETED, 0)
+
+
+@pytest.mark.parametrize("contents", [b"", b"no gzip", gzip.compress(b"no tar" * 100)])
+async def test_an_archive_that_cannot_be_read_is_one_velero_error(stage: Stage, contents: bytes) -> None:
+    await stage.put_backup(contents=contents)
+
+    done = await stage.restore()
+
+    assert (done.status.phase, done.status.errors) == (RestorePhase.PARTIALLY_FAILED, 1)
+    errors = (await stage.results())["errors"]
+    assert list(errors) == ["velero"]
+    assert stage.world.created == []
+
+
+@pytest.mark.spec("RST-036")
+async def test_an_archive_that_would_leave_its_directory_is_refused(stage: Stage, tmp_path: Path) -> None:
+    item = orjson.dumps(configmap("a"))
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name in ("resources/configmaps/namespaces/ns-1/a.json", "../../x"):
+            member = tarfile.TarInfo(name)
+            member.size = len(item)
+            tar.addfile(member, io.BytesIO(item))
+    await stage.put_backup(contents=buffer.getvalue())
+    done = await stage.restore()
+
+    assert (done.status.phase, done.status.errors) == (RestorePhase.PARTIALLY_FAILED, 1)
+    assert stage.world.created == []
+    assert [path for path in _everything_below(tmp_path) if path.name == "x"] == []
+
+
+async def test_a_cancelled_restore_leaves_no_task_and_no_file_and_can_be_run_again(stage: Stage) -> None:
+    await stage.put_backup(*(configmap(str(index)) for index in range(100)))
+    create, reached = stage.world.create_bytes, asyncio.Event()
+
+    async def hang(resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+        answer = await create(resource, body, namespace)
+        if len(stage.world.created) == 50:
+            reached.set()
+            await asyncio.Event().wait()
+        return answer
+
+    stage.world.create_bytes = hang  # type: ignore[method-assign]
+    running = asyncio.create_task(stage.restore())
+    await reached.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+
+    stage.world.create_bytes = create  # type: ignore[method-assign]
+    done = await stage.restore()
+
+    assert (done.status.phase, done.status.warnings) == (RestorePhase.COMPLETED, 0)
+    assert len(stage.world.created_of("configmaps")) == 100
+
+
+async def test_a_work_directory_that_is_not_there_makes_it_failed(stage: Stage, tmp_path: Path) -> None:
+    await stage.put_backup(configmap("a"))
+    real, stage.workdir = stage.workdir, tmp_path / "missing"
+
+    done = await stage.restore()
+
+    stage.workdir = real
+    assert done.status.phase == RestorePhase.FAILED
+    assert done.status.failure_reason.startswith("error creating a directory for the restore: ")
+
+
+def _everything_below(directory: Path) -> list[Path]:
+    return list(directory.rglob("*"))

@@ -1,0 +1,336 @@
+"""What is restored, where to, and in which order."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pinnace.api.meta import LabelSelector
+from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.order import DEFAULT_PRIORITIES, main_pass_order
+from tests.unit.restore.world import (
+    Harness,
+    World,
+    configmap,
+    deployment,
+    discovery,
+    obj,
+    pod,
+    volume,
+)
+
+ITEMS = (
+    pod("pod-1"),
+    pod("pod-2", "ns-2"),
+    deployment("deploy-1"),
+    deployment("deploy-2", "ns-2"),
+    volume("pv-1"),
+    volume("pv-2"),
+)
+PODS = {"pods": ["ns-1/pod-1", "ns-2/pod-2"]}
+DEPLOYMENTS = {"deployments.apps": ["ns-1/deploy-1", "ns-2/deploy-2"]}
+VOLUMES = {"persistentvolumes": ["pv-1", "pv-2"]}
+NS_1 = {"pods": ["ns-1/pod-1"], "deployments.apps": ["ns-1/deploy-1"]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, PODS | DEPLOYMENTS | VOLUMES, marks=pytest.mark.spec("RST-019"), id="no-filter"),
+        pytest.param(
+            {"included_resources": ["pods"]}, PODS, marks=pytest.mark.spec("RST-020"), id="pods-only"
+        ),
+        pytest.param({"included_resources": ["po"]}, PODS, id="short-name"),
+        pytest.param({"included_resources": ["deploy*"]}, DEPLOYMENTS, id="glob-of-resources"),
+        pytest.param(
+            {"included_resources": ["pods", "unresolvable"]},
+            PODS,
+            marks=pytest.mark.spec("RST-021"),
+            id="unresolvable-include",
+        ),
+        pytest.param(
+            {"excluded_resources": ["deployments", "unresolvable"]},
+            PODS | VOLUMES,
+            marks=pytest.mark.spec("RST-022"),
+            id="unresolvable-exclude",
+        ),
+        pytest.param(
+            {"included_namespaces": ["ns-1"]}, NS_1, marks=pytest.mark.spec("RST-023"), id="one-namespace"
+        ),
+        pytest.param({"included_namespaces": ["ns-[1]"]}, NS_1, id="glob-of-namespaces"),
+        pytest.param(
+            {"included_namespaces": ["ns-1"], "include_cluster_resources": True},
+            NS_1 | VOLUMES,
+            marks=pytest.mark.spec("RST-024"),
+            id="one-namespace-with-cluster",
+        ),
+        pytest.param(
+            {"included_namespaces": ["ns-1"], "include_cluster_resources": False},
+            NS_1,
+            marks=pytest.mark.spec("RST-024"),
+            id="one-namespace-without-cluster",
+        ),
+        pytest.param(
+            {"include_cluster_resources": False},
+            PODS | DEPLOYMENTS,
+            marks=pytest.mark.spec("RST-025"),
+            id="without-cluster",
+        ),
+        pytest.param(
+            {"excluded_namespaces": ["ns-2"]}, NS_1, marks=pytest.mark.spec("RST-026"), id="exclusion"
+        ),
+    ],
+)
+async def test_filters_select_items(harness: Harness, spec: dict[str, Any], expected: dict[str, Any]) -> None:
+    results = await harness.restore(*ITEMS, **spec)
+
+    assert results.empty
+    kinds = {kind for kind, _, _ in harness.world.created} - {"namespaces"}
+    assert {kind: harness.world.created_of(kind) for kind in kinds} == expected
+
+
+@pytest.mark.spec("RST-027")
+async def test_a_label_selector_selects_items_of_all_kinds(harness: Harness) -> None:
+    labels = {"a": "b"}
+    await harness.restore(
+        pod("pod-1", labels=labels),
+        pod("pod-2"),
+        deployment("deploy-1", labels=labels | {"c": "d"}),
+        volume("pv-1", labels=labels),
+        volume("pv-2", labels={"a": "c"}),
+        label_selector=LabelSelector(match_labels=labels),
+    )
+
+    created = set(harness.world.created) - {("namespaces", "", "ns-1")}
+    assert created == {
+        ("pods", "ns-1", "pod-1"),
+        ("deployments.apps", "ns-1", "deploy-1"),
+        ("persistentvolumes", "", "pv-1"),
+    }
+
+
+async def test_an_invalid_label_selector_restores_nothing(harness: Harness) -> None:
+    selector = LabelSelector(match_labels={"not a key": "b"})
+
+    results = await harness.restore(pod("pod-1"), label_selector=selector)
+
+    assert [text.startswith("error parsing label selector: ") for text in results.errors.velero] == [True]
+    assert harness.world.created == []
+
+
+@pytest.mark.spec("RST-028")
+async def test_namespaces_are_mapped(harness: Harness) -> None:
+    await harness.restore(
+        pod("pod-1"),
+        pod("pod-2", "ns-2"),
+        pod("pod-3", "ns-3"),
+        namespace_mapping={"ns-1": "m1", "ns-2": "m2"},
+    )
+
+    assert harness.world.created_of("pods") == ["m1/pod-1", "m2/pod-2", "ns-3/pod-3"]
+    assert harness.world.created_of("namespaces") == ["m1", "m2", "ns-3"]
+
+
+@pytest.mark.spec("RST-029")
+async def test_the_namespace_filter_sees_original_names(harness: Harness) -> None:
+    await harness.restore(
+        pod("pod-1"),
+        pod("pod-2", "ns-2"),
+        pod("pod-3", "ns-3"),
+        namespace_mapping={"ns-1": "m1", "ns-2": "m2"},
+        included_namespaces=["ns-1", "ns-2"],
+    )
+
+    assert harness.world.created_of("pods") == ["m1/pod-1", "m2/pod-2"]
+
+
+async def test_of_two_namespaces_mapped_to_one_the_first_wins(harness: Harness) -> None:
+    results = await harness.restore(
+        configmap("same", "ns-1", data={"from": "1"}),
+        configmap("same", "ns-2", data={"from": "2"}),
+        namespace_mapping={"ns-1": "m", "ns-2": "m"},
+    )
+
+    assert results.empty
+    assert harness.world.item("configmaps", "m", "same")["data"] == {"from": "1"}
+
+
+@pytest.mark.spec("RST-030")
+async def test_kinds_are_restored_in_order_of_priority_then_of_name(harness: Harness) -> None:
+    harness.options = RestoreOptions(
+        priorities=["pv", "serviceaccounts", "pods", "deployments.apps"], workers=4
+    )
+    namespaced = [make(f"{i}", "ns-1") for make in (pod, configmap, deployment) for i in range(5)]
+
+    await harness.restore(*namespaced, obj("ServiceAccount", "sa", "ns-1"), volume("pv-1"), volume("pv-2"))
+
+    kinds = [kind for kind, _, _ in harness.world.created if kind != "namespaces"]
+    assert list(dict.fromkeys(kinds)) == [
+        "persistentvolumes",
+        "serviceaccounts",
+        "pods",
+        "deployments.apps",
+        "configmaps",
+    ]
+    assert len(kinds) == len([kind for kind, run in _runs(kinds) for _ in range(run)])
+    assert [kind for kind, _ in _runs(kinds)] == list(dict.fromkeys(kinds)), "kinds must not interleave"
+
+
+def _runs(kinds: list[str]) -> list[tuple[str, int]]:
+    runs: list[tuple[str, int]] = []
+    for kind in kinds:
+        if runs and runs[-1][0] == kind:
+            runs[-1] = (kind, runs[-1][1] + 1)
+        else:
+            runs.append((kind, 1))
+    return runs
+
+
+@pytest.mark.spec("RST-031")
+def test_the_main_pass_goes_through_priorities_then_through_the_archive() -> None:
+    archived = ["prio-3", "backup-resource-3", "backup-resource-1", "backup-resource-2"]
+
+    assert main_pass_order(["prio-3", "prio-2", "prio-1"], archived) == [
+        "prio-3",
+        "prio-2",
+        "prio-1",
+        "backup-resource-1",
+        "backup-resource-2",
+        "backup-resource-3",
+        "prio-3",
+    ]
+
+
+def test_the_default_priorities_put_what_pods_need_before_pods() -> None:
+    before = DEFAULT_PRIORITIES[: DEFAULT_PRIORITIES.index("pods")]
+    needed = {"persistentvolumes", "persistentvolumeclaims", "secrets", "configmaps", "serviceaccounts"}
+    assert needed | {"priorityclasses.scheduling.k8s.io"} <= set(before)
+    assert len(DEFAULT_PRIORITIES) == 17
+
+
+@pytest.mark.spec("RST-032")
+async def test_a_kind_the_cluster_does_not_know_is_left_out_without_a_word(harness: Harness) -> None:
+    strange = orjson.dumps(obj("Strange", "x", "ns-1", api_version="strange.io/v1"))
+
+    results = await harness.restore(
+        pod("pod-1"), files={"resources/stranges.strange.io/namespaces/ns-1/x.json": strange}
+    )
+
+    assert results.empty
+    assert harness.world.created_of("pods") == ["ns-1/pod-1"]
+
+
+def definition(plural: str, kind: str, group: str) -> dict[str, Any]:
+    return obj(
+        "CustomResourceDefinition",
+        f"{plural}.{group}",
+        api_version="apiextensions.k8s.io/v1",
+        spec={"group": group, "names": {"plural": plural, "kind": kind}},
+    )
+
+
+@pytest.mark.spec("RST-033")
+async def test_custom_resources_come_back_with_their_definition(harness: Harness) -> None:
+    custom = orjson.dumps(obj("Ship", "one", "ns-1", api_version="sea.io/v1"))
+
+    results = await harness.restore(
+        definition("ships", "Ship", "sea.io"),
+        pod("pod-1"),
+        files={"resources/ships.sea.io/namespaces/ns-1/one.json": custom},
+    )
+
+    assert results.empty
+    assert harness.loads == 1
+    assert harness.world.created[0][2] == "ships.sea.io"
+    assert harness.world.created_of("ships.sea.io") == ["ns-1/one"]
+
+
+async def test_discovery_is_asked_again_while_it_does_not_show_a_restored_kind(harness: Harness) -> None:
+    answers = [discovery(), discovery(), discovery(("sea.io", "v1", "ships", "Ship", True))]
+    asked = []
+
+    async def load() -> Any:
+        asked.append(1)
+        return answers.pop(0)
+
+    harness.load_discovery = load  # type: ignore[method-assign]
+    custom = orjson.dumps(obj("Ship", "one", "ns-1", api_version="sea.io/v1"))
+
+    await harness.restore(
+        definition("ships", "Ship", "sea.io"),
+        files={"resources/ships.sea.io/namespaces/ns-1/one.json": custom},
+    )
+
+    assert len(asked) == 3
+    assert harness.world.created_of("ships.sea.io") == ["ns-1/one"]
+
+
+async def test_a_short_name_of_a_restored_kind_works_in_the_filter(harness: Harness) -> None:
+    custom = orjson.dumps(obj("Ship", "one", "ns-1", api_version="sea.io/v1"))
+
+    await harness.restore(
+        definition("ships", "Ship", "sea.io"),
+        files={"resources/ships.sea.io/namespaces/ns-1/one.json": custom},
+        included_resources=["ship", "customresourcedefinitions"],
+    )
+
+    assert harness.world.created_of("ships.sea.io") == ["ns-1/one"]
+
+
+async def test_without_definitions_discovery_is_not_refreshed(harness: Harness) -> None:
+    await harness.restore(pod("pod-1"))
+
+    assert harness.loads == 0
+
+
+async def test_excluding_a_namespace_drops_definitions_too(harness: Harness) -> None:
+    await harness.restore(definition("ships", "Ship", "sea.io"), excluded_namespaces=["x"])
+
+    assert harness.world.created == []
+
+
+@pytest.mark.spec("RST-034")
+async def test_an_archive_without_resources_is_one_velero_error(harness: Harness) -> None:
+    results = await harness.restore(files={})
+
+    assert results.errors.velero == ['error parsing backup contents: directory "resources" does not exist']
+    assert results.errors.count == 1
+    assert results.warnings.count == 0
+
+
+@pytest.mark.spec("RST-035")
+async def test_a_broken_item_is_an_error_of_its_namespace_and_the_rest_is_restored(harness: Harness) -> None:
+    results = await harness.restore(
+        pod("pod-2"), files={"resources/pods/namespaces/ns-1/pod-1.json": b"{not json"}
+    )
+
+    assert harness.world.created_of("pods") == ["ns-1/pod-2"]
+    assert list(results.errors.namespaces) == ["ns-1"]
+    assert (
+        'error decoding "resources/pods/namespaces/ns-1/pod-1.json": ' in results.errors.namespaces["ns-1"][0]
+    )
+
+
+async def test_a_broken_item_is_reported_under_a_label_selector_too(harness: Harness) -> None:
+    results = await harness.restore(
+        files={"resources/pods/namespaces/ns-1/pod-1.json": b"[]"},
+        label_selector=LabelSelector(match_labels={"a": "b"}),
+        namespace_mapping={"ns-1": "m1"},
+    )
+
+    assert list(results.errors.namespaces) == ["m1"]
+
+
+@pytest.mark.spec("RST-037")
+async def test_kinds_of_one_name_in_several_groups_are_kept_apart(tmp_path: Any) -> None:
+    harness = Harness(tmp_path, World())
+    harness.discovery = discovery(("other.io", "v1", "pods", "Pod", True))
+    other = orjson.dumps(obj("Pod", "p", "ns-1", api_version="other.io/v1"))
+
+    await harness.restore(
+        pod("p"), volume("pv-1"), files={"resources/pods.other.io/namespaces/ns-1/p.json": other}
+    )
+
+    assert harness.world.created_of("pods") == ["ns-1/p"]
+    assert harness.world.created_of("pods.other.io") == ["ns-1/p"]
+    assert harness.world.created_of("persistentvolumes") == ["pv-1"]

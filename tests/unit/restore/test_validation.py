@@ -1,0 +1,182 @@
+"""Checks of a Restore, and what is filled in."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from pinnace.api.backup import Backup, BackupStatus
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.restore.errors import BackupLookupError
+from pinnace.restore.validation import (
+    NON_RESTORABLE,
+    CompletedRestore,
+    most_recent_completed,
+    validate_and_complete,
+)
+
+BOTH = "excludes list cannot contain an item in the includes list"
+SOURCE = "Either a backup or schedule must be specified as a source for the restore, but not both"
+
+
+def backup(name: str, phase: str = "Completed", second: int | None = 0, schedule: str = "") -> Backup:
+    start = None if second is None else datetime(2021, 8, 11, 21, 43, second, tzinfo=UTC)
+    return Backup(
+        metadata=ObjectMeta(name=name, labels={"velero.io/schedule-name": schedule} if schedule else {}),
+        status=BackupStatus(phase=phase, start_timestamp=start),
+    )
+
+
+class Shelf:
+    """Some backups; `unlisted` makes listing fail."""
+
+    def __init__(self, *backups: Backup, unlisted: bool = False) -> None:
+        self._backups = backups
+        self._unlisted = unlisted
+
+    async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
+        if self._unlisted:
+            raise BackupLookupError("no answer")
+        wanted = {"velero.io/schedule-name": schedule}
+        return [one for one in self._backups if one.metadata.labels == wanted]
+
+    async def backup(self, name: str) -> Backup:
+        for one in self._backups:
+            if one.metadata.name == name:
+                return one
+        raise BackupLookupError(f'backup.velero.io "{name}" not found')
+
+
+async def validated(*backups: Backup, unlisted: bool = False, **spec: Any) -> CompletedRestore:
+    restore = Restore(metadata=ObjectMeta(name="restore-1"), spec=RestoreSpec(**spec))
+    return await validate_and_complete(restore, Shelf(*backups, unlisted=unlisted))
+
+
+def scheduled(name: str, phase: str = "Completed", second: int | None = 0) -> Backup:
+    return backup(name, phase, second, "daily")
+
+
+@pytest.mark.spec("RST-001")
+async def test_a_namespace_in_both_lists() -> None:
+    done = await validated(backup("b"), backup_name="b", included_namespaces=["a"], excluded_namespaces=["a"])
+    assert done.errors == (f"Invalid included/excluded namespace lists: {BOTH}: a",)
+    assert done.backup is None
+
+
+@pytest.mark.spec("RST-002")
+async def test_a_resource_in_both_lists() -> None:
+    done = await validated(backup("b"), backup_name="b", included_resources=["r"], excluded_resources=["r"])
+    assert done.errors == (f"Invalid included/excluded resource lists: {BOTH}: r",)
+
+
+@pytest.mark.spec("RST-003")
+@pytest.mark.parametrize("spec", [{}, {"backup_name": "b", "schedule_name": "s"}], ids=["neither", "both"])
+async def test_exactly_one_source_is_needed(spec: dict[str, Any]) -> None:
+    done = await validated(backup("b"), **spec)
+    assert done.errors == (SOURCE,)
+
+
+@pytest.mark.spec("RST-004")
+@pytest.mark.parametrize("name", NON_RESTORABLE)
+async def test_some_resources_cannot_be_restored(name: str) -> None:
+    done = await validated(backup("b"), backup_name="b", included_resources=[name])
+    assert done.errors == (
+        f"{name} are non-restorable resources",
+        f"Invalid included/excluded resource lists: {BOTH}: {name}",
+    )
+
+
+@pytest.mark.spec("RST-005")
+async def test_a_missing_backup() -> None:
+    done = await validated(backup_name="backup-1")
+    assert done.errors == ('Error retrieving backup: backup.velero.io "backup-1" not found',)
+
+
+@pytest.mark.spec("RST-006")
+async def test_a_schedule_without_backups() -> None:
+    done = await validated(backup("other"), schedule_name="daily")
+    assert done.errors == ("No backups found for schedule", "No completed backups found for schedule")
+
+
+async def test_a_name_that_labels_nothing_is_not_asked_for() -> None:
+    done = await validated(unlisted=True, schedule_name="x" * 64)
+    assert done.errors == ("No backups found for schedule", "No completed backups found for schedule")
+
+
+@pytest.mark.spec("RST-007")
+async def test_a_schedule_without_completed_backups() -> None:
+    done = await validated(scheduled("b", "InProgress"), schedule_name="daily")
+    assert done.errors == ("No completed backups found for schedule",)
+
+
+async def test_backups_that_cannot_be_listed() -> None:
+    done = await validated(unlisted=True, schedule_name="daily")
+    assert done.errors == ("Unable to list backups for schedule",)
+
+
+@pytest.mark.spec("RST-008")
+async def test_the_newest_completed_backup_of_a_schedule_is_chosen() -> None:
+    done = await validated(
+        scheduled("later", "Completed", 2),
+        scheduled("earlier", "Completed", 1),
+        scheduled("never", "Completed", None),
+        schedule_name="daily",
+    )
+    assert done.errors == ()
+    assert done.restore.spec.backup_name == "later"
+    assert done.restore.spec.schedule_name == "daily"
+
+
+@pytest.mark.spec("RST-009")
+def test_a_partially_failed_backup_is_never_chosen() -> None:
+    chosen = most_recent_completed([backup("old", "Completed", 1), backup("new", "PartiallyFailed", 2)])
+    assert chosen is not None
+    assert chosen.metadata.name == "old"
+
+
+async def test_a_valid_restore_is_completed_and_the_one_given_is_left_alone() -> None:
+    restore = Restore(metadata=ObjectMeta(name="r"), spec=RestoreSpec(backup_name="b"))
+
+    done = await validate_and_complete(restore, Shelf(backup("b", "PartiallyFailed")))
+
+    assert done.errors == ()
+    assert done.backup is not None
+    assert tuple(done.restore.spec.excluded_resources) == NON_RESTORABLE
+    assert restore.spec.excluded_resources == []
+
+
+@pytest.mark.spec("RST-011")
+async def test_default_exclusions_are_not_added_twice() -> None:
+    done = await validated(backup("b"), backup_name="b", excluded_resources=["secrets", "nodes"])
+    assert done.restore.spec.excluded_resources == [
+        "secrets",
+        "nodes",
+        "events",
+        "events.events.k8s.io",
+        "backups.velero.io",
+        "restores.velero.io",
+        "resticrepositories.velero.io",
+    ]
+
+
+async def test_the_schedule_of_a_backup_is_filled_in() -> None:
+    done = await validated(scheduled("b"), backup_name="b")
+    assert (done.restore.spec.backup_name, done.restore.spec.schedule_name) == ("b", "daily")
+
+
+async def test_all_lists_are_checked_before_the_source() -> None:
+    done = await validated(
+        included_resources=["nodes", "*"], included_namespaces=["a", "*"], excluded_namespaces=["*"]
+    )
+    everything = "includes list must either contain '*' only, or a non-empty list of items"
+    assert done.errors == (
+        "nodes are non-restorable resources",
+        f"Invalid included/excluded resource lists: {everything}",
+        f"Invalid included/excluded resource lists: {BOTH}: nodes",
+        f"Invalid included/excluded namespace lists: {everything}",
+        "Invalid included/excluded namespace lists: excludes list cannot contain '*'",
+        f"Invalid included/excluded namespace lists: {BOTH}: *",
+        SOURCE,
+    )

@@ -1,0 +1,332 @@
+"""A cluster small enough to look at: objects in a dict, with an API server's rules for create, get, patch.
+
+Only what the engine's decisions depend on is here; that a real server agrees, the integration tests show.
+"""
+
+import asyncio
+import copy
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from pinnace.api.backup import Backup, BackupSpec, BackupStatus
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.archive.paths import item_path
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.archive.runlog import RunLog
+from pinnace.archive.writer import ArchiveWriter
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.resources import APIResource
+from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.restore.engine import Helpers, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.results import Results
+from tests.support.clock import FrozenClock
+
+JSONObject = dict[str, Any]
+ALL_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
+
+# (group, version, plural, kind, namespaced)
+SERVED: tuple[tuple[str, str, str, str, bool], ...] = (
+    ("", "v1", "namespaces", "Namespace", False),
+    ("", "v1", "nodes", "Node", False),
+    ("", "v1", "persistentvolumes", "PersistentVolume", False),
+    ("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True),
+    ("", "v1", "pods", "Pod", True),
+    ("", "v1", "configmaps", "ConfigMap", True),
+    ("", "v1", "secrets", "Secret", True),
+    ("", "v1", "serviceaccounts", "ServiceAccount", True),
+    ("", "v1", "services", "Service", True),
+    ("apps", "v1", "deployments", "Deployment", True),
+    ("apps", "v1", "replicasets", "ReplicaSet", True),
+    ("batch", "v1", "jobs", "Job", True),
+    ("storage.k8s.io", "v1", "storageclasses", "StorageClass", False),
+    ("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True),
+    ("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False),
+    ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False),
+    ("apiregistration.k8s.io", "v1", "apiservices", "APIService", False),
+    ("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot", True),
+    ("velero.io", "v1", "deletebackuprequests", "DeleteBackupRequest", True),
+    ("velero.io", "v1", "podvolumebackups", "PodVolumeBackup", True),
+)
+SHORT_NAMES = {"pods": ["po"], "deployments": ["deploy"], "persistentvolumes": ["pv"]}
+
+
+def discovery(*more: tuple[str, str, str, str, bool]) -> Discovery:
+    """What the world serves, and more."""
+    lists: dict[str, list[JSONObject]] = {}
+    for group, version, plural, kind, namespaced in (*SERVED, *more):
+        lists.setdefault(f"{group}/{version}".lstrip("/"), []).append(
+            {
+                "name": plural,
+                "kind": kind,
+                "namespaced": namespaced,
+                "singularName": kind.lower(),
+                "verbs": ALL_VERBS,
+                "shortNames": SHORT_NAMES.get(plural, []),
+            }
+        )
+    return Discovery.from_documents(
+        {"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}
+        for group_version, resources in lists.items()
+    )
+
+
+class World:
+    """The objects of a cluster by (group-resource, namespace, name), and the calls that changed it."""
+
+    def __init__(self, *objects: JSONObject) -> None:
+        self.objects: dict[tuple[str, str, str], JSONObject] = {}
+        self.created: list[tuple[str, str, str]] = []
+        self.patches: list[JSONObject] = []
+        self.gets: list[tuple[str, str, str]] = []
+        self.refuse_create: dict[tuple[str, str, str], KubeError] = {}
+        self.refuse_get: dict[tuple[str, str, str], KubeError] = {}
+        self.on_get: Callable[[tuple[str, str, str]], None] = lambda key: None
+        for item in objects:
+            self.put(item)
+
+    def put(self, item: JSONObject) -> JSONObject:
+        stored = copy.deepcopy(item)
+        stored["metadata"].setdefault("uid", f"uid-{len(self.objects)}")
+        stored["metadata"].setdefault("resourceVersion", str(len(self.objects) + 1))
+        self.objects[key_of(item)] = stored
+        return stored
+
+    def item(self, group_resource: str, namespace: str, name: str) -> JSONObject:
+        return self.objects[(group_resource, namespace, name)]
+
+    def created_of(self, group_resource: str) -> list[str]:
+        return sorted(
+            f"{namespace}/{name}" if namespace else name
+            for kind, namespace, name in self.created
+            if kind == group_resource
+        )
+
+    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        key = (resource.group_resource, namespace or "", name)
+        self.gets.append(key)
+        self.on_get(key)
+        if key in self.refuse_get:
+            raise self.refuse_get[key]
+        if key not in self.objects:
+            message = f'{resource.group_resource} "{name}" not found'
+            raise NotFound(404, reason="NotFound", message=message)
+        return copy.deepcopy(self.objects[key])
+
+    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+        item = orjson.loads(body)
+        key = (resource.group_resource, namespace or "", item["metadata"]["name"])
+        if key in self.refuse_create:
+            raise self.refuse_create[key]
+        assert item["metadata"].get("namespace", "") == (namespace or "")
+        if key in self.objects:
+            message = f'{resource.group_resource} "{key[2]}" already exists'
+            raise AlreadyExists(409, reason="AlreadyExists", message=message)
+        if resource.group_resource == "customresourcedefinitions.apiextensions.k8s.io":
+            item["status"] = ready_status()
+        self.created.append(key)
+        self.objects[key] = item
+        item["metadata"] |= {"uid": f"new-{len(self.created)}", "resourceVersion": "1000"}
+        return orjson.dumps(item)
+
+    async def patch(
+        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
+    ) -> JSONObject:
+        self.patches.append(patch)
+        key = (resource.group_resource, namespace or "", name)
+        self.objects[key] = merged(self.objects[key], patch)
+        return self.objects[key]
+
+    async def list_all(
+        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
+    ) -> list[JSONObject]:
+        wanted = [term.partition("=") for term in label_selector.split(",") if term]
+        return [
+            copy.deepcopy(item)
+            for (kind, home, _), item in sorted(self.objects.items())
+            if kind == resource.group_resource
+            and home == (namespace or "")
+            and all(
+                name in labels_of(item) and (not sign or labels_of(item)[name] == value)
+                for name, sign, value in wanted
+            )
+        ]
+
+
+def ready_status() -> JSONObject:
+    return {
+        "conditions": [{"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"}]
+    }
+
+
+def labels_of(item: JSONObject) -> dict[str, str]:
+    found: dict[str, str] = item["metadata"].get("labels") or {}
+    return found
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+class PatientTimer:
+    """Time passes only by sleeping, and sleeping takes none."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.on_sleep: Callable[[], object] = lambda: None
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.on_sleep()
+
+
+class QuietTimer(PatientTimer):
+    """For engines: the progress reporter's sleep must not end, or it would never let go."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+        await super().sleep(seconds)
+
+
+class Numbers:
+    """A progress sink that remembers."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[int, int]] = []
+
+    async def publish(self, total_items: int, items_restored: int) -> None:
+        self.published.append((total_items, items_restored))
+
+
+def key_of(item: JSONObject) -> tuple[str, str, str]:
+    group = item["apiVersion"].rpartition("/")[0]
+    for served_group, _, plural, kind, _ in SERVED:
+        if (served_group, kind) == (group, item["kind"]):
+            group_resource = f"{plural}.{group}" if group else plural
+            return (group_resource, item["metadata"].get("namespace", ""), item["metadata"]["name"])
+    raise AssertionError(f"the world serves no {item['kind']}")
+
+
+def obj(kind: str, name: str, namespace: str = "", *, api_version: str = "v1", **fields: Any) -> JSONObject:
+    """An object; `labels` and `annotations` go into its metadata."""
+    metadata: JSONObject = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    for field in ("labels", "annotations"):
+        if field in fields:
+            metadata[field] = fields.pop(field)
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+def pod(name: str, namespace: str = "ns-1", **fields: Any) -> JSONObject:
+    return obj("Pod", name, namespace, **{"spec": {}, **fields})
+
+
+def configmap(name: str, namespace: str = "ns-1", **fields: Any) -> JSONObject:
+    return obj("ConfigMap", name, namespace, **fields)
+
+
+def deployment(name: str, namespace: str = "ns-1", **fields: Any) -> JSONObject:
+    return obj("Deployment", name, namespace, api_version="apps/v1", **{"spec": {}, **fields})
+
+
+def volume(name: str, **fields: Any) -> JSONObject:
+    spec = {"persistentVolumeReclaimPolicy": fields.pop("policy", "Retain"), **fields.pop("spec", {})}
+    return obj("PersistentVolume", name, spec=spec, **fields)
+
+
+def claim(name: str, namespace: str = "ns-1", **fields: Any) -> JSONObject:
+    return obj("PersistentVolumeClaim", name, namespace, **{"spec": {}, **fields})
+
+
+async def archive_of(
+    directory: Path,
+    items: Iterable[JSONObject] = (),
+    *,
+    files: Mapping[str, bytes] | None = None,
+    with_versions: bool = False,
+) -> ArchiveIndex:
+    """A backup with these items, and raw files besides."""
+    path = directory / f"backup-{uuid.uuid4()}.tar.gz"
+    async with ArchiveWriter(path, clock=FrozenClock()) as writer:
+        for item in items:
+            writer.add(item_path(key_of(item)[0], None, *key_of(item)[1:]), orjson.dumps(item))
+        for name, data in (files or {}).items():
+            writer.add(name, data)
+        await writer.close()
+    return await ArchiveIndex.open(path, directory, with_versions=with_versions)
+
+
+class Harness:
+    """An engine with a world before it and an archive behind it."""
+
+    def __init__(self, directory: Path, world: World | None = None) -> None:
+        self.directory = directory
+        self.world = world or World()
+        self.discovery = discovery()
+        self.log = RunLog(None, fields={})
+        self.numbers = Numbers()
+        self.timer = QuietTimer()
+        self.actions: list[RestoreItemAction] | None = None
+        self.options = RestoreOptions()
+        self.helpers = Helpers()
+        self.backup = Backup(metadata=ObjectMeta(name="backup-1"), spec=BackupSpec(), status=BackupStatus())
+        self.request_fields: JSONObject = {}
+        self.loads = 0
+
+    async def load_discovery(self) -> Discovery:
+        self.loads += 1
+        definitions = [
+            item["spec"] for key, item in self.world.objects.items() if key[0].startswith("customresource")
+        ]
+        more = [
+            (spec["group"], "v1", spec["names"]["plural"], spec["names"]["kind"], True)
+            for spec in definitions
+        ]
+        return discovery(*more)
+
+    async def restore(
+        self, *items: JSONObject, files: Mapping[str, bytes] | None = None, **spec: Any
+    ) -> Results:
+        """Restore an archive with these items; the keywords are fields of the Restore's spec."""
+        with_versions = bool(self.options.features)
+        with await archive_of(self.directory, items, files=files, with_versions=with_versions) as archive:
+            return await self.run(archive, **spec)
+
+    async def run(self, archive: ArchiveIndex, **spec: Any) -> Results:
+        metadata = ObjectMeta(name="restore-1", namespace="velero")
+        restore = Restore(metadata=metadata, spec=RestoreSpec(backup_name="backup-1", **spec))
+        actions = self.actions
+        if actions is None:
+            actions = restore_actions(self.world, self.discovery, "velero")
+        engine = RestoreEngine(
+            client=self.world,
+            discovery=self.discovery,
+            load_discovery=self.load_discovery,
+            actions=actions,
+            log=self.log,
+            progress=self.numbers,
+            options=self.options,
+            helpers=self.helpers,
+            timer=self.timer,
+        )
+        request = RestoreRequest(restore=restore, backup=self.backup, **self.request_fields)
+        return await engine.run(request, archive)
