@@ -1,0 +1,122 @@
+"""`python -m bench`: run scenarios, print one table."""
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench import machine, results
+from bench.cluster import BenchCluster
+from bench.figures import Figure, text_table
+from bench.generate import Generator
+from bench.measure import SampleFailed
+from bench.posting import CreateFailed
+from bench.scenarios import (
+    BACKUP_TARGET,
+    PINNACE,
+    RESTORE_TARGET,
+    Bench,
+    measure_start,
+    memory_figure,
+    speed_figures,
+)
+from hack.cluster.errors import ClusterError
+
+SCENARIOS = ("backup", "restore", "memory", "start")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--objects", type=int, default=10_000, help="namespaced objects (10000)")
+    parser.add_argument("--namespaces", type=int, default=50, help="over how many namespaces (50)")
+    parser.add_argument("--runs", type=int, default=5, help="samples of each candidate (5)")
+    parser.add_argument(
+        "--only", default=",".join(SCENARIOS), help=f"comma list of {', '.join(SCENARIOS)} (all)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
+    parser.add_argument("--write-results", action="store_true", help="put the table into bench/RESULTS.md")
+    options = parser.parse_args(arguments)
+    options.only = options.only.split(",")
+    if unknown := set(options.only) - set(SCENARIOS):
+        parser.error(f"unknown scenario: {', '.join(sorted(unknown))}")
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
+    return options
+
+
+def say(text: str) -> None:
+    """Tell what happens, apart from the table on standard output."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def measure_cluster(options: argparse.Namespace, folder: Path) -> tuple[list[Figure], dict[str, str]]:
+    """Run the scenarios that need a cluster; return their figures and what they were made with."""
+    generator = Generator(options.objects, options.namespaces)
+    figures: list[Figure] = []
+    with BenchCluster(folder / "run", generator) as cluster:
+        say(f"loading {options.objects} objects")
+        cluster.load()
+        setting = {
+            "Kubernetes version": cluster.server_version(),
+            "objects": f"{options.objects:,} generated in {options.namespaces} namespaces, "
+            f"{cluster.count():,} in the whole cluster",
+        }
+        bench = Bench(cluster=cluster, folder=folder, runs=options.runs, say=say)
+        memory = "memory" in options.only
+        if "backup" in options.only or memory:
+            samples = bench.backup(floors="backup" in options.only)
+            if "backup" in options.only:
+                figures += speed_figures("backup", samples, BACKUP_TARGET, "LIST")
+            figures += [memory_figure("backup", samples)] if memory else []
+        if "restore" in options.only or memory:
+            samples = bench.restore(floors="restore" in options.only)
+            if "restore" in options.only:
+                figures += speed_figures("restore", samples, RESTORE_TARGET, "POST")
+            figures += [memory_figure("restore", samples)] if memory else []
+    return figures, setting
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what the command line asks for."""
+    options = parse(arguments)
+    if not PINNACE.exists():
+        say(f"{PINNACE.name} is not installed beside {Path(sys.executable).name}")
+        return 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up like after Ctrl-C
+    figures: list[Figure] = []
+    setting = {"Kubernetes version": "none"}
+    try:
+        with tempfile.TemporaryDirectory(prefix="pinnace-bench-") as folder:
+            if "start" in options.only:
+                figures += measure_start(Path(folder), say)
+            if set(options.only) - {"start"}:
+                found, setting = measure_cluster(options, Path(folder))
+                figures = [*found, *figures]
+    except (SampleFailed, CreateFailed, ClusterError, ExceptionGroup) as error:
+        say(f"bench failed: {error}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print(text_table(figures))
+    facts = machine.describe(setting.pop("Kubernetes version"))
+    setting["samples"] = f"{options.runs} of each candidate, interleaved in random order"
+    if options.json:
+        document = {
+            "machine": facts,
+            "setting": setting,
+            "figures": [figure.document() for figure in figures],
+        }
+        options.json.write_text(json.dumps(document, indent=2) + "\n")
+    if options.write_results:
+        title = f"{datetime.now(UTC):%Y-%m-%d}, {options.objects:,} objects: {', '.join(options.only)}"
+        results.write(results.section(title, facts, setting, figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,208 @@
+"""The samples of each scenario, ours and the floors in random order, and the figures that come of them."""
+
+import importlib.util
+import random
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import measure
+from bench.cluster import BenchCluster
+from bench.figures import MEBIBYTE, Figure, Rule, Series, Target, Unit
+from bench.generate import SEED
+from bench.measure import Sample
+
+PYTHON = sys.executable
+PINNACE = Path(sys.executable).with_name("pinnace")
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLE_SECONDS = 1_800.0
+START_SAMPLES = 15
+BACKUP_CLIENTS = (("aiohttp", 1), ("aiohttp", 4), ("pycurl", 1), ("pycurl", 4))
+CREATE_CLIENTS = (("aiohttp", 32), ("aiohttp", 64), ("pycurl", 32))
+BASE_BACKUP = "base"
+
+BACKUP_TARGET = Target(first=1.5, aim=1.1)
+RESTORE_TARGET = Target(first=1.6, aim=1.2)
+MEMORY_TARGET = Target(first=250, aim=120)
+START_TARGET = Target(first=250, aim=120)
+
+OURS = "pinnace"
+OURS_IN_PROCESS = "pinnace, in process"
+
+Samples = Mapping[str, Sequence[Sample]]
+Candidate = Callable[[int], Sample]
+
+
+def usable_clients(clients: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Those whose library is installed."""
+    return [(name, number) for name, number in clients if importlib.util.find_spec(name)]
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """One run of the benchmark against one loaded cluster.
+
+    Attributes:
+        runs: samples of each candidate.
+        say: told what happens.
+    """
+
+    cluster: BenchCluster
+    folder: Path
+    runs: int
+    say: Callable[[str], None]
+    order: random.Random = field(default_factory=lambda: random.Random(SEED))
+
+    @property
+    def location(self) -> Path:
+        """Where the backups go."""
+        return self.folder / "location"
+
+    def backup(self, *, floors: bool = True) -> Samples:
+        """Back up the whole cluster, against listing it."""
+        candidates: dict[str, Candidate] = {OURS: lambda number: self._back_up(f"run-{number}")}
+        if floors:
+            candidates[OURS_IN_PROCESS] = lambda number: self._back_up(f"inside-{number}", in_process=True)
+            for client, lanes in usable_clients(BACKUP_CLIENTS):
+                candidates[f"{client} x{lanes}"] = self._floor(
+                    "bench.floor_list", self.cluster.paths_file, client, lanes
+                )
+        return self._interleave("backup", candidates, warm_up=floors)
+
+    def restore(self, *, floors: bool = True) -> Samples:
+        """Restore into the emptied namespaces, against creating the same objects."""
+        self._back_up(BASE_BACKUP, keep=True)
+        self.say(f"restore: {self.cluster.save_requests()} objects")
+        candidates: dict[str, Candidate] = {OURS: lambda _number: self._restore()}
+        if floors:
+            candidates[OURS_IN_PROCESS] = lambda _number: self._restore(in_process=True)
+            for client, in_flight in usable_clients(CREATE_CLIENTS):
+                candidates[f"{client} x{in_flight}"] = self._floor(
+                    "bench.floor_create", self.cluster.requests_file, client, in_flight
+                )
+        return self._interleave("restore", candidates, warm_up=floors, before=self.cluster.empty)
+
+    def _back_up(self, name: str, *, in_process: bool = False, keep: bool = False) -> Sample:
+        sample = self._pinnace(
+            "--location", str(self.location), "backup", "create", name, in_process=in_process
+        )
+        if not keep:
+            shutil.rmtree(self.location / "backups" / name)
+        return sample
+
+    def _restore(self, *, in_process: bool = False) -> Sample:
+        namespaces = ",".join(self.cluster.generator.namespaces)
+        return self._pinnace(
+            *("--location", str(self.location), "restore", "create"),
+            *("--from-backup", BASE_BACKUP, "--include-namespaces", namespaces),
+            in_process=in_process,
+        )
+
+    def _pinnace(self, *arguments: str, in_process: bool) -> Sample:
+        program: list[str | Path] = [PYTHON, "-m", "bench.in_process"] if in_process else [PINNACE]
+        return self._run([*program, *arguments])
+
+    def _floor(self, module: str, file: Path, client: str, number: int) -> Candidate:
+        command = [PYTHON, "-m", module, str(self.cluster.access_file), str(file), client, str(number)]
+        return lambda _number: self._run(command)
+
+    def _run(self, command: Sequence[str | Path]) -> Sample:
+        environment = {"KUBECONFIG": str(self.cluster.kubeconfig), "PYTHONPATH": str(ROOT)}
+        return measure.run(
+            command,
+            environment=environment,
+            folder=self.folder,
+            deadline_seconds=SAMPLE_SECONDS,
+        )
+
+    def _interleave(
+        self,
+        what: str,
+        candidates: Mapping[str, Candidate],
+        *,
+        warm_up: bool,
+        before: Callable[[], None] = lambda: None,
+    ) -> Samples:
+        """Run every candidate `runs` times; a first round for warming up does not count."""
+        samples: dict[str, list[Sample]] = defaultdict(list)
+        for number in range(0 if warm_up else 1, self.runs + 1):
+            for name in self.order.sample(list(candidates), k=len(candidates)):
+                before()
+                sample = candidates[name](number)
+                if number:
+                    samples[name].append(sample)
+                self.say(
+                    f"{what} {number or 'warm-up'}/{self.runs}: {name}: {sample.wall_seconds:.2f} s, "
+                    f"cpu {sample.cpu_seconds:.2f} s, {sample.peak_bytes / MEBIBYTE:.0f} MiB"
+                )
+        return samples
+
+
+def measure_start(folder: Path, say: Callable[[str], None]) -> list[Figure]:
+    """The start of the command line, against the start of Python."""
+    commands: dict[str, list[str | Path]] = {
+        "python -c pass": [PYTHON, "-c", "pass"],
+        "pinnace --help": [PINNACE, "--help"],
+        "pinnace version --client-only": [PINNACE, "version", "--client-only"],
+    }
+    walls: dict[str, list[float]] = defaultdict(list)
+    order = random.Random(SEED)
+    for number in range(START_SAMPLES + 1):
+        for name in order.sample(list(commands), k=len(commands)):
+            sample = measure.run(commands[name], environment={}, folder=folder, deadline_seconds=60)
+            # The first round fills the page cache.
+            if number:
+                walls[name].append(sample.wall_seconds * 1000)
+    say(f"start: {START_SAMPLES} samples of each")
+    bare, *ours = (Series(name=name, values=walls[name]) for name in commands)
+    return [
+        Figure(
+            name=series.name,
+            unit=Unit.MILLISECONDS,
+            rule=Rule.ADDED,
+            ours=series,
+            floors=[bare],
+            target=START_TARGET,
+        )
+        for series in ours
+    ]
+
+
+def speed_figures(what: str, samples: Samples, target: Target, floor_work: str) -> list[Figure]:
+    """Whole processes against whole processes, the work alone against the work alone, and CPU time."""
+    floors = [name for name in samples if name not in (OURS, OURS_IN_PROCESS)]
+
+    def figure(name: str, value: Callable[[Sample], float], ours: str, target: Target | None) -> Figure:
+        return Figure(
+            name=name,
+            unit=Unit.SECONDS,
+            rule=Rule.RATIO,
+            ours=Series(name=ours, values=[value(sample) for sample in samples[ours]]),
+            floors=[Series(name=n, values=[value(sample) for sample in samples[n]]) for n in floors],
+            target=target,
+        )
+
+    return [
+        figure(f"{what}, whole command", lambda sample: sample.wall_seconds, OURS, target),
+        figure(
+            f"{what}, without process start", lambda sample: sample.json()["seconds"], OURS_IN_PROCESS, target
+        ),
+        figure(
+            f"{what}, client CPU of the process ({floor_work} alone)", lambda s: s.cpu_seconds, OURS, None
+        ),
+    ]
+
+
+def memory_figure(what: str, samples: Samples) -> Figure:
+    """The peak memory of our processes."""
+    values = [sample.peak_bytes / MEBIBYTE for sample in samples[OURS]]
+    return Figure(
+        name=f"peak memory, {what}",
+        unit=Unit.MEBIBYTES,
+        rule=Rule.ALONE,
+        ours=Series(name=OURS, values=values),
+        target=MEMORY_TARGET,
+    )

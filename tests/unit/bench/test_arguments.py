@@ -1,0 +1,19 @@
+"""The command line of the benchmark."""
+
+import pytest
+
+from bench.__main__ import parse
+
+
+def test_defaults() -> None:
+    options = parse([])
+    assert (options.objects, options.namespaces, options.runs) == (10_000, 50, 5)
+    assert options.only == ["backup", "restore", "memory", "start"]
+
+
+@pytest.mark.parametrize("arguments", [["--only", "backup,speed"], ["--runs", "0"]])
+def test_nonsense_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        parse(arguments)
+    assert exit_info.value.code == 2
+    assert "error:" in capsys.readouterr().err
