@@ -269,19 +269,6 @@ class StoreConformance:
 
         assert await content(store, "a/b/c") in bodies
 
-    async def test_putting_and_deleting_side_by_side(self, store: ObjectStore) -> None:
-        async def work(number: int) -> None:
-            for _ in range(5):
-                await store.put(f"dir/sub/{number}", b"x")
-                await store.delete(f"dir/sub/{number}")
-            await store.put(f"dir/sub/{number}", b"last")
-
-        async with asyncio.TaskGroup() as group:
-            for number in range(4):
-                group.create_task(work(number))
-
-        assert await store.list_keys("dir/") == [f"dir/sub/{number}" for number in (3, 2, 1, 0)]
-
     async def test_a_signed_url_needs_no_object(self, store: ObjectStore) -> None:
         url = await store.signed_url("backups/b1/b1.tar.gz", timedelta(minutes=10))
 

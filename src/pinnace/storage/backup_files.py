@@ -1,0 +1,79 @@
+"""What is stored for one backup, as the engine hands it over. (docs/spec: STO 3)"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import encode
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.restore import Restore
+from pinnace.api.snapshots import VolumeSnapshot, encode_snapshots
+from pinnace.storage.encoding import compress, encode_list, encode_object
+from pinnace.storage.errors import StorageError
+from pinnace.storage.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupFiles:
+    """The files of a backup before their upload.
+
+    Attributes:
+        name: the Backup's name.
+        metadata: `velero-backup.json` as encode_metadata() gives it; None stores the log alone.
+        contents: the tarball.
+        log: the gzip'd log; its upload may fail without harm.
+        pod_volume_backups: whole PodVolumeBackup objects.
+        snapshots: records of native snapshots.
+        resource_list: `<apiVersion>/<kind>` to sorted names.
+        csi_volume_snapshots, csi_volume_snapshot_contents: whole objects; None leaves the file out.
+        results: warnings and errors for later Velero clients; None leaves the file out. (docs/spec: BEY 3.4)
+    """
+
+    name: str
+    metadata: bytes | None
+    contents: Path | None
+    log: Path | None = None
+    pod_volume_backups: Sequence[Mapping[str, Any]] = ()
+    snapshots: Sequence[VolumeSnapshot] = ()
+    resource_list: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    csi_volume_snapshots: Sequence[Mapping[str, Any]] | None = ()
+    csi_volume_snapshot_contents: Sequence[Mapping[str, Any]] | None = ()
+    results: Mapping[str, Any] | None = None
+
+    def encoded(self, layout: Layout) -> dict[str, bytes]:
+        """The side files by key, compressed: everything but metadata, tarball and log.
+
+        Raises:
+            StorageError: something is not JSON; the text names the backup.
+        """
+        target, name = layout.target, self.name
+        try:
+            files = {
+                layout.pod_volume_backups(name): encode_list(self.pod_volume_backups),
+                target(DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name): compress(
+                    encode_snapshots(self.snapshots)
+                ),
+                target(DownloadTargetKind.BACKUP_RESOURCE_LIST, name): encode_object(self.resource_list),
+            }
+            if self.csi_volume_snapshots is not None:
+                key = target("CSIBackupVolumeSnapshots", name)
+                files[key] = encode_list(self.csi_volume_snapshots)
+            if self.csi_volume_snapshot_contents is not None:
+                key = target("CSIBackupVolumeSnapshotContents", name)
+                files[key] = encode_list(self.csi_volume_snapshot_contents)
+            if self.results is not None:
+                files[target("BackupResults", name)] = encode_object(self.results)
+        except StorageError as error:
+            raise StorageError(f"backup {name!r}: {error}") from error
+        return files
+
+
+def encode_metadata(value: Backup | Restore) -> bytes:
+    """`velero-backup.json` and `velero-restore.json`: indented by 2, `kind` first. (docs/spec: STO 3.1)"""
+    encoded = encode(value)
+    ordered = {"kind": encoded.pop("kind"), "apiVersion": encoded.pop("apiVersion"), **encoded}
+    return orjson.dumps(ordered, option=orjson.OPT_INDENT_2)

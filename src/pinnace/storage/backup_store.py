@@ -1,0 +1,382 @@
+"""Backups and restores in one location: the only code that knows which key holds what, and in which order.
+
+A backup exists when its `velero-backup.json` does, so that file is written last and deleted first: whenever
+a process dies, a backup either is complete or does not exist. Velero writes it earlier and takes it back on
+failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.restore import Restore
+from pinnace.api.snapshots import VolumeSnapshot, decode_snapshots
+from pinnace.storage.backup_files import BackupFiles
+from pinnace.storage.blocking import finish, in_thread, together
+from pinnace.storage.encoding import (
+    JSONObject,
+    decode_list,
+    decode_object,
+    decompress,
+    decompress_stream,
+    encode_object,
+)
+from pinnace.storage.errors import (
+    BackupExists,
+    InvalidLocation,
+    ObjectNotFound,
+    ReadOnlyLocation,
+    StorageError,
+    UnreadableObject,
+)
+from pinnace.storage.interface import ObjectStore, read_all, save_stream, stream_file
+from pinnace.storage.layout import Layout, check_name, directory_names, invalid_directories_message
+
+_logger = logging.getLogger(__name__)
+
+_UNDO_SECONDS = 120.0
+SIGNED_URL_LIFETIME = timedelta(minutes=10)
+"""How long a signed URL can be used. (docs/spec: STO 9)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLimits:
+    """How much of a file is taken into memory; a location is not trusted. Streams have no limit.
+
+    Attributes:
+        metadata_bytes: the Backup or Restore object.
+        side_file_bytes: every other JSON file, both as stored and decompressed.
+    """
+
+    metadata_bytes: int = 32 << 20
+    side_file_bytes: int = 128 << 20
+
+
+class BackupStore:
+    """The backups and restores of one location. An async context manager that closes its store.
+
+    All methods raise StorageError kinds only. Names of backups and restores are checked before they become
+    part of a key.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        layout: Layout,
+        *,
+        location: str,
+        read_only: bool = False,
+        restores_writable: bool = True,
+        limits: ReadLimits | None = None,
+    ) -> None:
+        """Args:
+        store: closed by close().
+        layout: the location's root prefix.
+        location: name of the location, for messages.
+        read_only: refuse to write or delete backups and to delete restores. (docs/spec: STO 12)
+        restores_writable: logs and results of restores are written even when read_only, as Velero does.
+        limits: for reading.
+        """
+        self._store = store
+        self._layout = layout
+        self._location = location
+        self._read_only = read_only
+        self._restores_writable = restores_writable or not read_only
+        self._limits = limits or ReadLimits()
+
+    @property
+    def read_only(self) -> bool:
+        """Whether backups cannot be written or deleted here."""
+        return self._read_only
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Release the connections of the store."""
+        await self._store.close()
+
+    # --- The location as a whole ------------------------------------------------------------------------
+
+    async def validate(self) -> None:
+        """Check that the location can be listed and holds nothing foreign. (docs/spec: STO 7)
+
+        Raises:
+            InvalidLocation: there are directories at the root prefix that do not belong there.
+        """
+        root = self._layout.root
+        directories = directory_names(root, await self._store.list_prefixes(root))
+        if (message := invalid_directories_message(directories)) is not None:
+            raise InvalidLocation(message)
+
+    async def list_backups(self) -> list[str]:
+        """The names of all directories of backups, sorted, finished or not: ask exists(). (STO 6)"""
+        return await self._names_below(self._layout.backups)
+
+    async def list_restores(self) -> list[str]:
+        """The names of all directories of restores, sorted."""
+        return await self._names_below(self._layout.restores)
+
+    async def _names_below(self, parent: str) -> list[str]:
+        names = directory_names(parent, await self._store.list_prefixes(parent))
+        return [name for name in names if _is_name(name)]
+
+    # --- Writing backups --------------------------------------------------------------------------------
+
+    async def put_backup(self, files: BackupFiles) -> None:
+        """Store a backup: log, then tarball and side files, then the metadata that makes it exist.
+
+        Everything is encoded before anything is stored. A failure or cancellation removes what was stored,
+        but for the log, which helps to find out why; a log that cannot be stored is only reported to the
+        process's own log. Without metadata only the log is stored.
+
+        Raises:
+            ReadOnlyLocation: the location is read-only.
+            BackupExists: a finished backup of this name is there; nothing of it has been touched.
+        """
+        self._check_writable(f"write backup {files.name}")
+        if await self.exists(files.name):
+            raise BackupExists(files.name)
+        try:
+            side_files = await in_thread(files.encoded, self._layout)
+        except StorageError:
+            await self._put_log(files)
+            raise
+        await self._put_log(files)
+        if files.metadata is None:
+            return
+        contents_key = self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, files.name)
+        try:
+            await together(
+                *([self._put_file(contents_key, files.contents)] if files.contents is not None else []),
+                *(self._store.put(key, body) for key, body in side_files.items()),
+            )
+            await self._store.put(self._layout.backup_metadata(files.name), files.metadata)
+        except (StorageError, asyncio.CancelledError) as error:
+            await self._undo(files.name, [contents_key, *side_files], error)
+            raise
+
+    async def _put_log(self, files: BackupFiles) -> None:
+        if files.log is None:
+            return
+        try:
+            await self._put_file(self._layout.target(DownloadTargetKind.BACKUP_LOG, files.name), files.log)
+        except StorageError as error:
+            _logger.warning("The log of backup %s could not be stored: %s", files.name, error)
+
+    async def _put_file(self, key: str, path: Path) -> None:
+        stream = stream_file(path)
+        try:
+            await self._store.put(key, stream)
+        finally:
+            await stream.aclose()
+
+    async def _undo(self, backup: str, keys: list[str], cause: BaseException) -> None:
+        """Remove an unfinished backup. Raises what went wrong together with a StorageError as the cause."""
+        try:
+            errors = await finish(self._delete_all(backup, keys), limit_seconds=_UNDO_SECONDS)
+        except TimeoutError:
+            errors = [StorageError(f"removing unfinished backup {backup!r} took too long")]
+        if errors and isinstance(cause, StorageError):
+            raise StorageError.combined([cause, *errors]) from cause
+
+    async def _delete_all(self, backup: str, keys: list[str]) -> list[StorageError]:
+        """Delete a backup's metadata and then `keys`; all are tried, unless the metadata had to stay.
+
+        What still has its metadata looks finished, and therefore must stay complete.
+        """
+        errors: list[StorageError] = []
+        metadata_key = self._layout.backup_metadata(backup)
+        for key in (metadata_key, *(key for key in keys if key != metadata_key)):
+            try:
+                await self._store.delete(key)
+            except StorageError as error:
+                errors.append(error)
+                if key == metadata_key:
+                    break
+        return errors
+
+    async def delete_backup(self, backup: str) -> None:
+        """Delete all files of a backup, known or not; nothing there is success. (docs/spec: STO 6, BEY 11.1)
+
+        Raises:
+            ReadOnlyLocation: the location is read-only.
+            StorageError: `[a, c]` if several deletions failed; can be tried again.
+        """
+        self._check_writable("delete backup")
+        keys = await self._store.list_keys(self._layout.backup_directory(backup))
+        if errors := await self._delete_all(backup, keys):
+            raise StorageError.combined(errors)
+
+    # --- Reading backups --------------------------------------------------------------------------------
+
+    async def exists(self, backup: str) -> bool:
+        """Whether the backup is finished: its metadata is there. (docs/spec: STO 6)"""
+        return await self._store.exists(self._layout.backup_metadata(backup))
+
+    async def get_metadata(self, backup: str) -> bytes:
+        """`velero-backup.json` as it is stored. Raises ObjectNotFound if there is no such backup."""
+        key = self._layout.backup_metadata(backup)
+        return await read_all(self._store, key, limit_bytes=self._limits.metadata_bytes)
+
+    async def read_backup(self, backup: str) -> Backup:
+        """The Backup object. Raises UnreadableObject if it is of another kind or damaged."""
+        try:
+            return decode(Backup, await self.get_metadata(backup), require_kind=True)
+        except DecodeError as error:
+            raise UnreadableObject(self._layout.backup_metadata(backup), str(error)) from error
+
+    async def download_contents(self, backup: str, path: Path) -> int:
+        """Save the tarball to a private file and return its size; a failure leaves no file."""
+        async with self.read_bytes(DownloadTargetKind.BACKUP_CONTENTS, backup) as stream:
+            return await save_stream(stream, path)
+
+    async def read_snapshots(self, backup: str) -> list[VolumeSnapshot]:
+        """The records of native snapshots; none if the file is missing, as in old backups."""
+        key = self._layout.target(DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, backup)
+        if (data := await self._read_optional(key)) is None:
+            return []
+        try:
+            return await in_thread(decode_snapshots, data)
+        except DecodeError as error:
+            raise UnreadableObject(key, str(error)) from error
+
+    async def read_pod_volume_backups(self, backup: str) -> list[JSONObject]:
+        """The PodVolumeBackups; none if the file is missing. `kind` may be missing in each."""
+        return await self._read_list(self._layout.pod_volume_backups(backup))
+
+    async def read_csi_volume_snapshots(self, backup: str) -> list[JSONObject]:
+        """The CSI VolumeSnapshots; none if the file is missing."""
+        return await self._read_list(self._layout.target("CSIBackupVolumeSnapshots", backup))
+
+    async def read_csi_volume_snapshot_contents(self, backup: str) -> list[JSONObject]:
+        """The CSI VolumeSnapshotContents; none if the file is missing."""
+        return await self._read_list(self._layout.target("CSIBackupVolumeSnapshotContents", backup))
+
+    async def read_resource_list(self, backup: str) -> dict[str, list[str]]:
+        """`<apiVersion>/<kind>` to names of what was backed up; empty if the file is missing."""
+        key = self._layout.target(DownloadTargetKind.BACKUP_RESOURCE_LIST, backup)
+        found = await self._read_object(key) or {}
+        for names in found.values():
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise UnreadableObject(key, "not an object of arrays of names")
+        return found
+
+    async def read_backup_results(self, backup: str) -> JSONObject | None:
+        """`{"warnings": …, "errors": …}` as later Velero stores it; None if the file is missing."""
+        return await self._read_object(self._layout.target("BackupResults", backup))
+
+    async def _read_optional(self, key: str) -> bytes | None:
+        """A side file decompressed, None if it is missing."""
+        limit_bytes = self._limits.side_file_bytes
+        try:
+            data = await read_all(self._store, key, limit_bytes=limit_bytes)
+        except ObjectNotFound:
+            return None
+        return await in_thread(decompress, data, key=key, limit_bytes=limit_bytes)
+
+    async def _read_list(self, key: str) -> list[JSONObject]:
+        data = await self._read_optional(key)
+        return [] if data is None else await in_thread(decode_list, data, key=key)
+
+    async def _read_object(self, key: str) -> JSONObject | None:
+        data = await self._read_optional(key)
+        return None if data is None else await in_thread(decode_object, data, key=key)
+
+    # --- Downloads --------------------------------------------------------------------------------------
+
+    def object_key(self, kind: str, name: str) -> str:
+        """The key of a download target. Raises StorageError for an unknown kind. (docs/spec: STO 9)"""
+        return self._layout.target(kind, name)
+
+    async def signed_url(self, kind: str, name: str, *, ttl: timedelta = SIGNED_URL_LIFETIME) -> str:
+        """A URL of a download target; whether it exists shows when it is used. (docs/spec: STO 9)"""
+        return await self._store.signed_url(self.object_key(kind, name), ttl)
+
+    def read_bytes(self, kind: str, name: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The stored bytes of a download target; raises ObjectNotFound on entering."""
+        return self._store.get(self.object_key(kind, name))
+
+    @asynccontextmanager
+    async def read_text(self, kind: str, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A download target such as a log, decompressed while it is read."""
+        async with self.read_bytes(kind, name) as stream:
+            yield decompress_stream(stream, key=self.object_key(kind, name))
+
+    # --- Restores ---------------------------------------------------------------------------------------
+
+    async def put_restore_log(self, restore: str, log: Path) -> None:
+        """Store the gzip'd log of a restore. (docs/spec: STO 4)"""
+        self._check_restores_writable("write the log of a restore")
+        await self._put_file(self._layout.target(DownloadTargetKind.RESTORE_LOG, restore), log)
+
+    async def put_restore_results(self, restore: str, results: Mapping[str, Any]) -> None:
+        """Store `{"errors": …, "warnings": …}` of a restore, given as it shall be in JSON."""
+        self._check_restores_writable("write the results of a restore")
+        body = await in_thread(encode_object, results)
+        await self._store.put(self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore), body)
+
+    async def put_restore_metadata(self, restore: str, metadata: bytes) -> None:
+        """Store the Restore object, for use without a server, where no cluster keeps it."""
+        self._check_restores_writable("write a restore")
+        await self._store.put(self._layout.restore_metadata(restore), metadata)
+
+    async def read_restore(self, restore: str) -> Restore:
+        """The Restore object that put_restore_metadata() stored; ObjectNotFound where a server ran it."""
+        key = self._layout.restore_metadata(restore)
+        data = await read_all(self._store, key, limit_bytes=self._limits.metadata_bytes)
+        try:
+            return decode(Restore, data, require_kind=True)
+        except DecodeError as error:
+            raise UnreadableObject(key, str(error)) from error
+
+    async def read_restore_results(self, restore: str) -> JSONObject:
+        """The results of a restore. Raises ObjectNotFound if there are none."""
+        key = self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore)
+        results = await self._read_object(key)
+        if results is None:
+            raise ObjectNotFound(key)
+        return results
+
+    async def delete_restore(self, restore: str) -> None:
+        """Delete all files of a restore; nothing there is success. Errors as in delete_backup()."""
+        self._check_writable("delete restore")
+        errors: list[StorageError] = []
+        for key in await self._store.list_keys(self._layout.restore_directory(restore)):
+            try:
+                await self._store.delete(key)
+            except StorageError as error:
+                errors.append(error)
+        if errors:
+            raise StorageError.combined(errors)
+
+    def _check_writable(self, action: str) -> None:
+        if self._read_only:
+            raise ReadOnlyLocation(action, self._location)
+
+    def _check_restores_writable(self, action: str) -> None:
+        if not self._restores_writable:
+            raise ReadOnlyLocation(action, self._location)
+
+
+def _is_name(name: str) -> bool:
+    """Whether a directory of the bucket can be spoken of; others are left alone."""
+    try:
+        check_name(name)
+    except StorageError:
+        return False
+    return True

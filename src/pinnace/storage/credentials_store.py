@@ -1,0 +1,131 @@
+"""Credentials of locations as private files, for what reads them from files. (docs/spec: STO 10, SRV 12)
+
+The bytes come from the caller: this package does not talk to a cluster.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from tempfile import mkstemp
+
+from pinnace.api.storage_location import BackupStorageLocation, SecretKeySelector
+from pinnace.storage.blocking import in_thread
+from pinnace.storage.errors import StoreConfigError
+
+ReadSecret = Callable[[str], Awaitable[Mapping[str, bytes] | None]]
+"""Gets the decoded data of a Secret in the server's namespace by its name; None if there is no such Secret.
+It raises StoreConfigError with the API's text if the Secret cannot be read."""
+
+_NAME = re.compile(r"[-._a-zA-Z0-9]+")
+
+
+class CredentialsStore:
+    """Files with credentials below `<root>/<namespace>/`, readable by this user alone.
+
+    A file is replaced as a whole, so that a reader sees the old or the new credentials and nothing between.
+    """
+
+    def __init__(self, root: Path, namespace: str) -> None:
+        """Args:
+        root: the directory of all namespaces; made with mode 0700.
+        namespace: the server's.
+        """
+        self._root = root
+        self._namespace = _checked(namespace)
+
+    def path(self, secret: str, key: str) -> Path:
+        """The file of one key of a Secret.
+
+        Its name is `<secret>-<key>`, as Velero's; where the Secret's name has a `-`, `~` (which neither can
+        contain) keeps the Secret `a-b` with key `c` apart from `a` with key `b-c`.
+        """
+        separator = "~" if "-" in secret else "-"
+        return self._root / self._namespace / f"{_checked(secret)}{separator}{_checked(key)}"
+
+    async def save(self, secret: str, key: str, data: bytes) -> Path:
+        """Write the bytes of a Secret's key, replacing what was there, and return the file's path.
+
+        Raises:
+            StoreConfigError: the file cannot be written, or its directory belongs to somebody else.
+        """
+        path = self.path(secret, key)
+        await in_thread(_write, self._root, path, data)
+        return path
+
+    async def remove(self, path: Path) -> None:
+        """Remove a file that save() returned; a missing one is success."""
+        await in_thread(path.unlink, missing_ok=True)
+
+
+def credential_selector(location: BackupStorageLocation) -> SecretKeySelector | None:
+    """The location's own credential; one without a Secret's name counts as none. (docs/spec: STO 8)"""
+    selector = location.spec.credential
+    return selector if selector is not None and selector.name else None
+
+
+async def resolve_credentials(
+    location: BackupStorageLocation, store: CredentialsStore, read_secret: ReadSecret, *, namespace: str
+) -> Path | None:
+    """Write the credential of a location to its file; None if the location has none of its own.
+
+    Args:
+        namespace: where the Secret is looked for, for the message.
+
+    Raises:
+        StoreConfigError: `unable to get credentials: …`
+    """
+    selector = credential_selector(location)
+    if selector is None:
+        return None
+    try:
+        data = await _secret_value(selector, read_secret, namespace)
+        return await store.save(selector.name, selector.key, data)
+    except StoreConfigError as error:
+        raise StoreConfigError(f"unable to get credentials: {error}") from error
+
+
+async def _secret_value(selector: SecretKeySelector, read_secret: ReadSecret, namespace: str) -> bytes:
+    what = "unable to get key for secret"
+    try:
+        secret = await read_secret(selector.name)
+    except StoreConfigError as error:
+        raise StoreConfigError(f"{what}: {error}") from error
+    if secret is None:
+        raise StoreConfigError(f'{what}: Secret "{selector.name}" not found in namespace "{namespace}"')
+    if selector.key not in secret:
+        raise StoreConfigError(f'{what}: "{selector.name}" secret is missing data for key "{selector.key}"')
+    return secret[selector.key]
+
+
+def _checked(part: str) -> str:
+    """A part of a path that came from a cluster object; must not lead elsewhere."""
+    if not _NAME.fullmatch(part) or part in (".", ".."):
+        raise StoreConfigError(f"{part[:253]!r} cannot be part of the name of a credentials file")
+    return part
+
+
+def _write(root: Path, path: Path, data: bytes) -> None:
+    try:
+        for directory in (root, path.parent):
+            _make_private(directory)
+        descriptor, name = mkstemp(dir=path.parent, prefix=".")  # mode 0600
+    except OSError as error:
+        raise StoreConfigError(f"unable to open credentials file for writing: {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        Path(name).replace(path)
+    except OSError as error:
+        Path(name).unlink(missing_ok=True)
+        raise StoreConfigError(f"unable to write credentials to store: {error.strerror}") from error
+
+
+def _make_private(directory: Path) -> None:
+    """Make sure that a directory is ours: its parent may be one where everybody can create names."""
+    directory.mkdir(mode=0o700, exist_ok=True, parents=True)
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise StoreConfigError(f"the directory {directory.name!r} for credentials belongs to somebody else")
+    directory.chmod(0o700)

@@ -1,0 +1,73 @@
+"""What can go wrong with an object store; everything else in this package is translated into these.
+
+StorageError               the base; the text is one line, names the key and holds no secret
+├── ObjectNotFound         the key does not exist: often an answer, not a failure
+├── StoreUnavailable       unreachable, too slow or overloaded: the same call may succeed later
+├── StoreConfigError       a setting, a credential or a file it names is wrong: trying again is useless
+├── InvalidLocation        the location itself is unusable (bucket name, foreign directories)
+├── UnreadableObject       the object exists but is not what its name promises
+├── BackupExists           a backup of that name is already complete in the location
+└── ReadOnlyLocation       the location's access mode forbids the write
+"""
+
+from collections.abc import Iterable
+
+
+class StorageError(Exception):
+    """Base of all errors of this package; `str(error)` is a clear one-line text without secrets."""
+
+    @staticmethod
+    def combined(errors: Iterable["StorageError"]) -> "StorageError":
+        """One error for several: `[a, c]`, equal ones once, a single one as it is. (docs/spec: STO 5)
+
+        Args:
+            errors: at least one error.
+        """
+        unique = list({str(error): error for error in errors}.values())
+        if len(unique) == 1:
+            return unique[0]
+        return StorageError(f"[{', '.join(str(error) for error in unique)}]")
+
+
+class ObjectNotFound(StorageError):
+    """The object `key` does not exist."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"object {key!r} does not exist")
+        self.key = key
+
+
+class StoreUnavailable(StorageError):
+    """The store could not be reached or did not answer in time; retrying later makes sense."""
+
+
+class StoreConfigError(StorageError):
+    """The configuration or the credentials of a location are wrong."""
+
+
+class InvalidLocation(StorageError):
+    """The bucket name, the URL or the content at the root prefix rules this location out."""
+
+
+class UnreadableObject(StorageError):
+    """The object `key` exists but cannot be decoded, or is larger than its limit."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"object {key!r} cannot be read: {reason}")
+        self.key = key
+
+
+class BackupExists(StorageError):
+    """A finished backup of this name is already in the location."""
+
+    def __init__(self, backup: str) -> None:
+        super().__init__(f"backup {backup!r} already exists in the backup storage location")
+
+
+class ReadOnlyLocation(StorageError):
+    """The location's access mode is ReadOnly. (docs/spec: STO 12)"""
+
+    def __init__(self, action: str, location: str) -> None:
+        super().__init__(
+            f"cannot {action} because backup storage location {location} is currently in read-only mode"
+        )

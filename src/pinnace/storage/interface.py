@@ -1,0 +1,182 @@
+"""The one interface of all object stores, and small helpers to feed and drain its streams.
+
+A store holds immutable byte strings under keys such as `prefix/backups/b1/b1.tar.gz`. It knows nothing
+about backups: `backup_store.py` does. The contract below is kept by every adapter and proved by one
+conformance suite (tests/support/store_conformance.py).
+"""
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from io import FileIO
+from pathlib import Path
+from typing import Protocol
+
+from pinnace.storage.blocking import in_thread
+from pinnace.storage.errors import StorageError, UnreadableObject
+
+Body = AsyncIterable[bytes] | bytes
+
+READ_SIZE_BYTES = 1 << 20
+"""Files are read in blocks of this size: one hop into a worker thread each, so neither tiny nor huge."""
+
+
+class ObjectStore(Protocol):
+    """A bucket, container or directory.
+
+    Keys are non-empty, use `/` between segments, do not begin or end with `/`, and have no empty, `.` or `..`
+    segment; others raise StorageError where they would be created or read. All methods may be called
+    concurrently and from any task of one event loop. Every method raises only StorageError and its kinds
+    (besides cancellation, and what a caller's own stream raises), has a deadline for each network request
+    and retries transient faults itself, a bounded number of times.
+    """
+
+    async def put(self, key: str, body: Body) -> None:
+        """Store `body` under `key`, replacing what is there.
+
+        The object appears complete or not at all: a put that fails, whose stream raises, or that is
+        cancelled leaves no new object visible and no unfinished upload behind. An object that was replaced
+        is then either still the old one or gone, never a mixture. The stream is read once, in constant
+        memory, whatever its length; its own exceptions come through unchanged. The caller closes it.
+        """
+        ...
+
+    def get(self, key: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open `key` for reading; iterate to get its bytes in blocks, leave the context to release it.
+
+        Raises (on entering):
+            ObjectNotFound: there is no such object.
+        """
+        ...
+
+    async def exists(self, key: str) -> bool:
+        """Whether `key` can be read. Only 'not found' is False; any other failure raises."""
+        ...
+
+    async def list_prefixes(self, prefix: str) -> list[str]:
+        """The common prefixes up to the next `/` of all keys that begin with `prefix`, sorted.
+
+        `prefix` is empty or ends with `/`. Each answer begins with `prefix` and ends with `/`. All pages are
+        read. Nothing there is an empty list.
+        """
+        ...
+
+    async def list_keys(self, prefix: str) -> list[str]:
+        """All keys that begin with `prefix`, in descending order.
+
+        Descending so that a pseudo-directory kept as an object (`b1/`) is deleted after its content.
+        (docs/spec: STO 6) `prefix` is empty or ends with `/`, which keeps `b1/` from matching `b10/...`.
+        """
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Delete `key`; that it does not exist is success. Takes every key that list_keys returns."""
+        ...
+
+    async def signed_url(self, key: str, ttl: timedelta) -> str:
+        """A URL that reads `key` without credentials until `ttl` has passed; existence is not checked."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Can be called twice; nothing else may be called afterwards."""
+        ...
+
+
+def check_key(key: str) -> None:
+    """Raise StorageError for a key that is not as ObjectStore says."""
+    if "\0" in key or any(segment in ("", ".", "..") for segment in key.split("/")):
+        raise StorageError(f"invalid key {key!r}")
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise StorageError for a prefix to list that is not as ObjectStore says."""
+    if not prefix:
+        return
+    if not prefix.endswith("/"):
+        raise StorageError(f"invalid prefix {prefix!r}: it must end with '/'")
+    check_key(prefix[:-1])
+
+
+async def stream_file(path: Path) -> AsyncGenerator[bytes, None]:
+    """The bytes of a local file in blocks, read in a worker thread; made to be given to `put`.
+
+    Raises:
+        StorageError: the file cannot be opened or read.
+    """
+    blocks = _file_blocks(path)
+    try:
+        while block := await in_thread(next, blocks, b""):
+            yield block
+    except OSError as error:
+        raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
+    finally:
+        await in_thread(blocks.close)
+
+
+def _file_blocks(path: Path) -> Generator[bytes, None, None]:
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(READ_SIZE_BYTES):
+            yield block
+
+
+async def save_stream(stream: AsyncIterable[bytes], path: Path) -> int:
+    """Write a stream to a private file (mode 0600) and return its size; a failure leaves no file behind.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    file = _Sink(path)
+    size_bytes = 0
+    complete = False
+    try:
+        await in_thread(file.write, b"")
+        async for block in stream:
+            size_bytes += len(block)
+            await in_thread(file.write, block)
+        complete = True
+    finally:
+        await in_thread(file.close, keep=complete)
+    return size_bytes
+
+
+class _Sink:
+    """A file that is opened by the first write, in the thread that writes: nothing can get lost between."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: FileIO | None = None
+
+    def write(self, block: bytes) -> None:
+        try:
+            if self._file is None:
+                self._file = FileIO(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+            remaining = memoryview(block)
+            while remaining:
+                remaining = remaining[self._file.write(remaining) :]
+        except OSError as error:
+            raise StorageError(f"cannot write {self._path.name}: {error.strerror}") from error
+
+    def close(self, *, keep: bool) -> None:
+        if self._file is not None:
+            self._file.close()
+            if not keep:
+                self._path.unlink(missing_ok=True)
+
+
+async def read_all(store: ObjectStore, key: str, *, limit_bytes: int) -> bytes:
+    """The whole object in memory.
+
+    Raises:
+        ObjectNotFound: there is no such object.
+        UnreadableObject: it is larger than `limit_bytes`; a bucket's owner is not trusted with our memory.
+    """
+    blocks: list[bytes] = []
+    size_bytes = 0
+    async with store.get(key) as stream:
+        async for block in stream:
+            size_bytes += len(block)
+            if size_bytes > limit_bytes:
+                raise UnreadableObject(key, f"larger than {limit_bytes} bytes")
+            blocks.append(block)
+    return b"".join(blocks)

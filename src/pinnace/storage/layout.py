@@ -1,0 +1,128 @@
+"""Every key in a backup storage location, and nothing else: pure. (docs/spec: STO 1-4, 7, 9)"""
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pinnace.storage.errors import InvalidLocation, StorageError
+
+TOP_LEVEL_DIRECTORIES = frozenset({"backups", "restores", "restic", "metadata", "plugins", "kopia"})
+"""What may stand at the root prefix. `kopia` is later Velero's. (docs/spec: STO 7, BEY 3.1)"""
+
+_NAMED_DIRECTORIES = 3
+_MAX_NAME_CHARACTERS = 253
+
+_BACKUP_FILES = {
+    "BackupContents": ".tar.gz",
+    "BackupLog": "-logs.gz",
+    "BackupVolumeSnapshots": "-volumesnapshots.json.gz",
+    "BackupResourceList": "-resource-list.json.gz",
+    "BackupResults": "-results.gz",
+    "CSIBackupVolumeSnapshots": "-csi-volumesnapshots.json.gz",
+    "CSIBackupVolumeSnapshotContents": "-csi-volumesnapshotcontents.json.gz",
+}
+_RESTORE_FILES = {"RestoreLog": "-logs.gz", "RestoreResults": "-results.gz"}
+
+
+def clean_bucket(bucket: str) -> str:
+    """The bucket without slashes around it. (docs/spec: STO 1)
+
+    Raises:
+        InvalidLocation: a slash is left in the middle.
+    """
+    stripped = bucket.strip("/")
+    if "/" in stripped:
+        raise InvalidLocation(
+            f"backup storage location's bucket name \"{bucket}\" must not contain a '/' "
+            "(if using a prefix, put it in the 'Prefix' field instead)"
+        )
+    return stripped
+
+
+def clean_prefix(prefix: str) -> str:
+    """The root prefix: empty, or cleaned of doubled slashes and dots, with one `/` at its end. (STO 1)"""
+    cleaned = posixpath.normpath("/" + prefix).strip("/")
+    return f"{cleaned}/" if cleaned else ""
+
+
+def check_name(name: str) -> str:
+    """Return a backup's or restore's name if it can be one segment of a key.
+
+    Names come from users, from the cluster and from the bucket itself; none of them may lead to another
+    backup's files. What Kubernetes allows is stricter, but files of foreign names must stay deletable.
+
+    Raises:
+        StorageError: the name is empty, too long, `.`, `..`, or has a `/`, `\\` or control character.
+    """
+    bad_character = any(character in "/\\" or not character.isprintable() for character in name)
+    if not name or name in (".", "..") or bad_character or len(name) > _MAX_NAME_CHARACTERS:
+        raise StorageError(f"{name[:_MAX_NAME_CHARACTERS]!r} cannot be the name of a backup or restore")
+    return name
+
+
+def invalid_directories_message(directories: Iterable[str]) -> str | None:
+    """Say which top-level directories do not belong in a location; None if all do. (docs/spec: STO 7)"""
+    invalid = [name for name in directories if name not in TOP_LEVEL_DIRECTORIES]
+    if not invalid:
+        return None
+    if len(invalid) <= _NAMED_DIRECTORIES:
+        return f"Backup store contains invalid top-level directories: [{' '.join(invalid)}]"
+    named = " ".join([*invalid[:_NAMED_DIRECTORIES], "..."])
+    return f"Backup store contains {len(invalid)} invalid top-level directories: [{named}]"
+
+
+def directory_names(parent: str, prefixes: Iterable[str]) -> list[str]:
+    """The names of the directories that a store listed below `parent`, as list_prefixes() gives them."""
+    return [prefix[len(parent) : -1] for prefix in prefixes]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The keys below one root prefix, which is as clean_prefix() returns it.
+
+    Every method that takes a name raises StorageError if it cannot be part of a key.
+    """
+
+    root: str
+
+    @property
+    def backups(self) -> str:
+        """Where the directories of backups are."""
+        return f"{self.root}backups/"
+
+    @property
+    def restores(self) -> str:
+        """Where the directories of restores are."""
+        return f"{self.root}restores/"
+
+    def backup_directory(self, backup: str) -> str:
+        """All keys of a backup begin with this; the slash at the end keeps `b1` from meaning `b10` too."""
+        return f"{self.backups}{check_name(backup)}/"
+
+    def restore_directory(self, restore: str) -> str:
+        """All keys of a restore begin with this."""
+        return f"{self.restores}{check_name(restore)}/"
+
+    def backup_metadata(self, backup: str) -> str:
+        """The object whose existence means that the backup exists. (docs/spec: STO 6)"""
+        return f"{self.backup_directory(backup)}velero-backup.json"
+
+    def pod_volume_backups(self, backup: str) -> str:
+        """The list of PodVolumeBackups, for which no download kind exists."""
+        return f"{self.backup_directory(backup)}{backup}-podvolumebackups.json.gz"
+
+    def restore_metadata(self, restore: str) -> str:
+        """The Restore object, written only where no server keeps it in a cluster; Velero ignores it."""
+        return f"{self.restore_directory(restore)}velero-restore.json"
+
+    def target(self, kind: str, name: str) -> str:
+        """The key of a download target. (docs/spec: STO 9, BEY 3.9)
+
+        Raises:
+            StorageError: the kind is unknown, or not kept in this layout.
+        """
+        if (suffix := _BACKUP_FILES.get(kind)) is not None:
+            return f"{self.backup_directory(name)}{name}{suffix}"
+        if (suffix := _RESTORE_FILES.get(kind)) is not None:
+            return f"{self.restore_directory(name)}restore-{name}{suffix}"
+        raise StorageError(f'unsupported download target kind "{kind}"')

@@ -1,0 +1,123 @@
+"""From a BackupStorageLocation to a store that can be used. (docs/spec: STO 8)
+
+Opening contacts nobody; a store that is opened anew for each operation sees rotated credentials.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import InvalidLocation, StoreConfigError
+from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.interface import ObjectStore
+from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
+
+AWS_PROVIDER = "velero.io/aws"
+FILESYSTEM_PROVIDER = "pinnace.io/filesystem"
+"""Our own provider: `config.path` is an absolute directory, the bucket a directory in it."""
+
+_RESTIC_PREFIX_KEY = "resticRepoPrefix"
+_FILESYSTEM_KEYS = ("path", "bucket", "prefix")
+
+
+def qualified_provider(provider: str) -> str:
+    """The provider's full name: `aws` is `velero.io/aws`. (docs/spec: STO 8)"""
+    return provider if "/" in provider else f"velero.io/{provider}"
+
+
+def store_config(location: BackupStorageLocation, *, credentials_file: Path | None = None) -> dict[str, str]:
+    """The configuration that a store is opened with: a copy of the location's, and what the server sets.
+
+    `resticRepoPrefix` is not the store's business and left out. (docs/spec: STO 8, 14.4)
+
+    Raises:
+        InvalidLocation: no bucket, no provider, or a bucket with a slash inside.
+    """
+    storage = location.spec.object_storage
+    if not storage.bucket:
+        raise InvalidLocation("backup storage location does not use object storage")
+    if not location.spec.provider:
+        raise InvalidLocation("object storage provider name must not be empty")
+    config = {key: value for key, value in location.spec.config.items() if key != _RESTIC_PREFIX_KEY}
+    config["bucket"] = clean_bucket(storage.bucket)
+    config["prefix"] = clean_prefix(storage.prefix).rstrip("/")
+    if storage.ca_cert:
+        try:
+            config["caCert"] = storage.ca_cert.decode("ascii")
+        except UnicodeDecodeError as error:
+            raise StoreConfigError("caCert is not a PEM certificate bundle") from error
+    if credentials_file is not None:
+        config["credentialsFile"] = str(credentials_file)
+    return config
+
+
+def open_object_store(
+    provider: str, config: Mapping[str, str], *, environ: Mapping[str, str] = os.environ
+) -> ObjectStore:
+    """Open the store of a provider; the caller closes it.
+
+    Args:
+        provider: `aws`, `velero.io/aws` or FILESYSTEM_PROVIDER.
+        config: as store_config() gives it.
+        environ: where credentials are looked for if the configuration names none.
+
+    Raises:
+        StoreConfigError: the provider is unknown, or its configuration or credentials are wrong.
+    """
+    name = qualified_provider(provider)
+    if name == AWS_PROVIDER:
+        # Loaded here: a command that works on a directory needs neither.
+        from pinnace.storage.s3 import S3Store
+        from pinnace.storage.s3_config import parse_s3_config
+
+        return S3Store(parse_s3_config(config), environ=environ)
+    if name == FILESYSTEM_PROVIDER:
+        return FilesystemStore(_directory(config))
+    raise StoreConfigError(f"unable to locate ObjectStore plugin named {name}")
+
+
+def _directory(config: Mapping[str, str]) -> Path:
+    unknown = sorted(config.keys() - set(_FILESYSTEM_KEYS))
+    if unknown:
+        raise StoreConfigError(
+            f"config has invalid keys [{' '.join(unknown)}]; valid keys are [{' '.join(_FILESYSTEM_KEYS)}]"
+        )
+    path, bucket = Path(config.get("path", "")), config.get("bucket", "")
+    if not path.is_absolute():
+        raise StoreConfigError("path of a filesystem location must be an absolute path")
+    if bucket in ("", ".", ".."):
+        raise StoreConfigError(f"the bucket of a filesystem location cannot be {bucket!r}")
+    return path / bucket
+
+
+def open_backup_store(
+    location: BackupStorageLocation,
+    *,
+    credentials_file: Path | None = None,
+    restores_writable: bool = True,
+    environ: Mapping[str, str] = os.environ,
+) -> BackupStore:
+    """Open a location; the caller closes the result, which is an async context manager.
+
+    Args:
+        credentials_file: of the location's own credential (see credentials_store.py), None if it has none.
+        restores_writable: whether a ReadOnly location takes logs and results of restores. (docs/spec: STO 12)
+        environ: where credentials are looked for otherwise.
+
+    Raises:
+        StorageError: the location cannot be used as it is configured.
+    """
+    store = open_object_store(
+        location.spec.provider or "",
+        store_config(location, credentials_file=credentials_file),
+        environ=environ,
+    )
+    return BackupStore(
+        store,
+        Layout(clean_prefix(location.spec.object_storage.prefix)),
+        location=location.metadata.name,
+        read_only=location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY,
+        restores_writable=restores_writable,
+    )

@@ -1,0 +1,155 @@
+"""The configuration of an S3 location, checked once: pure but for looking at the credentials file.
+
+The keys, defaults and messages are those of Velero's AWS plugin. (docs/spec: STO 14, 14.1)
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pinnace.storage.errors import StoreConfigError
+
+VALID_KEYS = (
+    "region",
+    "s3Url",
+    "publicUrl",
+    "kmsKeyId",
+    "serverSideEncryption",
+    "s3ForcePathStyle",
+    "signatureVersion",
+    "credentialsFile",
+    "profile",
+    "insecureSkipTLSVerify",
+    "bucket",
+    "prefix",
+    "caCert",
+)
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False", ""})
+_HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Config:
+    """What a location's configuration says; empty texts mean 'not given'.
+
+    Attributes:
+        region: empty with an endpoint means `us-east-1` for signatures, without one: ask the service.
+        endpoint: URL of a compatible store without path; empty is AWS itself.
+        public_url: the endpoint that signed URLs name instead.
+        signature_version: 1 or 4, for signed URLs only.
+        encryption: the server-side encryption to ask for, `aws:kms` if kms_key_id is given.
+        profile: profile in the credentials file; empty is the environment's, else `default`.
+        ca_cert: PEM text of the certificates to trust.
+    """
+
+    bucket: str
+    region: str = ""
+    endpoint: str = ""
+    public_url: str = ""
+    force_path_style: bool = False
+    signature_version: int = 4
+    kms_key_id: str = ""
+    encryption: str = ""
+    profile: str = ""
+    credentials_file: Path | None = None
+    insecure_skip_tls_verify: bool = False
+    ca_cert: str = field(default="", repr=False)
+
+    @property
+    def path_style(self) -> bool:
+        """Whether the bucket is part of the path: wanted, or impossible as part of the host name."""
+        if self.force_path_style or not _HOST_LABEL.fullmatch(self.bucket):
+            return True
+        host = urlsplit(self.endpoint).hostname or ""
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return True
+
+    def service_url(self, region: str) -> str:
+        """The endpoint without the bucket: the configured one, or AWS's in `region`."""
+        return (
+            self.endpoint or f"https://s3.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+        )
+
+    def bucket_url(self, service_url: str) -> str:
+        """The URL of the bucket at a service's or the public endpoint, without a slash at its end."""
+        if self.path_style:
+            return f"{service_url}/{self.bucket}"
+        scheme, _, rest = service_url.partition("://")
+        return f"{scheme}://{self.bucket}.{rest}"
+
+
+def parse_s3_config(config: Mapping[str, str]) -> S3Config:
+    """Check a configuration, all keys of which are texts, and give them types.
+
+    Raises:
+        StoreConfigError: an unknown key, a value that cannot be parsed, a missing credentials file.
+    """
+    unknown = sorted(config.keys() - set(VALID_KEYS))
+    if unknown:
+        raise StoreConfigError(
+            f"config has invalid keys [{' '.join(unknown)}]; valid keys are [{' '.join(VALID_KEYS)}]"
+        )
+    if not config.get("bucket"):
+        raise StoreConfigError("the bucket of an S3 location must not be empty")
+    version = config.get("signatureVersion") or "4"
+    if version not in ("1", "4"):
+        raise StoreConfigError(f"invalid signature version: {version}")
+    kms_key_id = config.get("kmsKeyId", "")
+    return S3Config(
+        bucket=config["bucket"],
+        region=config.get("region", ""),
+        endpoint=_parse_url("s3", config.get("s3Url", "")),
+        public_url=_parse_url("public", config.get("publicUrl", "")),
+        force_path_style=_parse_bool(config, "s3ForcePathStyle"),
+        signature_version=int(version),
+        kms_key_id=kms_key_id,
+        encryption="aws:kms" if kms_key_id else config.get("serverSideEncryption", ""),
+        profile=config.get("profile", ""),
+        credentials_file=_credentials_file(config.get("credentialsFile", "")),
+        insecure_skip_tls_verify=_parse_bool(config, "insecureSkipTLSVerify"),
+        ca_cert=config.get("caCert", ""),
+    )
+
+
+def _parse_bool(config: Mapping[str, str], key: str) -> bool:
+    text = config.get(key, "")
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise StoreConfigError(
+        f'could not parse {key} (expected bool): strconv.ParseBool: parsing "{text}": invalid syntax'
+    )
+
+
+def _parse_url(which: str, url: str) -> str:
+    if not url:
+        return ""
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        valid = False
+    if not valid or parts.username is not None:
+        shown = url.rpartition("@")[2]  # credentials, if somebody put them there, stay out of texts
+        raise StoreConfigError(
+            f"Invalid {which} url {shown}, URL must start with http:// or https:// and name a host"
+        )
+    return url.rstrip("/")
+
+
+def _credentials_file(text: str) -> Path | None:
+    if not text:
+        return None
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise StoreConfigError("provided credentialsFile does not exist")
+    return path

@@ -1,0 +1,375 @@
+"""S3 against a real server: conformance, certificates, signed URLs, faults, and what uploads leave behind."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+from xml.etree import ElementTree
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Respond, Stall
+from hack.cluster.proxy import FaultProxy
+from hack.cluster.s3 import Bucket, S3Server
+from pinnace.api.times import utcnow
+from pinnace.storage.errors import (
+    ObjectNotFound,
+    StorageError,
+    StoreConfigError,
+    StoreUnavailable,
+)
+from pinnace.storage.interface import ObjectStore
+from pinnace.storage.s3_credentials import Credentials
+from pinnace.storage.signing_v4 import signed_headers
+from tests.integration.storage.conftest import OpenStore
+from tests.support.store_conformance import (
+    BrokenBodyError,
+    Hanging,
+    StoreConformance,
+    blocks,
+    broken,
+    content,
+)
+
+StartProxy = Callable[[S3Server], Awaitable[FaultProxy]]
+
+SLOW_DOWN = Respond(503, b"<Error><Code>SlowDown</Code><Message>Please reduce your rate.</Message></Error>")
+DENIED = Respond(403, b"<Error><Code>AccessDenied</Code><Message>Access Denied.</Message></Error>")
+
+
+class TestConformance(StoreConformance):
+    @pytest.fixture
+    def store(self, bucket: Bucket, open_store: OpenStore) -> ObjectStore:
+        return open_store(bucket)
+
+
+@pytest.fixture
+def store(bucket: Bucket, open_store: OpenStore) -> ObjectStore:
+    return open_store(bucket)
+
+
+async def signed_request(method: str, url: str, server: S3Server, data: bytes = b"") -> bytes:
+    """A request that our store would not make."""
+    credentials = Credentials(
+        access_key_id=server.credentials.access_key, secret_access_key=server.credentials.secret_key
+    )
+    headers = signed_headers(method, url, region=server.region, credentials=credentials, now=utcnow())
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, headers=headers) as answer,
+    ):
+        answer.raise_for_status()
+        return await answer.read()
+
+
+async def unfinished_uploads(bucket: Bucket) -> int:
+    body = await signed_request("GET", f"{bucket.server.url}/{bucket.name}?uploads=", bucket.server)
+    return len([element for element in ElementTree.fromstring(body) if element.tag.endswith("Upload")])
+
+
+class TestUploads:
+    async def test_a_body_that_fails_leaves_no_unfinished_upload(
+        self, bucket: Bucket, store: ObjectStore
+    ) -> None:
+        with pytest.raises(BrokenBodyError):
+            await store.put("large", broken(30))
+
+        assert await unfinished_uploads(bucket) == 0
+
+    async def test_a_cancelled_put_leaves_no_unfinished_upload(
+        self, bucket: Bucket, store: ObjectStore
+    ) -> None:
+        body = Hanging(30)
+        putting = asyncio.create_task(store.put("large", body))
+        await body.reached.wait()
+        assert await unfinished_uploads(bucket) == 1
+        putting.cancel()
+        await asyncio.wait({putting})
+
+        assert putting.cancelled()
+        assert await unfinished_uploads(bucket) == 0
+
+    async def test_a_refused_part_ends_the_put_and_the_upload(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        proxy = await fault_proxy(s3)
+        proxy.rules.add(DENIED, method="PUT")
+        store = open_store(bucket, s3Url=proxy.url)
+        with pytest.raises(StorageError, match=r"cannot write 'large': Access Denied. \(AccessDenied\)"):
+            await store.put("large", blocks(60))
+
+        assert await unfinished_uploads(bucket) == 0
+        assert not await store.exists("large")
+
+    @pytest.mark.parametrize("count", [1, 12], ids=["whole", "in parts"])
+    async def test_an_unknown_outcome_is_undone(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy, count: int
+    ) -> None:
+        """The server stores the object, but the answer never arrives and no try succeeds."""
+        proxy = await fault_proxy(s3)
+        store = open_store(bucket, s3Url=proxy.url)
+        proxy.rules.add(DropResponse(), method="PUT", query=None if count == 1 else {"none": "."})
+        proxy.rules.add(DropResponse(), method="POST", query={"uploadId": "."})
+        with pytest.raises(StoreUnavailable):
+            await store.put("unknown", blocks(count))
+
+        assert await open_store(bucket).list_keys("") == []
+
+    async def test_cancelled_when_the_object_is_there_but_not_its_answer(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        proxy = await fault_proxy(s3)
+        rule = proxy.rules.add(Stall(after_bytes=0), method="POST", query={"uploadId": "."})
+        store, direct = open_store(bucket, s3Url=proxy.url), open_store(bucket)
+        putting = asyncio.create_task(store.put("late", blocks(12)))
+        async with asyncio.timeout(20):
+            while not await direct.exists("late"):
+                await rule.struck()
+        putting.cancel()
+        rule.release()
+        await asyncio.wait({putting})
+
+        assert putting.cancelled()
+        assert not await direct.exists("late")
+
+    async def test_a_cancelled_put_waits_for_a_server_that_acts_late(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        """Else the server could store the object after the clean-up has deleted it."""
+        proxy = await fault_proxy(s3)
+        rule = proxy.rules.add(Stall(), method="PUT")
+        store = open_store(bucket, s3Url=proxy.url)
+        putting = asyncio.create_task(store.put("late", b"x"))
+        await rule.struck()
+        putting.cancel()
+        await asyncio.sleep(0)
+        assert not putting.done()
+        rule.release()
+        await asyncio.wait({putting})
+
+        assert putting.cancelled()
+        assert ("PUT", 200) in [(exchange.head.method, exchange.status) for exchange in proxy.exchanges]
+        assert await open_store(bucket).list_keys("") == []
+
+    async def test_asks_for_encryption(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        proxy = await fault_proxy(s3)
+        proxy.rules.add(Respond(200, b"", {"ETag": '"x"'}), method="PUT")
+        store = open_store(bucket, s3Url=proxy.url, kmsKeyId="alias/key", serverSideEncryption="AES256")
+        await store.put("secret", b"x")
+
+        headers = proxy.exchanges[-1].headers
+        assert headers["x-amz-server-side-encryption"] == "aws:kms"
+        assert headers["x-amz-server-side-encryption-aws-kms-key-id"] == "alias/key"
+
+
+class TestListing:
+    async def test_foreign_keys_with_doubled_slashes_do_no_harm(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        page = (
+            "<ListBucketResult><IsTruncated>false</IsTruncated>"
+            "<Contents><Key>backups/b1/x</Key></Contents><Contents><Key>backups/b1//y</Key></Contents>"
+            "<CommonPrefixes><Prefix>backups//</Prefix></CommonPrefixes>"
+            "<CommonPrefixes><Prefix>backups/b1/</Prefix></CommonPrefixes></ListBucketResult>"
+        )
+        proxy = await fault_proxy(s3)
+        proxy.rules.add(Respond(200, page.encode()), method="GET")
+        store = open_store(bucket, s3Url=proxy.url)
+
+        assert await store.list_prefixes("backups/") == ["backups//", "backups/b1/"]
+        assert await store.list_keys("backups/b1/") == ["backups/b1/x", "backups/b1//y"]
+
+    async def test_a_marker_of_a_directory_is_listed_and_deleted(
+        self, s3: S3Server, bucket: Bucket, store: ObjectStore
+    ) -> None:
+        await signed_request("PUT", f"{s3.url}/{bucket.name}/backups/b1/", s3)
+        await store.put("backups/b1/x", b"")
+
+        keys = await store.list_keys("backups/b1/")
+        assert keys == ["backups/b1/x", "backups/b1/"]
+        for key in keys:
+            await store.delete(key)
+        assert await store.list_prefixes("backups/") == []
+
+    async def test_a_store_that_repeats_a_page_is_an_error(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        page = (
+            b"<R><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
+            b"<Contents><Key>a</Key></Contents></R>"
+        )
+        proxy = await fault_proxy(s3)
+        proxy.rules.add(Respond(200, page), method="GET")
+        with pytest.raises(StorageError, match="repeats the same page"):
+            await open_store(bucket, s3Url=proxy.url).list_keys("")
+
+
+class TestFaults:
+    async def test_transient_faults_are_tried_again(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        proxy = await fault_proxy(s3)
+        store = open_store(bucket, s3Url=proxy.url)
+        for fault in (SLOW_DOWN, CutBeforeRequest()):
+            for method in ("PUT", "HEAD", "GET", "DELETE"):
+                proxy.rules.add(fault, method=method, times=1)
+            await store.put("a/b", b"x")
+            assert await store.exists("a/b")
+            assert await content(store, "a/b") == b"x"
+            assert await store.list_keys("a/") == ["a/b"]
+            await store.delete("a/b")
+
+    async def test_lasting_faults_end(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        proxy = await fault_proxy(s3)
+        proxy.rules.add(SLOW_DOWN)
+        store = open_store(bucket, s3Url=proxy.url)
+        calls: list[Awaitable[object]] = [
+            store.put("a", b"x"),
+            store.exists("a"),
+            content(store, "a"),
+            store.list_keys(""),
+            store.delete("a"),
+        ]
+        for call in calls:
+            with pytest.raises(StoreUnavailable) as caught:
+                await call
+            assert "\n" not in str(caught.value)
+
+    async def test_an_interrupted_download_is_resumed_or_fails_but_never_short(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        proxy = await fault_proxy(s3)
+        store = open_store(bucket, s3Url=proxy.url)
+        await store.put("large", blocks(12))
+        proxy.rules.add(CutBody(after_bytes=5 << 20), method="GET", times=1)
+
+        assert await content(store, "large") == b"".join([block async for block in blocks(12)])
+
+    async def test_a_download_that_always_breaks_fails(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        proxy = await fault_proxy(s3)
+        store = open_store(bucket, s3Url=proxy.url)
+        await store.put("large", blocks(2))
+        proxy.rules.add(CutBody(after_bytes=100), method="GET")
+        with pytest.raises(StoreUnavailable, match="cannot read 'large'"):
+            await content(store, "large")
+
+    async def test_nobody_listens(self, bucket: Bucket, open_store: OpenStore) -> None:
+        store = open_store(bucket, s3Url="http://127.0.0.1:1")
+        for call in (store.put("a", b"x"), store.list_keys(""), store.exists("a")):
+            with pytest.raises(StoreUnavailable, match=r"(?i)connection refused|connect call failed"):
+                await call
+
+    async def test_a_wrong_secret_is_said_without_telling_it(
+        self, bucket: Bucket, open_store: OpenStore, tmp_path: Path
+    ) -> None:
+        wrong = tmp_path / "wrong"
+        key_id = bucket.server.credentials.access_key
+        wrong.write_text(f"[default]\naws_access_key_id={key_id}\naws_secret_access_key=very-wrong\n")
+        store = open_store(bucket, credentialsFile=str(wrong))
+        for call in (store.put("a", b"x"), store.list_keys(""), store.delete("a"), content(store, "a")):
+            with pytest.raises(StorageError, match=r"SignatureDoesNotMatch") as caught:
+                await call
+            text = str(caught.value)
+            assert "very-wrong" not in text
+            assert key_id not in text
+            assert "\n" not in text
+
+    async def test_a_missing_bucket(self, s3: S3Server, open_store: OpenStore) -> None:
+        store = open_store(Bucket("no-such-bucket", s3))
+        for call in (store.put("a", b"x"), store.list_keys(""), store.delete("a"), content(store, "a")):
+            with pytest.raises(StoreConfigError, match=r"\(NoSuchBucket\)"):
+                await call
+
+
+class TestCertificates:
+    async def test_an_own_authority_is_trusted_when_given(
+        self, s3_tls: S3Server, tls_bucket: Bucket, open_store: OpenStore
+    ) -> None:
+        assert s3_tls.ca_file is not None
+        store = open_store(tls_bucket, caCert=s3_tls.ca_file.read_text())
+        await store.put("a/b", b"x")
+
+        assert await content(store, "a/b") == b"x"
+        assert await store.list_keys("") == ["a/b"]
+        await store.delete("a/b")
+        assert not await store.exists("a/b")
+
+    async def test_an_unknown_authority_is_refused(self, tls_bucket: Bucket, open_store: OpenStore) -> None:
+        store = open_store(tls_bucket)
+        for call in (store.put("a", b"x"), store.exists("a"), store.list_keys("")):
+            with pytest.raises(StoreUnavailable, match=r"(?i)certificate"):
+                await call
+
+    async def test_verification_can_be_switched_off(self, tls_bucket: Bucket, open_store: OpenStore) -> None:
+        store = open_store(tls_bucket, insecureSkipTLSVerify="true")
+        await store.put("a", b"x")
+
+        assert await store.list_keys("") == ["a"]
+
+
+class TestSignedURLs:
+    @pytest.mark.parametrize("key", ["backups/b1/b1.tar.gz", "odd/ü x+y%25&=?#~"])
+    async def test_read_without_credentials(self, store: ObjectStore, key: str) -> None:
+        await store.put(key, b"x" * 1000)
+        url = await store.signed_url(key, timedelta(minutes=10))
+
+        async with aiohttp.ClientSession() as session:
+            async with session.get(URL(url, encoded=True)) as answer:
+                assert (answer.status, await answer.read()) == (200, b"x" * 1000)
+            async with session.get(URL(url[:-1] + "x", encoded=True)) as answer:
+                assert answer.status == 403
+
+    async def test_end_when_their_time_is_over(self, store: ObjectStore) -> None:
+        query = parse_qs(urlsplit(await store.signed_url("a", timedelta(minutes=10))).query)
+
+        assert query["X-Amz-Expires"] == ["600"]
+
+    async def test_name_the_public_endpoint(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore
+    ) -> None:
+        store = open_store(bucket, publicUrl=f"http://localhost:{s3.port}")
+        await store.put("a", b"x")
+        url = await store.signed_url("a", timedelta(minutes=10))
+
+        assert url.startswith(f"http://localhost:{s3.port}/{bucket.name}/a?")
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            assert await answer.read() == b"x"
+
+    async def test_version_1(self, bucket: Bucket, open_store: OpenStore) -> None:
+        store = open_store(bucket, signatureVersion="1", publicUrl="https://public.example.com")
+        url = urlsplit(await store.signed_url("a b", timedelta(minutes=10)))
+        query = parse_qs(url.query)
+
+        assert (url.netloc, url.path) == ("public.example.com", f"/{bucket.name}/a%20b")
+        assert query["Expires"] == ["600"]
+        assert query["AWSAccessKeyId"] == [bucket.server.credentials.access_key]
+
+
+async def test_rotated_credentials_are_read_by_the_next_store(
+    bucket: Bucket, open_store: OpenStore, tmp_path: Path
+) -> None:
+    rotating = tmp_path / "credentials"
+    rotating.write_text("[default]\naws_access_key_id=old\naws_secret_access_key=old\n")
+    with pytest.raises(StorageError):
+        await open_store(bucket, credentialsFile=str(rotating)).list_keys("")
+    rotating.write_bytes(bucket.server.credentials_file.read_bytes())
+
+    assert await open_store(bucket, credentialsFile=str(rotating)).list_keys("") == []
+
+
+async def test_a_missing_object_is_not_a_missing_bucket(store: ObjectStore) -> None:
+    started = time.monotonic()
+    with pytest.raises(ObjectNotFound):
+        await content(store, "nothing")
+
+    assert time.monotonic() - started < 10  # an answer, not a fault to try again

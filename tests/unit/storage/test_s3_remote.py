@@ -1,0 +1,381 @@
+"""Credentials services, region look-up and listings, against a scripted server on loopback."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.s3 import S3Store
+from pinnace.storage.s3_config import parse_s3_config
+from pinnace.storage.s3_credentials import (
+    ContainerEndpoint,
+    Credentials,
+    InstanceMetadata,
+    Origin,
+    WebIdentity,
+)
+from pinnace.storage.s3_http import RetryPolicy
+from pinnace.storage.s3_remote_credentials import fetch_credentials
+from pinnace.storage.s3_upload import PART_SIZE_BYTES, split_into_parts
+from tests.support.store_conformance import BrokenBodyError, blocks, broken
+
+QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
+EXPIRATION = datetime(2021, 8, 12, 3, 0, tzinfo=UTC)
+JSON_ANSWER = (
+    b'{"Code":"Success","AccessKeyId":"id","SecretAccessKey":"secret","Token":"token",'
+    b'"Expiration":"2021-08-12T03:00:00Z"}'
+)
+STS_ANSWER = (
+    b'<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
+    b"<AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>id</AccessKeyId>"
+    b"<SecretAccessKey>secret</SecretAccessKey><SessionToken>token</SessionToken>"
+    b"<Expiration>2021-08-12T03:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>"
+    b"</AssumeRoleWithWebIdentityResponse>"
+)
+EXPECTED = Credentials(
+    access_key_id="id", secret_access_key="secret", session_token="token", expires_at=EXPIRATION
+)
+
+
+@dataclass
+class Service:
+    """Answers as scripted, by method and path; the last answer of a path is repeated."""
+
+    url: str = ""
+    answers: dict[tuple[str, str], list[web.Response | tuple[int, bytes]]] = field(default_factory=dict)
+    asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+
+    def on(self, method: str, path: str, *answers: tuple[int, bytes]) -> None:
+        self.answers[method, path] = list(answers)
+
+    async def handle(self, request: web.BaseRequest) -> web.Response:
+        self.asked.append(
+            (request.method, request.path_qs, dict(request.headers), await request.content.read())
+        )
+        script = self.answers.get((request.method, request.path), [(404, b"")])
+        answer = script.pop(0) if len(script) > 1 else script[0]
+        if isinstance(answer, web.Response):
+            return answer
+        return web.Response(status=answer[0], body=answer[1])
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    service = Service()
+    runner = web.ServerRunner(web.Server(service.handle), shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    service.url = f"http://{host}:{port}"
+    yield service
+    await runner.cleanup()
+
+
+async def fetch(origin: Origin, **environ: str) -> Credentials:
+    return await fetch_credentials(origin, region="eu-west-1", environ=environ, policy=QUICK)
+
+
+async def test_what_is_known_is_not_asked_for() -> None:
+    assert await fetch(EXPECTED) == EXPECTED
+
+
+class TestWebIdentity:
+    @pytest.fixture
+    def identity(self, tmp_path: Path) -> WebIdentity:
+        path = tmp_path / "token"
+        path.write_text("jwt\n")
+        return WebIdentity(token_file=path, role_arn="arn:aws:iam::1:role/r", session_name="s")
+
+    async def test_assumes_the_role(self, service: Service, identity: WebIdentity) -> None:
+        service.on("POST", "/", (503, b""), (200, STS_ANSWER))
+
+        assert await fetch(identity, AWS_ENDPOINT_URL_STS=service.url) == EXPECTED
+        form = parse_qs(service.asked[-1][3].decode())
+        assert form == {
+            "Action": ["AssumeRoleWithWebIdentity"],
+            "Version": ["2011-06-15"],
+            "RoleArn": ["arn:aws:iam::1:role/r"],
+            "RoleSessionName": ["s"],
+            "WebIdentityToken": ["jwt"],
+        }
+
+    async def test_a_refusal_is_told_without_the_token(self, service: Service, identity: WebIdentity) -> None:
+        body = b"<E><Error><Code>AccessDenied</Code><Message>Not authorized</Message></Error></E>"
+        service.on("POST", "/", (403, body))
+        with pytest.raises(StorageError, match=r"web identity: Not authorized \(AccessDenied\)") as caught:
+            await fetch(identity, AWS_ENDPOINT_URL_STS=service.url)
+        assert "jwt" not in str(caught.value)
+
+    async def test_a_missing_token_file(self, service: Service, tmp_path: Path) -> None:
+        identity = WebIdentity(token_file=tmp_path / "absent", role_arn="a", session_name="s")
+        with pytest.raises(StoreConfigError, match="cannot read the token file absent"):
+            await fetch(identity, AWS_ENDPOINT_URL_STS=service.url)
+
+
+class TestContainer:
+    async def test_with_a_token_file(self, service: Service, tmp_path: Path) -> None:
+        path = tmp_path / "token"
+        path.write_text("bearer\n")
+        service.on("GET", "/creds", (200, JSON_ANSWER))
+
+        assert await fetch(ContainerEndpoint(url=f"{service.url}/creds", token_file=path)) == EXPECTED
+        assert service.asked[-1][2]["Authorization"] == "bearer"
+
+    async def test_with_a_token(self, service: Service) -> None:
+        service.on("GET", "/creds", (200, JSON_ANSWER))
+
+        assert await fetch(ContainerEndpoint(url=f"{service.url}/creds", token="t")) == EXPECTED
+        assert service.asked[-1][2]["Authorization"] == "t"
+
+    @pytest.mark.parametrize(
+        "body",
+        [b"", b"[]", b"{}", b"\xff", b'{"AccessKeyId":"id"}', JSON_ANSWER.replace(b"2021-08", b"August")],
+    )
+    async def test_strange_answers(self, service: Service, body: bytes) -> None:
+        service.on("GET", "/creds", (200, body))
+        with pytest.raises(StorageError, match="credentials of the container: the answer") as caught:
+            await fetch(ContainerEndpoint(url=f"{service.url}/creds"))
+        assert "secret" not in str(caught.value)
+
+
+class TestInstance:
+    ROLES = "/latest/meta-data/iam/security-credentials/"
+
+    async def test_by_version_2_of_the_service(self, service: Service) -> None:
+        service.on("PUT", "/latest/api/token", (200, b"session"))
+        service.on("GET", self.ROLES, (200, b"my-role\n"))
+        service.on("GET", f"{self.ROLES}my-role", (200, JSON_ANSWER))
+
+        assert await fetch(InstanceMetadata(service.url)) == EXPECTED
+        assert [headers.get("X-aws-ec2-metadata-token") for *_, headers, _ in service.asked] == [
+            None,
+            "session",
+            "session",
+        ]
+
+    async def test_an_instance_without_a_role(self, service: Service) -> None:
+        service.on("PUT", "/latest/api/token", (200, b"session"))
+        with pytest.raises(StoreConfigError, match="the instance has no role"):
+            await fetch(InstanceMetadata(service.url))
+
+    async def test_nobody_there(self) -> None:
+        with pytest.raises(StoreUnavailable, match=r"cannot reach http://127\.0\.0\.1:1"):
+            await fetch(InstanceMetadata("http://127.0.0.1:1"))
+
+
+OpenStore = Callable[..., S3Store]
+
+
+@pytest.fixture
+async def open_store(service: Service, tmp_path: Path) -> AsyncIterator[OpenStore]:
+    stores: list[S3Store] = []
+
+    def opened(environ: dict[str, str] | None = None, **config: str) -> S3Store:
+        found = environ or {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
+        store = S3Store(
+            parse_s3_config({"bucket": "bucket", **config}),
+            environ=found,
+            policy=QUICK,
+            region_urls=(f"{service.url}/aws", f"{service.url}/cn"),
+        )
+        stores.append(store)
+        return store
+
+    yield opened
+    for store in stores:
+        await store.close()
+
+
+class TestRegion:
+    async def test_is_asked_of_one_partition_after_the_other(
+        self, service: Service, open_store: OpenStore
+    ) -> None:
+        found = web.Response(status=403, headers={"x-amz-bucket-region": "cn-north-1"})
+        service.answers["HEAD", "/cn/bucket"] = [found]
+        url = await open_store().signed_url("a", EXPIRATION - EXPIRATION.replace(hour=2))
+
+        assert url.startswith("https://bucket.s3.cn-north-1.amazonaws.com.cn/a?")
+        assert [path for _, path, *_ in service.asked] == ["/aws/bucket", "/cn/bucket"]
+
+    async def test_nobody_knows_the_bucket(self, open_store: OpenStore) -> None:
+        with pytest.raises(StoreConfigError, match=r"^unable to determine bucket's region$"):
+            await open_store().exists("a")
+
+    async def test_no_answer(self, service: Service, open_store: OpenStore) -> None:
+        service.on("HEAD", "/aws/bucket", (503, b""))
+        service.on("HEAD", "/cn/bucket", (503, b""))
+        with pytest.raises(StoreConfigError, match="unable to determine bucket's region"):
+            await open_store().exists("a")
+
+    @pytest.mark.parametrize("config", [{"region": "eu-west-1"}, {"s3Url": "http://127.0.0.1:1"}], ids=str)
+    async def test_is_not_asked_when_configured(
+        self, service: Service, open_store: OpenStore, config: dict[str, str]
+    ) -> None:
+        url = await open_store(**config).signed_url("a", EXPIRATION - EXPIRATION.replace(hour=2))
+
+        assert service.asked == []
+        assert ("us-east-1" if "s3Url" in config else "eu-west-1") in url
+
+
+class TestRequests:
+    async def test_nobody_is_asked_at_opening(self, service: Service, open_store: OpenStore) -> None:
+        open_store(s3Url=service.url)
+
+        assert service.asked == []
+
+    async def test_no_credentials_is_said_at_opening(self, open_store: OpenStore) -> None:
+        with pytest.raises(StoreConfigError, match="no AWS credentials found"):
+            open_store({"AWS_EC2_METADATA_DISABLED": "true"}, region="x")
+
+    async def test_credentials_that_cannot_be_had_are_the_error(
+        self, service: Service, open_store: OpenStore
+    ) -> None:
+        environ = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{service.url}/creds"}
+        store = open_store(environ, s3Url=service.url)
+        for call in (store.put("a", b""), store.exists("a"), store.list_keys("")):
+            with pytest.raises(StorageError, match="cannot get AWS credentials of the container"):
+                await call
+
+    async def test_temporary_credentials_sign_everything(
+        self, service: Service, open_store: OpenStore
+    ) -> None:
+        service.on("GET", "/creds", (200, JSON_ANSWER.replace(b"2021", b"2121")))
+        service.on("GET", "/bucket/", (200, b"<R/>"))
+        service.on("PUT", "/bucket/a", (200, b""))
+        service.answers["PUT", "/bucket/a"] = [web.Response(headers={"ETag": '"x"'})]
+        store = open_store({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{service.url}/creds"}, s3Url=service.url)
+        await store.list_keys("")
+        await store.put("a", b"x")
+
+        signed = [headers for _, path, headers, _ in service.asked if path != "/creds"]
+        assert len(signed) == 2
+        assert {headers.get("x-amz-security-token") for headers in signed} == {"token"}
+        assert len(service.asked) == 3
+
+    async def test_a_page_in_url_encoding_is_decoded(self, service: Service, open_store: OpenStore) -> None:
+        page = b"<R><EncodingType>url</EncodingType><Contents><Key>a+b%2Bc/%C3%BC</Key></Contents></R>"
+        service.on("GET", "/bucket/", (200, page))
+
+        assert await open_store(s3Url=service.url).list_keys("") == ["a b+c/ü"]
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            (b"<html", "the answer is not an S3 answer"),
+            (b"<R><IsTruncated>true</IsTruncated></R>", "says not how to get them"),
+        ],
+    )
+    async def test_strange_pages(
+        self, service: Service, open_store: OpenStore, body: bytes, message: str
+    ) -> None:
+        service.on("GET", "/bucket/", (200, body))
+        with pytest.raises(StorageError, match=message):
+            await open_store(s3Url=service.url).list_keys("")
+
+    async def test_a_refusal_without_a_body(self, service: Service, open_store: OpenStore) -> None:
+        service.on("GET", "/bucket/", (403, b""))
+        with pytest.raises(StorageError, match="cannot list bucket 'bucket': HTTP status 403"):
+            await open_store(s3Url=service.url).list_keys("")
+
+    async def test_bad_certificates_are_refused_at_opening(self, open_store: OpenStore) -> None:
+        with pytest.raises(StoreConfigError, match="caCert is not a PEM certificate bundle"):
+            open_store(region="x", caCert="nonsense")
+
+
+class TestMultipart:
+    """What a server can answer to an upload in parts."""
+
+    PATH = "/bucket/large"
+
+    @pytest.fixture
+    def store(self, service: Service, open_store: OpenStore) -> S3Store:
+        service.on("POST", self.PATH, (200, b"<R><UploadId>u 1</UploadId></R>"), (200, b"<R/>"))
+        service.answers["PUT", self.PATH] = [web.Response(headers={"ETag": '"e"'}) for _ in range(3)]
+        service.on("DELETE", self.PATH, (204, b""))
+        return open_store(s3Url=service.url)
+
+    def asked(self, service: Service) -> list[tuple[str, str]]:
+        return [(method, path.partition("?")[2]) for method, path, *_ in service.asked]
+
+    async def test_all_goes_well(self, service: Service, store: S3Store) -> None:
+        await store.put("large", blocks(11))
+
+        assert self.asked(service)[0] == ("POST", "uploads=")
+        assert sorted(self.asked(service)[1:4]) == [
+            ("PUT", f"partNumber={number}&uploadId=u%201") for number in (1, 2, 3)
+        ]
+        assert self.asked(service)[4:] == [("POST", "uploadId=u%201")]
+        assert service.asked[-1][3] == (
+            b"<CompleteMultipartUpload>"
+            b"<Part><PartNumber>1</PartNumber><ETag>&quot;e&quot;</ETag></Part>"
+            b"<Part><PartNumber>2</PartNumber><ETag>&quot;e&quot;</ETag></Part>"
+            b"<Part><PartNumber>3</PartNumber><ETag>&quot;e&quot;</ETag></Part>"
+            b"</CompleteMultipartUpload>"
+        ).replace(b"&quot;", b'"')
+        sizes = sorted(len(body) for method, *_, body in service.asked if method == "PUT")
+        assert sizes == [1 << 20, 5 << 20, 5 << 20]
+
+    async def test_exactly_one_part(self, service: Service, store: S3Store) -> None:
+        await store.put("large", blocks(5))
+
+        assert [method for method, _ in self.asked(service)] == ["POST", "PUT", "POST"]
+
+    async def test_an_error_behind_a_200(self, service: Service, store: S3Store) -> None:
+        error = b"<Error><Code>InternalError</Code><Message>We failed.</Message></Error>"
+        service.answers["POST", self.PATH][-1] = (200, error)
+        with pytest.raises(StoreUnavailable, match=r"cannot write 'large': We failed. \(InternalError\)"):
+            await store.put("large", blocks(9))
+
+        assert ("DELETE", "uploadId=u%201") in self.asked(service)
+        assert self.asked(service)[-1] == ("DELETE", "")
+
+    async def test_an_upload_that_is_gone(self, service: Service, store: S3Store) -> None:
+        error = b"<Error><Code>NoSuchUpload</Code><Message>Gone.</Message></Error>"
+        service.answers["POST", self.PATH][-1] = (404, error)
+        with pytest.raises(StoreUnavailable, match="NoSuchUpload"):
+            await store.put("large", blocks(9))
+
+        assert self.asked(service)[-1] == ("DELETE", "")
+
+    async def test_a_part_that_is_refused(self, service: Service, store: S3Store) -> None:
+        service.on("PUT", self.PATH, (403, b"<Error><Code>AccessDenied</Code></Error>"))
+        with pytest.raises(StorageError, match="AccessDenied"):
+            await store.put("large", blocks(40))
+
+        assert self.asked(service)[-1] == ("DELETE", "uploadId=u%201")
+
+    async def test_no_id_and_no_etag(self, service: Service, store: S3Store) -> None:
+        service.on("PUT", self.PATH, (200, b""))
+        with pytest.raises(StorageError, match="gave part 1 no ETag"):
+            await store.put("large", blocks(9))
+        service.on("POST", self.PATH, (200, b"<R/>"))
+        with pytest.raises(StorageError, match="gave the upload no id"):
+            await store.put("large", blocks(9))
+
+    async def test_an_abort_that_fails_does_not_hide_the_cause(
+        self, service: Service, store: S3Store
+    ) -> None:
+        service.on("DELETE", self.PATH, (403, b""))
+        with pytest.raises(BrokenBodyError):
+            await store.put("large", broken(9))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 3 * PART_SIZE_BYTES), max_size=3))
+async def test_parts_are_of_one_size_and_lose_nothing(sizes: list[int]) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        for number, size in enumerate(sizes):
+            yield bytes([number]) * size
+
+    parts = [part async for part in split_into_parts(body())]
+    assert all(len(part) == PART_SIZE_BYTES for part in parts[:-1])
+    assert len(parts[-1]) < PART_SIZE_BYTES
+    assert b"".join(parts) == b"".join([block async for block in body()])
