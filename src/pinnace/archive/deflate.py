@@ -1,0 +1,111 @@
+"""The gzip codec: isal where there is a wheel for it, the standard library's zlib elsewhere.
+
+isal at level 2 is 4.8 times as fast as zlib at its default level and gives files 4 % larger; the level of
+the fallback is chosen for speed alike. The gzip header carries no name and time 0, so that equal content
+gives equal bytes. (docs/spec: STO 3)
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, Protocol, cast
+
+from pinnace.archive.errors import ArchiveError
+
+try:
+    from isal import igzip_lib, isal_zlib
+except ImportError:  # no wheel for this machine
+    isal_zlib = None  # type: ignore[assignment]
+    _CODEC_ERRORS: tuple[type[Exception], ...] = (zlib.error,)
+else:
+    _CODEC_ERRORS = (zlib.error, cast("type[Exception]", igzip_lib.IsalError))
+
+_GZIP_WINDOW = 31
+"""Window bits that ask for a gzip wrapper, which is where the check of length and checksum comes from."""
+
+_ISAL_LEVEL = 2
+_ZLIB_LEVEL = 2
+
+INPUT_CHUNK_BYTES = 64 * 1024
+OUTPUT_CHUNK_BYTES = 1024 * 1024
+"""Upper bound of what one step of inflating may produce, so that a bomb cannot fill the memory."""
+
+
+class Compressor(Protocol):
+    """The two methods that zlib's and isal's compression objects share."""
+
+    def compress(self, data: bytes | memoryview, /) -> bytes: ...
+    def flush(self) -> bytes: ...
+
+
+def new_compressor(*, use_isal: bool = True) -> Compressor:
+    """A compressor that writes one gzip member."""
+    if isal_zlib is not None and use_isal:
+        compressor: Compressor = isal_zlib.compressobj(_ISAL_LEVEL, isal_zlib.DEFLATED, _GZIP_WINDOW)
+        return compressor
+    return zlib.compressobj(_ZLIB_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+
+
+def inflate(source: BinaryIO, *, use_isal: bool = True) -> Iterator[bytes]:
+    """Yield the decompressed content of a gzip file in chunks of at most `OUTPUT_CHUNK_BYTES`.
+
+    Several gzip members in a row are one stream; zero bytes after the last one are padding.
+
+    Raises:
+        ArchiveError: not gzip, damaged, cut off, or followed by something else.
+    """
+    try:
+        yield from _inflate_members(source, use_isal=use_isal)
+    except _CODEC_ERRORS as error:
+        raise ArchiveError(f"not a valid gzip file: {error}") from error
+
+
+def _inflate_members(source: BinaryIO, *, use_isal: bool) -> Iterator[bytes]:
+    data = source.read(INPUT_CHUNK_BYTES)
+    if not data:
+        raise ArchiveError("the file is empty, not a gzip file")
+    while data:
+        engine = _new_decompressor(use_isal=use_isal)
+        while not engine.eof:
+            chunk = engine.decompress(data, OUTPUT_CHUNK_BYTES)
+            if chunk:
+                yield chunk
+            data = engine.unconsumed_tail
+            # A full chunk says that more may wait inside the decompressor, even with no input left over.
+            if not engine.eof and not data and len(chunk) < OUTPUT_CHUNK_BYTES:
+                data = source.read(INPUT_CHUNK_BYTES)
+                if not data:
+                    raise ArchiveError("the gzip stream ends too early: the file is cut off")
+        data = _next_member(engine.unused_data, source)
+
+
+def _next_member(rest: bytes, source: BinaryIO) -> bytes:
+    """What follows a gzip member: the start of the next one, or nothing (padding is dropped)."""
+    while True:
+        rest = rest.lstrip(b"\0")
+        if rest:
+            break
+        rest = source.read(INPUT_CHUNK_BYTES)
+        if not rest:
+            return b""
+    if len(rest) < 2:
+        rest += source.read(INPUT_CHUNK_BYTES)
+    if rest[:2] != b"\x1f\x8b":
+        raise ArchiveError("the gzip stream is followed by data that is not gzip")
+    return rest
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _new_decompressor(*, use_isal: bool) -> _Decompressor:
+    if isal_zlib is not None and use_isal:
+        engine: _Decompressor = isal_zlib.decompressobj(_GZIP_WINDOW)
+        return engine
+    return zlib.decompressobj(_GZIP_WINDOW)

@@ -1,0 +1,72 @@
+"""Which actions see which items. Selectors are asked for and resolved once a backup. (docs/spec: BKP 8.1)"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pinnace.api.selection import IncludesExcludes
+from pinnace.api.selectors import Selector
+from pinnace.backup.errors import FatalBackupError
+from pinnace.plugins.protocols import BackupItemAction
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedAction:
+    """An action with its selector, ready to be compared with items."""
+
+    action: BackupItemAction
+    namespaces: IncludesExcludes
+    resources: IncludesExcludes
+    selector: Selector
+
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether the action runs on an item of a resource that it wants to see."""
+        if namespace:
+            if not self.namespaces.matches(namespace):
+                return False
+        elif not self.namespaces.includes_everything:
+            return False
+        return self.selector.matches(labels)
+
+
+class ActionTable:
+    """The actions of a backup in order, looked up by resource."""
+
+    def __init__(self, actions: Sequence[ResolvedAction]) -> None:
+        self._actions = actions
+        self._by_resource: dict[str, tuple[ResolvedAction, ...]] = {}
+
+    def for_resource(self, group_resource: str) -> tuple[ResolvedAction, ...]:
+        """The actions that may see items of a resource, in the order in which they run."""
+        found = self._by_resource.get(group_resource)
+        if found is None:
+            found = tuple(action for action in self._actions if action.resources.matches(group_resource))
+            self._by_resource[group_resource] = found
+        return found
+
+
+async def resolve_actions(
+    actions: Sequence[BackupItemAction], canonical: Callable[[str], str]
+) -> ActionTable:
+    """Ask every action what it wants to see.
+
+    Raises:
+        FatalBackupError: an action did not answer, or with a selector that is not valid.
+    """
+    return ActionTable([await _resolve(action, canonical) for action in actions])
+
+
+async def _resolve(action: BackupItemAction, canonical: Callable[[str], str]) -> ResolvedAction:
+    try:
+        wanted = await action.applies_to()
+    except Exception as error:  # an action is foreign code: whatever it raises ends the backup, with its name
+        raise FatalBackupError(f"error getting the selector of action {action.name}: {error}") from error
+    try:
+        selector = Selector.parse(wanted.label_selector)
+    except ValueError as error:
+        raise FatalBackupError(f"invalid label selector of action {action.name}: {error}") from error
+    return ResolvedAction(
+        action,
+        IncludesExcludes(wanted.included_namespaces, wanted.excluded_namespaces),
+        IncludesExcludes.resolved(wanted.included_resources, wanted.excluded_resources, canonical),
+        selector,
+    )

@@ -1,0 +1,23 @@
+"""What the engine needs of a cluster: two ways of reading. `pinnace.kube` has both."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from pinnace.kube.pages import Page
+from pinnace.kube.resources import APIResource
+
+JSONObject = dict[str, Any]
+
+
+class ClusterReader(Protocol):
+    """A client that lists and gets. All failures are KubeErrors."""
+
+    def list_pages(
+        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
+    ) -> AsyncIterator[Page]:
+        """All items of a resource, in one namespace or (None) in all, page by page."""
+        ...
+
+    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        """One object, with apiVersion and kind."""
+        ...

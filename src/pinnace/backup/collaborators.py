@@ -1,0 +1,66 @@
+"""What a backup does beyond saving objects, each behind a small protocol: hooks, pod volumes, snapshots.
+
+The engine decides when each is called and what follows from its errors. One that is absent is never skipped
+silently: where a backup asks for its work, the log gets a warning. (docs/spec: BKP 7, 9, 10)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.archive.runlog import RunLog
+from pinnace.backup.hooks import PodHook
+
+JSONObject = dict[str, Any]
+
+
+class HookRunner(Protocol):
+    """Runs commands in pods."""
+
+    async def run(self, hook: PodHook, pod: JSONObject, log: RunLog) -> None:
+        """Run one hook in a container of the pod, its output to the log, with the hook's timeout.
+
+        Raises:
+            HookFailed: a check or the command failed.
+        """
+        ...
+
+
+class HookFailed(Exception):
+    """A hook could not be run, or its command said no."""
+
+
+class PodVolumeBackupper(Protocol):
+    """Saves the content of pod volumes."""
+
+    @property
+    def pod_volume_backups(self) -> Sequence[JSONObject]:
+        """The PodVolumeBackup objects that ended, for the file of the backup."""
+        ...
+
+    async def back_up(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> Sequence[Exception]:
+        """Save volumes of a running pod; returns the errors, each of which counts once."""
+        ...
+
+
+class VolumeSnapshotter(Protocol):
+    """Takes snapshots of persistent volumes."""
+
+    @property
+    def snapshots(self) -> Sequence[VolumeSnapshot]:
+        """The records of all snapshots tried, for the file of the backup."""
+        ...
+
+    async def snapshot(self, volume: JSONObject, log: RunLog) -> Sequence[Exception]:
+        """Snapshot a PersistentVolume in the first location that knows it; returns the errors of the item."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collaborators:
+    """Who does that work in this run; None where nobody does."""
+
+    hooks: HookRunner | None = None
+    pod_volumes: PodVolumeBackupper | None = None
+    snapshots: VolumeSnapshotter | None = None

@@ -1,0 +1,58 @@
+"""What every step of one run needs: the request, the cluster, and where items and lines go."""
+
+from dataclasses import dataclass, field
+
+from pinnace.api.backup import Backup
+from pinnace.archive.paths import item_head, version_dir
+from pinnace.archive.runlog import RunLog
+from pinnace.archive.writer import ArchiveWriter
+from pinnace.backup.actions import ActionTable
+from pinnace.backup.cluster import ClusterReader
+from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.errors import ItemFailed
+from pinnace.backup.hooks import HookChoice
+from pinnace.backup.plan import Scope
+from pinnace.backup.pod_volumes import HandledClaims
+from pinnace.backup.progress import ProgressReporter
+from pinnace.backup.tracking import Tracker
+from pinnace.kube.discovery import Discovery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """One run of the engine. Made once, passed to each step."""
+
+    backup: Backup
+    scope: Scope
+    client: ClusterReader
+    discovery: Discovery
+    writer: ArchiveWriter
+    log: RunLog
+    progress: ProgressReporter
+    actions: ActionTable
+    hooks: HookChoice
+    collaborators: Collaborators
+    tracker: Tracker = field(default_factory=Tracker)
+    claims: HandledClaims = field(default_factory=HandledClaims)
+
+    def heads(self, group_resource: str, api_version: str) -> tuple[str, ...]:
+        """The directories in which an item is stored: versioned, and plain for the preferred version.
+
+        (docs/spec: BKP 14)
+        """
+        version = api_version.rpartition("/")[2]
+        preferred = self.discovery.preferred(group_resource)
+        is_preferred = preferred is not None and preferred.version == version
+        versioned = item_head(group_resource, version_dir(version, is_preferred))
+        return (versioned, item_head(group_resource, None)) if is_preferred else (versioned,)
+
+    def report(self, failure: ItemFailed, group_resource: str, namespace: str, name: str) -> None:
+        """Log every error of an item that is not in the backup; each line counts. (docs/spec: BKP 3.4)"""
+        for error in failure.errors:
+            self.log.error(
+                "Error backing up item",
+                error=error,
+                resource=group_resource,
+                namespace=namespace,
+                name=name,
+            )

@@ -1,0 +1,274 @@
+"""One backup from its plan to the last item in the archive. (docs/spec: BKP 3.2, 5, 12, 13)"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pinnace.api.backup import Backup, BackupProgress
+from pinnace.api.times import utcnow
+from pinnace.archive.runlog import RunLog
+from pinnace.archive.writer import ArchiveWriter
+from pinnace.backup.actions import resolve_actions
+from pinnace.backup.cluster import ClusterReader
+from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collect import ListCall, Listing, ListsAhead
+from pinnace.backup.context import RunContext
+from pinnace.backup.crds import back_up_definitions
+from pinnace.backup.errors import FatalBackupError, ItemFailed
+from pinnace.backup.gc_thresholds import raised_gc_thresholds
+from pinnace.backup.hooks import HookChoice
+from pinnace.backup.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
+from pinnace.backup.plan import (
+    PlannedResource,
+    Scope,
+    globs_without_match,
+    has_namespace_globs,
+    plan_collection,
+)
+from pinnace.backup.progress import ProgressReporter, ProgressSink, progress_line
+from pinnace.backup.raw_items import RawItems
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.pages import Page
+from pinnace.kube.resources import NAMESPACES, APIResource
+from pinnace.plugins.protocols import BackupItemAction
+
+JSONObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineResult:
+    """What a run of the engine leaves besides the archive."""
+
+    resource_list: dict[str, list[str]]
+    progress: BackupProgress
+
+
+class BackupEngine:
+    """Collects a cluster's objects into an open archive.
+
+    Errors of items and lists are logged and counted by the log, and the run goes on; only what makes the
+    whole backup pointless is raised.
+
+    Args:
+        client: the cluster.
+        discovery: what it serves; taken shortly before.
+        actions: in the order in which they run.
+        collaborators: who runs hooks and saves volumes.
+        clock: for the progress.
+    """
+
+    def __init__(
+        self,
+        client: ClusterReader,
+        discovery: Discovery,
+        *,
+        actions: Sequence[BackupItemAction] = (),
+        collaborators: Collaborators | None = None,
+        clock: Callable[[], datetime] = utcnow,
+    ) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._actions = actions
+        self._collaborators = collaborators or Collaborators()
+        self._clock = clock
+
+    async def run(
+        self, backup: Backup, writer: ArchiveWriter, log: RunLog, *, progress: ProgressSink | None = None
+    ) -> EngineResult:
+        """Back up everything that a prepared Backup selects.
+
+        Raises:
+            FatalBackupError: an invalid selector, or an action that cannot start.
+            ArchiveWriteError: the archive cannot be written.
+        """
+        with raised_gc_thresholds():
+            scope, hooks = await self._scope(backup, log), self._hooks(backup)
+            actions = await resolve_actions(self._actions, self._discovery.canonical)
+            async with ProgressReporter(progress, log=log, clock=self._clock) as reporter:
+                run = RunContext(
+                    backup=backup,
+                    scope=scope,
+                    client=self._client,
+                    discovery=self._discovery,
+                    writer=writer,
+                    log=log,
+                    progress=reporter,
+                    actions=actions,
+                    hooks=hooks,
+                    collaborators=self._collaborators,
+                )
+                await _Collection(run).run()
+        count = run.tracker.count
+        return EngineResult(
+            resource_list=run.tracker.resource_list(),
+            progress=BackupProgress(total_items=count, items_backed_up=count),
+        )
+
+    def _hooks(self, backup: Backup) -> HookChoice:
+        try:
+            return HookChoice.of(backup.spec.hooks, canonical=self._discovery.canonical)
+        except ValueError as error:
+            raise FatalBackupError(f"invalid label selector of a hook: {error}") from error
+
+    async def _scope(self, backup: Backup, log: RunLog) -> Scope:
+        existing: list[str] = []
+        if has_namespace_globs(backup.spec):
+            existing = await self._existing_namespaces(log)
+            for pattern in globs_without_match(backup.spec, existing):
+                log.warning(f"The namespace pattern {pattern} matches no namespace")
+        try:
+            scope = Scope.of(backup.spec, canonical=self._discovery.canonical, existing_namespaces=existing)
+        except ValueError as error:
+            raise FatalBackupError(f"invalid label selector: {error}") from error
+        log.info(f"Including namespaces: {scope.namespaces.include_list}")
+        log.info(f"Excluding namespaces: {scope.namespaces.exclude_list}")
+        log.info(f"Including resources: {scope.resources.include_list}")
+        log.info(f"Excluding resources: {scope.resources.exclude_list}")
+        return scope
+
+    async def _existing_namespaces(self, log: RunLog) -> list[str]:
+        names: set[str] = set()
+        try:
+            async with ListsAhead(self._client, [ListCall(resource=NAMESPACES, namespace="")]) as lists:
+                listing = await lists.next()
+                while listing and (page := await listing.next_page()) is not None:
+                    names.update(item.name for item in page.items)
+        except KubeError as error:
+            log.error("Error listing namespaces for the patterns among the included ones", error=error)
+        return sorted(names)
+
+
+class _Collection:
+    """The pass over all planned resources, and the definitions at its end."""
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._items = ItemBackupper(run)
+        self._taken: set[str] = set()
+
+    async def run(self) -> None:
+        run = self._run
+        plan = plan_collection(run.discovery.resources, run.scope, run.discovery.preferred)
+        for resource in plan.unresolved:
+            run.log.error("Error getting the preferred version", resource=resource.group_resource)
+        calls = (
+            ListCall(resource=planned.resource, namespace=namespace)
+            for planned in plan.resources
+            for namespace in planned.namespaces
+        )
+        async with ListsAhead(run.client, calls, label_selector=str(run.scope.selector)) as lists:
+            for planned in plan.resources:
+                await self._collect(planned, lists)
+        await back_up_definitions(run, self._items, self._taken)
+
+    async def _collect(self, planned: PlannedResource, lists: ListsAhead) -> None:
+        await self._fetch_namespaces(planned)
+        await self._fetch_ordered(planned)
+        raw = RawItems(self._run, planned.resource) if self._is_plain(planned.resource) else None
+        for _ in planned.namespaces:
+            listing = await lists.next()
+            if listing is None:
+                raise AssertionError("fewer lists than planned")
+            await self._list(listing, lists, raw)
+
+    async def _list(self, listing: Listing, lists: ListsAhead, raw: RawItems | None) -> None:
+        """Back up the items of one list; what cannot be listed counts as an error. (docs/spec: BKP 5.3)"""
+        resource = listing.call.resource
+        log = self._run.log
+        log.info("Listing items", resource=resource.group_resource, namespace=listing.call.namespace)
+        try:
+            while (page := await listing.next_page()) is not None:
+                expected = (page.remaining or 0) + lists.known_items
+                if raw is not None:
+                    if await raw.back_up(page.items, expected):
+                        self._taken.add(resource.group_resource)
+                else:
+                    await self._back_up_page(page, resource, expected)
+        except KubeError as error:
+            log.error(
+                "Error listing items",
+                error=error,
+                resource=resource.group_resource,
+                namespace=listing.call.namespace,
+            )
+
+    async def _back_up_page(self, page: Page, resource: APIResource, expected: int) -> None:
+        namespaces = self._run.scope.namespaces
+        for index, item in enumerate(page.items, start=1):
+            if resource.group_resource == NAMESPACES.name and not namespaces.matches(item.name):
+                continue
+            await self._back_up_item(item.decode(), resource, len(page.items) - index + expected)
+
+    async def _back_up_item(self, item: JSONObject, resource: APIResource, expected: int) -> None:
+        """Take a collected item the long way, log how it went, tell the progress."""
+        run = self._run
+        namespace, name = identity_of(item)
+        try:
+            if await self._items.back_up(item, resource):
+                self._taken.add(resource.group_resource)
+        except ItemFailed as failure:
+            run.report(failure, resource.group_resource, namespace, name)
+        done = run.tracker.count
+        run.log.info(
+            progress_line(done, done + expected),
+            progress="",
+            resource=resource.group_resource,
+            namespace=namespace,
+            name=name,
+        )
+        run.progress.update(done, done + expected)
+
+    async def _fetch_namespaces(self, planned: PlannedResource) -> None:
+        """Explicitly included namespaces, by name. (docs/spec: BKP 5.4)"""
+        for index, name in enumerate(planned.names, start=1):
+            try:
+                item = await self._run.client.get(planned.resource, name)
+            except KubeError as error:
+                self._run.log.error("Error getting namespace", error=error, namespace=name)
+                continue
+            if self._is_selected(item):
+                await self._back_up_item(item, planned.resource, len(planned.names) - index)
+
+    async def _fetch_ordered(self, planned: PlannedResource) -> None:
+        """The items that `orderedResources` names, before the list, which then meets them again.
+
+        (docs/spec: BKP 5.7) Fetching them saves keeping the whole list in memory to sort it.
+        """
+        fetched: set[str] = set()
+        for key in planned.order:
+            item = None if key in fetched else await self._fetch_listed(planned, key)
+            if item is None:
+                group_resource = planned.resource.group_resource
+                self._run.log.warning(f"Cannot find resource '{key}'.", resource=group_resource)
+                continue
+            fetched.add(key)
+            await self._back_up_item(item, planned.resource, len(planned.order) - len(fetched))
+
+    async def _fetch_listed(self, planned: PlannedResource, key: str) -> JSONObject | None:
+        """An item by `namespace/name` or `name`, if the lists of its resource would contain it."""
+        namespace, slash, name = key.rpartition("/")
+        if bool(slash) != planned.resource.namespaced or not name:
+            return None
+        if planned.resource.namespaced and not {"", namespace} & set(planned.namespaces):
+            return None
+        try:
+            item = await self._run.client.get(planned.resource, name, namespace or None)
+        except NotFound:
+            return None
+        except KubeError as error:
+            # The list will meet it, or fail and be counted itself; only its place in the order is lost.
+            self._run.log.warning(f"Error getting '{key}' ahead of the others", error=error)
+            return None
+        return item if self._is_selected(item) else None
+
+    def _is_selected(self, item: JSONObject) -> bool:
+        return self._run.scope.selector.matches((item.get("metadata") or {}).get("labels"))
+
+    def _is_plain(self, resource: APIResource) -> bool:
+        """Whether nobody wants to look into the items of a resource."""
+        group_resource = resource.group_resource
+        if group_resource in (PODS, PERSISTENT_VOLUMES):
+            return False
+        return not self._run.actions.for_resource(group_resource)

@@ -1,0 +1,27 @@
+"""Errors of the backup engine.
+
+    BackupError
+    +-- FatalBackupError   the backup as a whole cannot go on; its phase becomes Failed
+    +-- ItemFailed         one item is not in the backup; the others go on
+
+An item that fails is data: it is logged, counted, and leaves the backup PartiallyFailed. (docs/spec: BKP 3.3)
+"""
+
+from collections.abc import Sequence
+
+
+class BackupError(Exception):
+    """Anything that goes wrong in the engine itself."""
+
+
+class FatalBackupError(BackupError):
+    """Ends the backup; what was written so far is still uploaded. (docs/spec: BKP 3.2)"""
+
+
+class ItemFailed(BackupError):
+    """One item could not be backed up; each of its errors counts. (docs/spec: BKP 3.4)"""
+
+    def __init__(self, errors: Sequence[BaseException]) -> None:
+        self.errors = tuple(errors)
+        texts = list(dict.fromkeys(str(error) for error in errors))
+        super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")

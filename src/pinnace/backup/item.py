@@ -1,0 +1,220 @@
+"""The long way of one item: hooks, actions with their additional items, volumes, archive.
+
+The order of the steps and what each failure means are the heart of the backup's promises: additional items
+are complete before their parent, and an item is in the archive only if all that belongs to it is.
+(docs/spec: BKP 6, 8, 9.2, 10)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.paths import item_file, item_scope
+from pinnace.backup.context import RunContext
+from pinnace.backup.errors import BackupError, ItemFailed
+from pinnace.backup.hooks import HookPhase
+from pinnace.backup.pod_work import PodWork
+from pinnace.backup.tracking import item_key, kind_key
+from pinnace.kube.errors import KubeError, NotFound, UnknownResource
+from pinnace.kube.resources import APIResource
+from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
+
+JSONObject = dict[str, Any]
+Identity = tuple[str, str]
+
+PODS = "pods"
+PERSISTENT_VOLUMES = "persistentvolumes"
+
+
+class ItemBackupper:
+    """Backs up single items that are known as dicts."""
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._pods = PodWork(run)
+        self._renamed_from: set[str] = set()
+        self._renamed_to: set[str] = set()
+
+    async def back_up(self, item: JSONObject, resource: APIResource) -> bool:
+        """Take an item through all steps, unless a rule leaves it out. (docs/spec: BKP 6.1, 6.3)
+
+        Returns:
+            Whether it is in the backup, now or already.
+
+        Raises:
+            ItemFailed: it is not, with every reason; nothing is logged yet.
+            ArchiveWriteError: the archive itself is broken.
+        """
+        namespace, name = identity_of(item)
+        if _is_excluded(item) or not self._run.scope.admits(resource.group_resource, namespace):
+            return False
+        kind, key = kind_of(item), item_key(namespace, name)
+        if not self._run.tracker.begin(kind, key):
+            return True
+        try:
+            await self._take(item, resource)
+        except ItemFailed:
+            self._run.tracker.fail(kind, key)
+            raise
+        return True
+
+    async def _take(self, item: JSONObject, resource: APIResource) -> None:
+        is_pod = resource.group_resource == PODS
+        if is_pod:
+            self._pods.warn_of_undone_work(item)
+            await self._pods.run_hooks(HookPhase.PRE, item)
+        volumes = self._pods.choose_volumes(item) if is_pod else []
+        # Actions may change the dict they are given; volumes are saved from the pod as it is in the cluster.
+        original = orjson.loads(orjson.dumps(item)) if volumes else item
+        identity, api_version = identity_of(item), item.get("apiVersion", "")
+        try:
+            changed = await self._run_actions(item, resource)
+        except ItemFailed as failure:
+            self._pods.release_volumes(original, volumes)
+            errors = [*failure.errors, *await self._post_hooks(is_pod, item)]
+            raise ItemFailed(errors) from failure
+        errors = []
+        if resource.group_resource == PERSISTENT_VOLUMES:
+            errors += await self._snapshot(changed)
+        if volumes:
+            errors += await self._pods.back_up_volumes(original, volumes)
+        errors += await self._post_hooks(is_pod, changed)
+        if errors:
+            raise ItemFailed(errors)
+        await self._write(changed, identity, resource, api_version)
+
+    async def _post_hooks(self, is_pod: bool, item: JSONObject) -> Sequence[BaseException]:
+        if not is_pod:
+            return ()
+        try:
+            await self._pods.run_hooks(HookPhase.POST, item)
+        except ItemFailed as failure:
+            return failure.errors
+        return ()
+
+    async def _run_actions(self, item: JSONObject, resource: APIResource) -> JSONObject:
+        """Run the actions that apply, each followed by its additional items. (docs/spec: BKP 8.2)"""
+        namespace, name = identity_of(item)
+        labels = (item.get("metadata") or {}).get("labels") or {}
+        applicable = [
+            resolved.action
+            for resolved in self._run.actions.for_resource(resource.group_resource)
+            if resolved.matches(namespace, labels)
+        ]
+        for action in applicable:
+            item, additional = await self._execute(action, item, resource, namespace, name)
+            for identifier in additional:
+                await self._back_up_additional(identifier)
+        return item
+
+    async def _execute(
+        self, action: BackupItemAction, item: JSONObject, resource: APIResource, namespace: str, name: str
+    ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
+        try:
+            return await action.execute(item, self._run.backup)
+        except Exception as error:  # an action is foreign code: whatever it raises fails this item only
+            text = (
+                f"error executing custom action (groupResource={resource.group_resource},"
+                f" namespace={namespace}, name={name}): {error}"
+            )
+            raise ItemFailed([BackupError(text)]) from error
+
+    async def _back_up_additional(self, wanted: ResourceIdentifier) -> None:
+        """Fetch an item that an action named and back it up completely. (docs/spec: BKP 8.2)"""
+        run = self._run
+        try:
+            resource = run.discovery.resolve(wanted.group_resource)
+        except UnknownResource as error:
+            raise ItemFailed([error]) from error
+        kind = kind_key(resource.api_version, resource.kind)
+        # Both questions are asked again with the object at hand; asking now saves a request for most items.
+        if run.tracker.has(kind, item_key(wanted.namespace, wanted.name)):
+            return
+        if not run.scope.admits(resource.group_resource, wanted.namespace):
+            return
+        try:
+            item = await run.client.get(resource, wanted.name, wanted.namespace or None)
+        except NotFound as error:
+            run.log.warning(
+                "Additional item was not found in Kubernetes API, can't back it up",
+                error=error,
+                resource=wanted.group_resource,
+                namespace=wanted.namespace,
+                name=wanted.name,
+            )
+            return
+        except KubeError as error:
+            raise ItemFailed([error]) from error
+        try:
+            await self.back_up(item, resource)
+        except ItemFailed as failure:
+            # Errors of an additional item reach the outermost item as one. (docs/spec: BKP 3.4)
+            raise ItemFailed([failure]) from failure
+
+    async def _snapshot(self, volume: JSONObject) -> Sequence[BaseException]:
+        """Snapshot a persistent volume, unless the backup or its claim says otherwise. (docs/spec: BKP 10)"""
+        run = self._run
+        spec = run.backup.spec
+        claim = (volume.get("spec") or {}).get("claimRef") or {}
+        if spec.snapshot_volumes is False or not spec.volume_snapshot_locations:
+            return ()
+        if run.claims.has(claim.get("namespace", ""), claim.get("name", "")):
+            return ()
+        name = identity_of(volume)[1]
+        log = run.log.child(resource=PERSISTENT_VOLUMES, namespace="", name=name)
+        if run.collaborators.snapshots is None:
+            log.warning("No snapshot of this volume is taken: this version does not take volume snapshots")
+            return ()
+        return await run.collaborators.snapshots.snapshot(volume, log)
+
+    async def _write(
+        self, item: JSONObject, original: Identity, resource: APIResource, api_version: str
+    ) -> None:
+        """Archive the item under its name of now and its version of before. (docs/spec: BKP 6.3)"""
+        run = self._run
+        identity = identity_of(item)
+        try:
+            tail = item_scope(identity[0]) + item_file(identity[1])
+            data = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+        except (ArchiveError, orjson.JSONEncodeError) as error:
+            raise ItemFailed([error]) from error
+        heads = run.heads(resource.group_resource, api_version)
+        if identity != original:
+            is_known = run.tracker.has(kind_of(item), item_key(*identity))
+            self._rename(
+                heads[0] + item_scope(original[0]) + item_file(original[1]), heads[0] + tail, is_known
+            )
+        elif heads[0] + tail in self._renamed_to:
+            raise ItemFailed([BackupError(f"an action gave the name {item_key(*identity)} to another item")])
+        run.writer.add_copies([head + tail for head in heads], data)
+        await run.writer.flush_if_full()
+
+    def _rename(self, old_path: str, new_path: str, is_known: bool) -> None:
+        """Refuse a new name that another item has: the archive may hold each path once."""
+        if new_path in self._renamed_to or (is_known and new_path not in self._renamed_from):
+            raise ItemFailed([BackupError(f"an action gave the item the place of another: {new_path}")])
+        self._renamed_to.add(new_path)
+        self._renamed_from.add(old_path)
+
+
+def identity_of(item: JSONObject) -> Identity:
+    """Namespace ("" for cluster-scoped) and name."""
+    metadata = item.get("metadata") or {}
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def kind_of(item: JSONObject) -> str:
+    """The kind under which the tracker knows an item."""
+    return kind_key(item.get("apiVersion", ""), item.get("kind", ""))
+
+
+def _is_excluded(item: JSONObject) -> bool:
+    """Rules 1 and 5: the label that excludes, and what is being deleted. (docs/spec: BKP 6.1)"""
+    metadata = item.get("metadata") or {}
+    labels = metadata.get("labels") or {}
+    return bool(
+        labels.get(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE or metadata.get("deletionTimestamp")
+    )

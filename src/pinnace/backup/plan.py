@@ -1,0 +1,173 @@
+"""Which resources a backup collects, in which order, with which list calls. Pure. (docs/spec: BKP 4, 5)"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from pinnace.api.backup import BackupSpec
+from pinnace.api.selection import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.api.selectors import Selector
+from pinnace.kube.resources import APIResource
+
+NAMESPACES = "namespaces"
+
+_COHABITATING: Mapping[str, frozenset[str]] = {
+    "deployments": frozenset({"extensions", "apps"}),
+    "daemonsets": frozenset({"extensions", "apps"}),
+    "replicasets": frozenset({"extensions", "apps"}),
+    "networkpolicies": frozenset({"extensions", "networking.k8s.io"}),
+    "events": frozenset({"", "events.k8s.io"}),
+}
+"""Plurals whose objects are served by two groups at once. (docs/spec: BKP 5.6)"""
+
+_ALL_NAMESPACES = ("",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a backup admits, resolved once.
+
+    `listed_namespaces` are the namespaces to list one by one, or None for one call across all.
+    """
+
+    namespaces: IncludesExcludes
+    resources: IncludesExcludes
+    include_cluster: bool | None
+    selector: Selector
+    listed_namespaces: tuple[str, ...] | None
+    ordered: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(
+        cls, spec: BackupSpec, *, canonical: Callable[[str], str], existing_namespaces: Iterable[str] = ()
+    ) -> Self:
+        """Read a spec.
+
+        Args:
+            spec: of a prepared Backup.
+            canonical: resolves resource names through discovery.
+            existing_namespaces: needed only if `has_namespace_globs`.
+
+        Raises:
+            ValueError: the label selector is not valid.
+        """
+        namespaces = IncludesExcludes(spec.included_namespaces, spec.excluded_namespaces)
+        return cls(
+            namespaces=namespaces,
+            resources=IncludesExcludes.resolved(spec.included_resources, spec.excluded_resources, canonical),
+            include_cluster=spec.include_cluster_resources,
+            selector=Selector.from_label_selector(spec.label_selector),
+            listed_namespaces=_listed_namespaces(namespaces, existing_namespaces),
+            ordered={kind: tuple(names.split(",")) for kind, names in spec.ordered_resources.items()},
+        )
+
+    def admits(self, group_resource: str, namespace: str) -> bool:
+        """Whether an item may be in the backup, as far as its place goes. (docs/spec: BKP 6.1, rules 2-4)"""
+        if namespace:
+            if not self.namespaces.matches(namespace):
+                return False
+        elif group_resource != NAMESPACES and self.include_cluster is False:
+            return False
+        return self.resources.matches(group_resource)
+
+
+def has_namespace_globs(spec: BackupSpec) -> bool:
+    """Whether the included namespaces have to be looked up in the cluster. (docs/spec: BKP 4.3)"""
+    includes = spec.included_namespaces
+    return EVERYTHING not in includes and any(is_glob(pattern) for pattern in includes)
+
+
+def globs_without_match(spec: BackupSpec, existing_namespaces: Sequence[str]) -> list[str]:
+    """The included patterns that no existing namespace matches: probably a slip of the user."""
+    return [
+        pattern
+        for pattern in sorted(set(spec.included_namespaces))
+        if is_glob(pattern) and not any(map(IncludesExcludes([pattern]).matches, existing_namespaces))
+    ]
+
+
+def _listed_namespaces(namespaces: IncludesExcludes, existing: Iterable[str]) -> tuple[str, ...] | None:
+    """The namespaces to list one by one; None for all at once. (docs/spec: BKP 4.3)"""
+    if namespaces.matches(EVERYTHING):
+        return None
+    literal = {name for name in namespaces.includes if not is_glob(name)}
+    return tuple(sorted(name for name in literal | set(existing) if namespaces.matches(name)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedResource:
+    """One resource to collect.
+
+    Attributes:
+        resource: what to collect, in the version to collect.
+        preferred_version: the version whose items also get the copy without version directory.
+        namespaces: one list call each; `("",)` is one call for everything.
+        names: instead of listing, fetch these by name (namespaces only).
+        order: names to collect first, as the spec has them.
+    """
+
+    resource: APIResource
+    preferred_version: str
+    namespaces: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The resources in the order in which they are collected, and those that could not be resolved."""
+
+    resources: tuple[PlannedResource, ...]
+    unresolved: tuple[APIResource, ...] = ()
+
+
+def plan_collection(
+    resources: Iterable[APIResource], scope: Scope, preferred: Callable[[str], APIResource | None]
+) -> Plan:
+    """Decide what to collect. (docs/spec: BKP 5.1, 5.2)
+
+    Args:
+        resources: what discovery found, in the order of collection.
+        scope: what the backup admits.
+        preferred: gives the preferred version of a group-resource.
+    """
+    planned: list[PlannedResource] = []
+    unresolved: list[APIResource] = []
+    met: dict[str, str] = {}
+    for resource in resources:
+        best = preferred(resource.group_resource)
+        if best is None:
+            unresolved.append(resource)
+        elif _is_wanted(resource, scope) and _is_first_of_cohabitants(resource, met):
+            planned.append(_planned(resource, best.version, scope))
+    return Plan(resources=tuple(planned), unresolved=tuple(unresolved))
+
+
+def _is_wanted(resource: APIResource, scope: Scope) -> bool:
+    if not resource.namespaced and resource.group_resource != NAMESPACES:
+        if scope.include_cluster is False:
+            return False
+        if scope.include_cluster is None and not scope.namespaces.includes_everything:
+            return False
+    return scope.resources.matches(resource.group_resource)
+
+
+def _is_first_of_cohabitants(resource: APIResource, met: dict[str, str]) -> bool:
+    """Whether the resource's objects have not been met under another group; remembers the group in `met`."""
+    if resource.group not in _COHABITATING.get(resource.name, ()):
+        return True
+    return met.setdefault(resource.name, resource.group) == resource.group
+
+
+def _planned(resource: APIResource, preferred_version: str, scope: Scope) -> PlannedResource:
+    if resource.group_resource == NAMESPACES and scope.listed_namespaces is not None:
+        return PlannedResource(
+            resource=resource, preferred_version=preferred_version, names=scope.listed_namespaces
+        )
+    namespaces = scope.listed_namespaces if resource.namespaced else None
+    return PlannedResource(
+        resource=resource,
+        preferred_version=preferred_version,
+        namespaces=_ALL_NAMESPACES if namespaces is None else namespaces,
+        order=scope.ordered.get(resource.name, ()),
+    )

@@ -1,0 +1,98 @@
+"""What is done for a pod besides storing it: hooks around it, and the content of its volumes.
+
+(docs/spec: BKP 7, 9)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pinnace.api.backup import HookErrorMode
+from pinnace.backup.collaborators import HookFailed, HookRunner
+from pinnace.backup.context import RunContext
+from pinnace.backup.errors import ItemFailed
+from pinnace.backup.hooks import HookPhase, PodHook
+from pinnace.backup.pod_volumes import is_running, wanted_volumes
+
+JSONObject = dict[str, Any]
+
+
+class PodWork:
+    """Decides what a pod needs and calls the collaborators that do it."""
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+
+    def warn_of_undone_work(self, pod: JSONObject) -> None:
+        """One warning for a pod whose hooks or volumes nobody takes care of in this run."""
+        undone: list[str] = []
+        hooks = [hook for phase in HookPhase for hook in self._run.hooks.for_pod(phase, pod)]
+        if hooks and self._run.collaborators.hooks is None:
+            undone.append(f"{len(hooks)} backup hook(s) are not run")
+        volumes = self._wanted_volumes(pod)
+        if volumes and self._run.collaborators.pod_volumes is None:
+            undone.append(f"the content of volume(s) {', '.join(volumes)} is not saved")
+        if undone:
+            self._warn(pod, f"This version does not execute hooks or save pod volumes: {'; '.join(undone)}")
+
+    async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
+        """Run the hooks of a phase in order. (docs/spec: BKP 7.3)
+
+        Raises:
+            ItemFailed: a hook failed whose mode is Fail; the rest was not run.
+        """
+        runner = self._run.collaborators.hooks
+        if runner is None:
+            return
+        for hook in self._run.hooks.for_pod(phase, pod):
+            await self._run_hook(runner, phase, hook, pod)
+
+    async def _run_hook(self, runner: HookRunner, phase: HookPhase, hook: PodHook, pod: JSONObject) -> None:
+        log = self._run.log.child(
+            **_fields(pod), hookSource=hook.source, hookType="exec", hookPhase=phase.value, hookName=hook.name
+        )
+        if hook.bad_timeout is not None:
+            log.warning(f"Unable to parse hook timeout {hook.bad_timeout!r}, using the default")
+        try:
+            await runner.run(hook, pod, log)
+        except HookFailed as error:
+            log.error("Error executing hook", error=error)
+            if hook.exec.on_error != HookErrorMode.CONTINUE:
+                raise ItemFailed([error]) from error
+
+    def choose_volumes(self, pod: JSONObject) -> list[str]:
+        """The volumes to save with this pod; their claims are marked. (docs/spec: BKP 9.1)"""
+        if self._run.collaborators.pod_volumes is None:
+            return []
+        wanted = self._wanted_volumes(pod)
+        if wanted and not is_running(pod):
+            # Nobody could read them; the claims stay free for a snapshot. (docs/spec: README, decided)
+            for volume in wanted:
+                self._warn(pod, f"Volume {volume} is not saved with restic: the pod is not running")
+            return []
+        return self._run.claims.choose(pod, wanted)
+
+    def release_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> None:
+        """Take the mark off the claims of a pod that fails before its volumes are saved."""
+        self._run.claims.release(pod, volumes)
+
+    async def back_up_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> Sequence[BaseException]:
+        """Save the chosen volumes; the errors."""
+        backupper = self._run.collaborators.pod_volumes
+        if backupper is None:
+            return ()
+        return await backupper.back_up(pod, volumes, self._run.log.child(**_fields(pod)))
+
+    def _wanted_volumes(self, pod: JSONObject) -> list[str]:
+        return wanted_volumes(pod, opt_out=bool(self._run.backup.spec.default_volumes_to_restic))
+
+    def _warn(self, pod: JSONObject, text: str) -> None:
+        self._run.log.warning(text, **_fields(pod))
+
+
+def _fields(pod: JSONObject) -> dict[str, str]:
+    metadata = pod.get("metadata") or {}
+    return {
+        "resource": "pods",
+        "namespace": metadata.get("namespace", ""),
+        "name": metadata.get("name", ""),
+    }

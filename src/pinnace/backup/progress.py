@@ -1,0 +1,71 @@
+"""Tells whoever waits for a backup how far it is, at most once a second. (docs/spec: BKP 13)"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+from pinnace.api.backup import BackupProgress
+from pinnace.archive.runlog import RunLog
+from pinnace.kube.errors import KubeError
+
+ProgressSink = Callable[[BackupProgress], Awaitable[None]]
+"""Patches the Backup's status, or prints; raises KubeError if it cannot."""
+
+_INTERVAL = timedelta(seconds=1)
+
+
+def progress_line(done: int, total: int) -> str:
+    """The log's line after each collected item, for people and for tools that wait for it."""
+    return (
+        f"Backed up {done} items out of an estimated total of {total}"
+        " (estimate will change throughout the backup)"
+    )
+
+
+class ProgressReporter:
+    """Passes the newest numbers on, one call of the sink at a time, never holding up the backup.
+
+    An async context manager: leaving it normally waits for a call under way, an exception cancels it.
+    A failing sink counts as a warning.
+    """
+
+    def __init__(self, sink: ProgressSink | None, *, log: RunLog, clock: Callable[[], datetime]) -> None:
+        self._sink = sink
+        self._log = log
+        self._clock = clock
+        self._next_at: datetime | None = None
+        self._last = (-1, -1)
+        self._call: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._call is None:
+            return
+        if error is not None:
+            self._call.cancel()
+            await asyncio.gather(self._call, return_exceptions=True)
+        else:
+            await self._call
+
+    def update(self, done: int, total: int) -> None:
+        """Take note of the numbers; report them if a second has gone by and they are new."""
+        if self._sink is None or (done, total) == self._last:
+            return
+        now = self._clock()
+        if (self._next_at is not None and now < self._next_at) or (self._call and not self._call.done()):
+            return
+        self._next_at = now + _INTERVAL
+        self._last = (done, total)
+        self._call = asyncio.create_task(self._report(self._sink, done, total), name="backup progress")
+
+    async def _report(self, sink: ProgressSink, done: int, total: int) -> None:
+        try:
+            await sink(BackupProgress(total_items=total, items_backed_up=done))
+        except KubeError as error:
+            self._log.warning("Got error trying to update backup's status.progress", error=error)

@@ -1,0 +1,106 @@
+"""The short way into the archive, for items that no action, hook or volume wants to see.
+
+Most items of a cluster go this way: nothing is decoded, nothing waits, and all that is left of an item in
+memory is its name. What neighbours share (kind, namespace) is worked out when it changes, not for each item.
+"""
+
+from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.paths import item_file, item_scope
+from pinnace.backup.context import RunContext
+from pinnace.backup.errors import ItemFailed
+from pinnace.backup.plan import NAMESPACES
+from pinnace.backup.progress import progress_line
+from pinnace.backup.tracking import kind_key
+from pinnace.kube.pages import Item
+from pinnace.kube.resources import APIResource
+
+
+class RawItems:
+    """Puts pages of one resource into the archive as they came."""
+
+    def __init__(self, run: RunContext, resource: APIResource) -> None:
+        self._run = run
+        self._group_resource = resource.group_resource
+        self._is_namespaces = resource.group_resource == NAMESPACES
+        self._type: tuple[str, str] | None = None
+        self._heads: tuple[str, ...] = ()
+        self._seen: set[str] = set()
+        self._namespace: str | None = None
+        self._is_admitted = False
+        self._directories: list[str] = []
+        self._key_prefix = ""
+
+    async def back_up(self, items: list[Item], expected: int) -> bool:
+        """Put items into the archive that the rules admit and that are not there yet. (docs/spec: BKP 6.1)
+
+        Args:
+            items: of one page.
+            expected: how many items are known to come after this page.
+
+        Returns:
+            Whether at least one item is in the backup, now or already.
+        """
+        run = self._run
+        writer, info = run.writer, run.log.info
+        done = run.tracker.count
+        left = len(items) + expected
+        any_taken = False
+        for item in items:
+            left -= 1
+            if item.deleting or not self._admits(item):
+                continue
+            any_taken = True
+            name = item.name
+            key = self._key_prefix + name
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            done += 1
+            try:
+                file = item_file(name)
+            except ArchiveError as error:
+                self._fail(item, key, error)
+                continue
+            writer.add_copies([directory + file for directory in self._directories], item.json())
+            info(
+                progress_line(done, done + left),
+                progress="",
+                resource=self._group_resource,
+                namespace=item.namespace,
+                name=name,
+            )
+            if writer.is_full:
+                await writer.flush_if_full()
+                run.progress.update(done, done + left)
+        run.progress.update(done, done + left)
+        return any_taken
+
+    def _admits(self, item: Item) -> bool:
+        if (item.api_version, item.kind) != self._type:
+            self._take_type(item.api_version, item.kind)
+        if item.namespace != self._namespace:
+            self._take_namespace(item.namespace)
+        labels = item.labels
+        if labels is not None and labels.get(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
+            return False
+        if self._is_namespaces:
+            return self._run.scope.namespaces.matches(item.name)
+        return self._is_admitted
+
+    def _take_type(self, api_version: str, kind: str) -> None:
+        self._type = (api_version, kind)
+        self._seen = self._run.tracker.keys_of(kind_key(api_version, kind))
+        self._heads = self._run.heads(self._group_resource, api_version)
+        self._namespace = None
+
+    def _take_namespace(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._is_admitted = not namespace or self._run.scope.namespaces.matches(namespace)
+        scope = item_scope(namespace)
+        self._directories = [head + scope for head in self._heads]
+        self._key_prefix = f"{namespace}/" if namespace else ""
+
+    def _fail(self, item: Item, key: str, error: ArchiveError) -> None:
+        self._run.tracker.fail(kind_key(item.api_version, item.kind), key)
+        self._run.report(ItemFailed([error]), self._group_resource, item.namespace, item.name)

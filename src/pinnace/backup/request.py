@@ -1,0 +1,211 @@
+"""From a Backup as a user wrote it to one that can run: defaults, locations, validation. Pure.
+
+(docs/spec: BKP 2, CTL 3.2, API 2.4)
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pinnace.api import GROUP
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.durations import Duration
+from pinnace.api.labels import (
+    SOURCE_CLUSTER_GIT_VERSION,
+    SOURCE_CLUSTER_MAJOR_VERSION,
+    SOURCE_CLUSTER_MINOR_VERSION,
+    STORAGE_LOCATION,
+    label_value,
+)
+from pinnace.api.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.api.validation import namespace_list_errors, resource_list_errors
+from pinnace.archive.paths import FORMAT_VERSION
+from pinnace.kube.client import ServerVersion
+
+BACKUP_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerDefaults:
+    """What the server fills in where a Backup says nothing. (docs/spec: BKP 2.2-2.4, 15)"""
+
+    backup_ttl: Duration = field(default_factory=lambda: Duration.hours(720))
+    storage_location: str = "default"
+    volumes_to_restic: bool = False
+    snapshot_locations: Mapping[str, str] = field(default_factory=dict)
+    """Name of the snapshot location to take for a provider that has several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for a list of locations that could not be had; `reason` is the API server's text."""
+
+    reason: str
+
+
+StorageLocations = Sequence[BackupStorageLocation] | Unreadable
+SnapshotLocations = Sequence[VolumeSnapshotLocation] | Unreadable
+
+
+def prepare_backup(
+    backup: Backup,
+    *,
+    defaults: ServerDefaults,
+    storage_locations: StorageLocations,
+    snapshot_locations: SnapshotLocations,
+    server_version: ServerVersion,
+    now: datetime,
+) -> Backup:
+    """Fill in and validate a Backup; the one given is left as it is.
+
+    The result's phase is InProgress, or FailedValidation with all problems found, in the order storage
+    location, snapshot locations, resources, namespaces. The difference to the one given is what to patch.
+
+    Args:
+        backup: an object of phase "" or New.
+        defaults: the server's settings.
+        storage_locations: those of the backup's namespace.
+        snapshot_locations: likewise.
+        server_version: of the cluster that is backed up.
+        now: start of the backup, and what its expiration counts from.
+    """
+    prepared = copy.deepcopy(backup)
+    spec, status = prepared.spec, prepared.status
+    status.version = BACKUP_VERSION
+    status.format_version = FORMAT_VERSION
+    spec.ttl = spec.ttl or defaults.backup_ttl
+    status.expiration = now + spec.ttl.to_timedelta()
+    if spec.default_volumes_to_restic is None:
+        spec.default_volumes_to_restic = defaults.volumes_to_restic
+
+    problems = list(status.validation_errors)
+    problems += _choose_storage_location(prepared, defaults, storage_locations)
+    problems += _choose_snapshot_locations(prepared, defaults, snapshot_locations)
+    prepared.metadata.labels = {
+        **prepared.metadata.labels,
+        STORAGE_LOCATION: label_value(spec.storage_location),
+    }
+    prepared.metadata.annotations = {
+        **prepared.metadata.annotations,
+        SOURCE_CLUSTER_GIT_VERSION: server_version.git_version,
+        SOURCE_CLUSTER_MAJOR_VERSION: server_version.major,
+        SOURCE_CLUSTER_MINOR_VERSION: server_version.minor,
+    }
+    problems += resource_list_errors(spec.included_resources, spec.excluded_resources)
+    problems += namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
+
+    status.validation_errors = problems
+    if problems:
+        status.phase = BackupPhase.FAILED_VALIDATION
+    else:
+        status.phase = BackupPhase.IN_PROGRESS
+        status.start_timestamp = now
+    return prepared
+
+
+def _choose_storage_location(
+    backup: Backup, defaults: ServerDefaults, locations: StorageLocations
+) -> list[str]:
+    """Write the location into the spec; the problem with it, if any. (docs/spec: BKP 2.3)"""
+    named = backup.spec.storage_location
+    name = named or _default_storage_location(defaults, locations)
+    backup.spec.storage_location = name
+    if isinstance(locations, Unreadable):
+        return [f"error getting backup storage location: {locations.reason}"]
+    location = next((location for location in locations if location.metadata.name == name), None)
+    if location is None:
+        missing = f"the server default '{name}' doesn't exist"
+        if named:
+            missing = f"the default '{name}' wasn't found"
+        return [
+            f"an existing backup storage location wasn't specified at backup creation time and {missing}."
+            " Please address this issue (see `velero backup-location -h` for options)"
+            f' and create a new backup. Error: backupstoragelocations.{GROUP} "{name}" not found'
+        ]
+    if location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY:
+        return [
+            f"backup can't be created because backup storage location {name} is currently in read-only mode"
+        ]
+    return []
+
+
+def _default_storage_location(defaults: ServerDefaults, locations: StorageLocations) -> str:
+    if isinstance(locations, Unreadable):
+        return defaults.storage_location
+    marked = (location.metadata.name for location in locations if location.spec.default)
+    return next(marked, defaults.storage_location)
+
+
+def _choose_snapshot_locations(
+    backup: Backup, defaults: ServerDefaults, locations: SnapshotLocations
+) -> list[str]:
+    """Write the chosen names into the spec, unless there is a problem with them. (docs/spec: BKP 2.4)"""
+    spec = backup.spec
+    if spec.snapshot_volumes is False:
+        spec.volume_snapshot_locations = []
+        return []
+    if isinstance(locations, Unreadable):
+        named = sorted(set(spec.volume_snapshot_locations))
+        if not named:
+            return [f"error listing volume snapshot locations: {locations.reason}"]
+        return [f"error getting volume snapshot location named {name}: {locations.reason}" for name in named]
+    chosen, problems = _named_locations(spec.volume_snapshot_locations, locations)
+    if not problems:
+        problems = _complete_providers(chosen, locations, defaults.snapshot_locations)
+    if not problems:
+        spec.volume_snapshot_locations = sorted(chosen.values())
+    return problems
+
+
+def _named_locations(
+    names: Sequence[str], locations: Sequence[VolumeSnapshotLocation]
+) -> tuple[dict[str, str], list[str]]:
+    """Provider to name for the locations that the spec names, and what is wrong with them."""
+    providers = {location.metadata.name: location.spec.provider for location in locations}
+    chosen: dict[str, str] = {}
+    problems: list[str] = []
+    for name in names:
+        if name not in providers:
+            problems.append(
+                f"a VolumeSnapshotLocation CRD for the location {name} with the name specified in the backup"
+                " spec needs to be created before this snapshot can be executed. Error:"
+                f' volumesnapshotlocations.{GROUP} "{name}" not found'
+            )
+            continue
+        first = chosen.setdefault(providers[name], name)
+        if first != name:
+            problems.append(
+                f"more than one VolumeSnapshotLocation name specified for provider {providers[name]}:"
+                f" {name}; unexpected name was {first}"
+            )
+    return chosen, problems
+
+
+def _complete_providers(
+    chosen: dict[str, str], locations: Sequence[VolumeSnapshotLocation], defaults: Mapping[str, str]
+) -> list[str]:
+    """Add a location for every provider that has none yet; what stands in the way."""
+    names = {location.metadata.name for location in locations}
+    by_provider: dict[str, list[str]] = {}
+    for location in locations:
+        by_provider.setdefault(location.spec.provider, []).append(location.metadata.name)
+    problems: list[str] = []
+    for provider, candidates in sorted(by_provider.items()):
+        if provider in chosen:
+            continue
+        name = candidates[0] if len(candidates) == 1 else defaults.get(provider)
+        if name is None:
+            problems.append(
+                f"provider {provider} has more than one possible volume snapshot location,"
+                " and none were specified explicitly or as a default"
+            )
+        elif name not in names:
+            problems.append(
+                f"error getting volume snapshot location named {name}:"
+                f' volumesnapshotlocations.{GROUP} "{name}" not found'
+            )
+        else:
+            chosen[provider] = name
+    return problems

@@ -1,0 +1,60 @@
+"""Which items a backup has dealt with: each is taken once, and those that made it are listed.
+
+All that is kept of an item is one string, so that memory stays small whatever the size of the cluster.
+(docs/spec: BKP 6.2)
+"""
+
+from typing import Final
+
+
+def item_key(namespace: str, name: str) -> str:
+    """`namespace/name`, or `name` for a cluster-scoped item."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+def kind_key(api_version: str, kind: str) -> str:
+    """`apps/v1/Deployment`, `v1/Pod`: under what the resource list groups items."""
+    return f"{api_version}/{kind}"
+
+
+class Tracker:
+    """The items dealt with so far, by kind.
+
+    `keys_of` hands out the set of a kind for the hot path, which adds to it directly.
+    """
+
+    def __init__(self) -> None:
+        self._items: Final[dict[str, set[str]]] = {}
+        self._failed: Final[dict[str, set[str]]] = {}
+
+    @property
+    def count(self) -> int:
+        """Items dealt with, failed ones included: what progress counts."""
+        return sum(map(len, self._items.values()))
+
+    def keys_of(self, kind: str) -> set[str]:
+        """The keys of a kind; add one to record it."""
+        return self._items.setdefault(kind, set())
+
+    def begin(self, kind: str, key: str) -> bool:
+        """Record an item; False if it was there already."""
+        keys = self.keys_of(kind)
+        if key in keys:
+            return False
+        keys.add(key)
+        return True
+
+    def has(self, kind: str, key: str) -> bool:
+        """Whether an item has been dealt with."""
+        return key in self._items.get(kind, ())
+
+    def fail(self, kind: str, key: str) -> None:
+        """Leave a recorded item out of the list; it is not tried again. (docs/spec: README, decided)"""
+        self._failed.setdefault(kind, set()).add(key)
+
+    def resource_list(self) -> dict[str, list[str]]:
+        """The items in the backup, sorted: what `<backup>-resource-list.json.gz` holds."""
+        listed = {
+            kind: sorted(keys - self._failed.get(kind, set())) for kind, keys in sorted(self._items.items())
+        }
+        return {kind: keys for kind, keys in listed.items() if keys}

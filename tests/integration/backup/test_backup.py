@@ -1,0 +1,259 @@
+"""Real backups of a real API server into a directory, compared with the cluster object by object."""
+
+import gzip
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from pinnace.api.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.times import utcnow
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.backup.request import ServerDefaults, prepare_backup
+from pinnace.backup.runner import execute_backup
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import (
+    CONFIGMAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    APIResource,
+)
+from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.layout import Layout
+from tests.support.waiting import eventually
+
+JSONObject = dict[str, Any]
+
+
+class Stored:
+    """What a backup left in its directory."""
+
+    def __init__(self, root: Path, backup: Backup) -> None:
+        self.directory = root / "backups" / backup.metadata.name
+        self.backup = backup
+        with tarfile.open(self.directory / f"{backup.metadata.name}.tar.gz") as tar:
+            self.members = {
+                member.name: tar.extractfile(member).read()  # type: ignore[union-attr]
+                for member in tar.getmembers()
+            }
+
+    def item(self, resource: APIResource, name: str, namespace: str = "") -> JSONObject:
+        scope = f"namespaces/{namespace}" if namespace else "cluster"
+        plain = self.members[f"resources/{resource.group_resource}/{scope}/{name}.json"]
+        versioned = (
+            f"resources/{resource.group_resource}/{resource.version}-preferredversion/{scope}/{name}.json"
+        )
+        assert self.members[versioned] == plain
+        loaded: JSONObject = json.loads(plain)
+        return loaded
+
+    def names(self, resource: APIResource, namespace: str = "") -> set[str]:
+        scope = f"namespaces/{namespace}/" if namespace else "cluster/"
+        prefix = f"resources/{resource.group_resource}/{scope}"
+        return {
+            name.removeprefix(prefix).removesuffix(".json")
+            for name in self.members
+            if name.startswith(prefix)
+        }
+
+    @property
+    def log(self) -> str:
+        return gzip.decompress(
+            (self.directory / f"{self.backup.metadata.name}-logs.gz").read_bytes()
+        ).decode()
+
+
+async def back_up(client: KubeClient, tmp_path: Path, *, name: str = "b1", **spec: Any) -> Stored:
+    discovery = await Discovery.load(client)
+    assert discovery.server_version is not None
+    backup = prepare_backup(
+        Backup(metadata=ObjectMeta(name=name, namespace="velero"), spec=BackupSpec(**spec)),
+        defaults=ServerDefaults(),
+        storage_locations=[BackupStorageLocation(metadata=ObjectMeta(name="default"))],
+        snapshot_locations=[],
+        server_version=discovery.server_version,
+        now=utcnow(),
+    )
+    assert backup.status.validation_errors == []
+    workdir = tmp_path / "work"
+    workdir.mkdir(exist_ok=True)
+    async with BackupStore(FilesystemStore(tmp_path / "store"), Layout(""), location="default") as store:
+        done = await execute_backup(
+            backup,
+            store,
+            client=client,
+            discovery=discovery,
+            actions=backup_actions(client, discovery),
+            workdir=workdir,
+        )
+    assert list(workdir.iterdir()) == []
+    return Stored(tmp_path / "store", done)
+
+
+def config_map(name: str, **metadata: Any) -> JSONObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, **metadata},
+        "data": {"text": "<ä&\u2028>"},
+    }
+
+
+async def fill(client: KubeClient, namespace: str) -> None:
+    """A few objects that hang together: pod, claim, volume, account, maps, secret."""
+    for number in range(7):
+        await client.create(
+            CONFIGMAPS, config_map(f"map-{number}", labels={"odd": str(number % 2)}), namespace
+        )
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "dmFsdWU="}}
+    await client.create(SECRETS, secret, namespace)
+    claim = {
+        "metadata": {"name": "claim"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "volumeName": f"pv-{namespace}",
+            "storageClassName": "",
+        },
+    }
+    await client.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace)
+    volume = {
+        "metadata": {"name": f"pv-{namespace}"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/volume"},
+            "claimRef": {"namespace": namespace, "name": "claim"},
+        },
+    }
+    await client.create(PERSISTENT_VOLUMES, volume)
+    await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "app"}}, namespace)
+    pod = {
+        "metadata": {"name": "pod"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "claim"}}],
+            "serviceAccountName": "app",
+            "automountServiceAccountToken": False,
+        },
+    }
+    await client.create(PODS, pod, namespace)
+
+    async def is_bound() -> bool:
+        claim = await client.get(PERSISTENT_VOLUME_CLAIMS, "claim", namespace)
+        return bool(claim["status"].get("phase") == "Bound")
+
+    await eventually(is_bound)
+
+
+async def objects_of(client: KubeClient, namespace: str) -> dict[APIResource, dict[str, JSONObject]]:
+    """The objects of a namespace by resource and name."""
+    resources = (PODS, PERSISTENT_VOLUME_CLAIMS, CONFIGMAPS, SECRETS, SERVICE_ACCOUNTS)
+    return {
+        resource: {item["metadata"]["name"]: item for item in await client.list_all(resource, namespace)}
+        for resource in resources
+    }
+
+
+async def test_namespace_is_stored_as_the_server_has_it(
+    client: KubeClient, namespace: str, tmp_path: Path
+) -> None:
+    await fill(client, namespace)
+    before = await objects_of(client, namespace)
+    stored = await back_up(client, tmp_path, included_namespaces=[namespace])
+    status = stored.backup.status
+    assert (status.phase, status.errors, status.warnings) == (BackupPhase.COMPLETED, 0, 0), stored.log
+    after = await objects_of(client, namespace)
+    for resource, items in before.items():
+        # The cluster's controllers are at work too: what they add or change meanwhile may be either way.
+        assert set(items) <= stored.names(resource, namespace) <= set(items) | set(after[resource])
+        for name, item in items.items():
+            if after[resource][name] == item:
+                assert stored.item(resource, name, namespace) == item
+    assert before[CONFIGMAPS].keys() >= {f"map-{number}" for number in range(7)}
+    assert before[CONFIGMAPS] == {name: after[CONFIGMAPS][name] for name in before[CONFIGMAPS]}
+    assert stored.item(NAMESPACES, namespace) == await client.get(NAMESPACES, namespace)
+    volume = await client.get(PERSISTENT_VOLUMES, f"pv-{namespace}")
+    assert stored.item(PERSISTENT_VOLUMES, f"pv-{namespace}") == volume
+    assert stored.names(PERSISTENT_VOLUMES) == {f"pv-{namespace}"}
+    order = [name.split("/")[1] for name in stored.members if name.count("/") > 3 or "cluster" in name]
+    assert order.index("persistentvolumes") < order.index("persistentvolumeclaims") < order.index("pods")
+
+
+async def test_resource_list_is_what_the_tarball_holds(
+    client: KubeClient, namespace: str, tmp_path: Path
+) -> None:
+    await fill(client, namespace)
+    stored = await back_up(client, tmp_path)
+    listed = json.loads(gzip.decompress((stored.directory / "b1-resource-list.json.gz").read_bytes()))
+    held: dict[str, list[str]] = {}
+    for name, data in stored.members.items():
+        parts = name.split("/")
+        if parts[0] == "resources" and parts[2] in ("namespaces", "cluster"):
+            item = json.loads(data)
+            metadata = item["metadata"]
+            key = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+            held.setdefault(f"{item['apiVersion']}/{item['kind']}", []).append(key)
+    assert listed == {kind: sorted(keys) for kind, keys in held.items()}
+    progress = stored.backup.status.progress
+    assert progress is not None
+    assert progress.total_items == progress.items_backed_up == sum(map(len, held.values()))
+
+
+async def test_label_selector_and_explicit_resources(
+    client: KubeClient, namespace: str, tmp_path: Path
+) -> None:
+    await fill(client, namespace)
+    stored = await back_up(
+        client,
+        tmp_path,
+        included_namespaces=[f"{namespace[:-1]}?"],
+        included_resources=["cm", "secret"],
+        label_selector=LabelSelector(match_labels={"odd": "1"}),
+        ordered_resources={"configmaps": f"{namespace}/map-5"},
+    )
+    assert stored.backup.status.phase == BackupPhase.COMPLETED, stored.log
+    assert [name.split("/")[-1] for name in stored.members if "/v1-preferredversion/" in name] == [
+        "map-5.json",
+        "map-1.json",
+        "map-3.json",
+    ]
+
+
+async def test_own_reader_sees_the_whole_backup(client: KubeClient, namespace: str, tmp_path: Path) -> None:
+    await fill(client, namespace)
+    stored = await back_up(client, tmp_path, included_namespaces=[namespace])
+    index = await ArchiveIndex.open(stored.directory / "b1.tar.gz", tmp_path, with_versions=True)
+    with index:
+        assert index.names("configmaps", namespace) == sorted(stored.names(CONFIGMAPS, namespace))
+        assert index.namespace_manifest(namespace) is not None
+        assert index.version_dirs("pods") == ["v1-preferredversion"]
+        assert index.warnings == []
+
+
+async def test_definitions_come_with_their_resources(
+    client: KubeClient, namespace: str, velero_crds: None, tmp_path: Path
+) -> None:
+    from pinnace.kube.resources import velero
+
+    schedule = {
+        "apiVersion": "velero.io/v1",
+        "kind": "Schedule",
+        "metadata": {"name": "daily"},
+        "spec": {"schedule": "@daily", "template": {}},
+    }
+    await client.create(velero("schedules"), schedule, namespace)
+    stored = await back_up(client, tmp_path, included_namespaces=[namespace])
+    assert stored.backup.status.phase == BackupPhase.COMPLETED, stored.log
+    assert stored.names(velero("schedules"), namespace) == {"daily"}
+    assert stored.names(CUSTOM_RESOURCE_DEFINITIONS) == {"schedules.velero.io"}

@@ -1,0 +1,416 @@
+"""What a backup collects: filters, namespaces, order, cohabitation, failing lists."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.api.meta import LabelSelector
+from pinnace.kube.errors import ConnectionFailed, status_error
+from pinnace.kube.resources import (
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    EVENTS,
+    NAMESPACES,
+    PERSISTENT_VOLUMES,
+    PODS,
+    SECRETS,
+    APIResource,
+)
+from tests.unit.backup.fakes import (
+    EXTENSIONS_DEPLOYMENTS,
+    NEW_EVENTS,
+    FakeCluster,
+    a_backup,
+    discovery_of,
+    run_backup,
+    thing,
+)
+
+
+def usual_cluster() -> FakeCluster:
+    """Pods and deployments foo/bar and zoo/raz, volumes bar and baz."""
+    cluster = FakeCluster()
+    cluster.add(PODS, "foo/bar", "zoo/raz").add(DEPLOYMENTS, "foo/bar", "zoo/raz")
+    return cluster.add(PERSISTENT_VOLUMES, "bar", "baz")
+
+
+PODS_ONLY = ["pods/foo/bar", "pods/zoo/raz"]
+DEPLOYMENTS_ONLY = ["deployments.apps/foo/bar", "deployments.apps/zoo/raz"]
+VOLUMES = ["persistentvolumes/bar", "persistentvolumes/baz"]
+FOO_ONLY = ["pods/foo/bar", "deployments.apps/foo/bar"]
+
+
+@pytest.mark.spec("BKP-021")
+async def test_everything_is_there_twice_after_the_version_file(tmp_path: Path) -> None:
+    outcome = await run_backup(tmp_path, usual_cluster())
+    assert outcome.names == [
+        "metadata/version",
+        *[
+            path
+            for key in ("foo/bar", "zoo/raz")
+            for path in (
+                f"resources/pods/v1-preferredversion/namespaces/{key}.json",
+                f"resources/pods/namespaces/{key}.json",
+            )
+        ],
+        *[
+            path
+            for key in ("bar", "baz")
+            for path in (
+                f"resources/persistentvolumes/v1-preferredversion/cluster/{key}.json",
+                f"resources/persistentvolumes/cluster/{key}.json",
+            )
+        ],
+        *[
+            path
+            for key in ("foo/bar", "zoo/raz")
+            for path in (
+                f"resources/deployments.apps/v1-preferredversion/namespaces/{key}.json",
+                f"resources/deployments.apps/namespaces/{key}.json",
+            )
+        ],
+    ]
+    deployment = thing(DEPLOYMENTS, "bar", "foo")
+    assert outcome.item("resources/deployments.apps/namespaces/foo/bar.json") == deployment
+    assert (outcome.errors, outcome.warnings) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param(
+            {}, PODS_ONLY + VOLUMES + DEPLOYMENTS_ONLY, id="no filter", marks=pytest.mark.spec("BKP-021")
+        ),
+        pytest.param(
+            {"included_resources": ["pods"]}, PODS_ONLY, id="pods", marks=pytest.mark.spec("BKP-022")
+        ),
+        pytest.param(
+            {"excluded_resources": ["deployments"]},
+            PODS_ONLY + VOLUMES,
+            id="not deployments",
+            marks=pytest.mark.spec("BKP-023"),
+        ),
+        pytest.param(
+            {"included_namespaces": ["foo"]}, FOO_ONLY, id="one namespace", marks=pytest.mark.spec("BKP-024")
+        ),
+        pytest.param(
+            {"excluded_namespaces": ["zoo"]},
+            FOO_ONLY,
+            id="not one namespace",
+            marks=pytest.mark.spec("BKP-025"),
+        ),
+        pytest.param(
+            {"include_cluster_resources": False},
+            PODS_ONLY + DEPLOYMENTS_ONLY,
+            id="no cluster resources",
+            marks=pytest.mark.spec("BKP-026"),
+        ),
+        pytest.param(
+            {"included_namespaces": ["foo", "zoo"], "include_cluster_resources": True},
+            PODS_ONLY + VOLUMES + DEPLOYMENTS_ONLY,
+            id="namespaces and cluster resources",
+            marks=pytest.mark.spec("BKP-027"),
+        ),
+        pytest.param(
+            {"included_namespaces": ["foo", "zoo"], "include_cluster_resources": False},
+            PODS_ONLY + DEPLOYMENTS_ONLY,
+            id="namespaces without cluster resources",
+            marks=pytest.mark.spec("BKP-027"),
+        ),
+        pytest.param(
+            {"include_cluster_resources": True},
+            PODS_ONLY + VOLUMES + DEPLOYMENTS_ONLY,
+            id="all with cluster resources",
+            marks=pytest.mark.spec("BKP-027"),
+        ),
+        pytest.param(
+            {"included_resources": ["*", "pods"], "excluded_resources": ["*"]},
+            PODS_ONLY + VOLUMES + DEPLOYMENTS_ONLY,
+            id="stars that validation would refuse",
+            marks=pytest.mark.spec("BKP-028"),
+        ),
+        pytest.param(
+            {"included_resources": ["pods", "unresolvable"]},
+            PODS_ONLY,
+            id="an unknown resource besides",
+            marks=pytest.mark.spec("BKP-029"),
+        ),
+        pytest.param(
+            {"included_resources": ["unresolvable"]}, [], id="only unknown", marks=pytest.mark.spec("BKP-029")
+        ),
+        pytest.param(
+            {"excluded_resources": ["unresolvable"]},
+            PODS_ONLY + VOLUMES + DEPLOYMENTS_ONLY,
+            id="unknown excluded",
+            marks=pytest.mark.spec("BKP-029"),
+        ),
+        pytest.param({"included_resources": ["*.apps"]}, DEPLOYMENTS_ONLY, id="glob of resources"),
+        pytest.param(
+            {"included_resources": ["Pods"]}, PODS_ONLY, id="other case", marks=pytest.mark.spec("BKP-065")
+        ),
+        pytest.param(
+            {"included_resources": ["Deployment.apps"]},
+            DEPLOYMENTS_ONLY,
+            id="kind and group",
+            marks=pytest.mark.spec("BKP-065"),
+        ),
+        pytest.param(
+            {"included_resources": ["Po"]},
+            [],
+            id="short name in wrong case",
+            marks=pytest.mark.spec("BKP-065"),
+        ),
+        pytest.param({"included_resources": ["po", "pv"]}, PODS_ONLY + VOLUMES, id="short names"),
+        pytest.param({"included_namespaces": ["foo"], "excluded_namespaces": ["f*"]}, [], id="nothing left"),
+    ],
+)
+async def test_filters(tmp_path: Path, spec: dict[str, Any], expected: list[str]) -> None:
+    outcome = await run_backup(tmp_path, usual_cluster(), a_backup(**spec))
+    assert outcome.items == expected
+
+
+@pytest.mark.spec("BKP-030")
+async def test_label_selector_goes_to_the_server(tmp_path: Path) -> None:
+    cluster = usual_cluster().add(PODS, "foo/labelled", labels={"a": "b"})
+    cluster.add(PERSISTENT_VOLUMES, "labelled", labels={"a": "b"})
+    backup = a_backup(label_selector=LabelSelector(match_labels={"a": "b"}))
+    outcome = await run_backup(tmp_path, cluster, backup)
+    assert outcome.items == ["pods/foo/labelled", "persistentvolumes/labelled"]
+    assert all(call.endswith(" a=b") for call in cluster.calls if call.startswith("list"))
+
+
+async def test_empty_label_selector_matches_everything(tmp_path: Path) -> None:
+    outcome = await run_backup(tmp_path, usual_cluster(), a_backup(label_selector=LabelSelector()))
+    assert outcome.items == PODS_ONLY + VOLUMES + DEPLOYMENTS_ONLY
+    assert outcome.errors == 0
+
+
+@pytest.mark.spec("BKP-031")
+@pytest.mark.parametrize("resource", [PODS, CONFIGMAPS])
+async def test_label_that_excludes(tmp_path: Path, resource: APIResource) -> None:
+    cluster = FakeCluster()
+    for value in ("true", "false", "1", ""):
+        cluster.add(resource, f"ns/v{value}", labels={"velero.io/exclude-from-backup": value, "a": "b"})
+    backup = a_backup(label_selector=LabelSelector(match_labels={"a": "b"}))
+    outcome = await run_backup(tmp_path, cluster, backup)
+    name = resource.group_resource
+    assert outcome.items == [f"{name}/ns/vfalse", f"{name}/ns/v1", f"{name}/ns/v"]
+
+
+@pytest.mark.spec("BKP-032")
+@pytest.mark.parametrize("resource", [PODS, CONFIGMAPS])
+async def test_what_is_being_deleted_is_left_out(tmp_path: Path, resource: APIResource) -> None:
+    cluster = FakeCluster().add(resource, "ns/gone", deleting=True).add(resource, "ns/there")
+    outcome = await run_backup(tmp_path, cluster)
+    assert outcome.items == [f"{resource.group_resource}/ns/there"]
+
+
+@pytest.mark.spec("BKP-033")
+@pytest.mark.parametrize("include_cluster", [None, False])
+async def test_namespaces_by_name(tmp_path: Path, include_cluster: bool | None) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "ns-1", "ns-2")
+    backup = a_backup(
+        included_namespaces=["ns-1"],
+        included_resources=["namespaces"],
+        include_cluster_resources=include_cluster,
+    )
+    outcome = await run_backup(tmp_path, cluster, backup)
+    assert outcome.names[1:] == [
+        "resources/namespaces/v1-preferredversion/cluster/ns-1.json",
+        "resources/namespaces/cluster/ns-1.json",
+    ]
+
+
+async def test_namespaces_listed_are_filtered_by_name(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "ns-1", "ns-2", "ns-3")
+    outcome = await run_backup(tmp_path, cluster, a_backup(excluded_namespaces=["ns-2"]))
+    assert outcome.items == ["namespaces/ns-1", "namespaces/ns-3"]
+
+
+async def test_missing_namespace_is_an_error_and_unselected_one_is_skipped(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "plain").add(NAMESPACES, "labelled", labels={"a": "b"})
+    backup = a_backup(
+        included_namespaces=["labelled", "missing", "plain"],
+        label_selector=LabelSelector(match_labels={"a": "b"}),
+    )
+    outcome = await run_backup(tmp_path, cluster, backup)
+    assert outcome.items == ["namespaces/labelled"]
+    assert outcome.errors == 1
+    assert "Error getting namespace" in outcome.log
+
+
+@pytest.mark.spec("BEY-027")
+@pytest.mark.parametrize(
+    ("includes", "excludes", "expected", "warnings"),
+    [
+        (["app-*"], [], ["app-a", "app-b"], 0),
+        (["app-*", "db"], ["*-b"], ["app-a", "db"], 0),
+        (["d?"], [], ["db"], 0),
+        (["[ad]*"], [], ["app-a", "app-b", "db"], 0),
+        (["x-*"], [], [], 1),
+        (["*"], ["kube-*"], ["app-a", "app-b", "db"], 0),
+    ],
+)
+async def test_globs_among_the_included_namespaces(
+    tmp_path: Path, includes: list[str], excludes: list[str], expected: list[str], warnings: int
+) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "app-a", "app-b", "db", "kube-system")
+    cluster.add(CONFIGMAPS, "app-a/c", "app-b/c", "db/c", "kube-system/c")
+    backup = a_backup(included_namespaces=includes, excluded_namespaces=excludes)
+    outcome = await run_backup(tmp_path, cluster, backup)
+    assert outcome.items == [
+        *(f"configmaps/{name}/c" for name in expected),
+        *(f"namespaces/{name}" for name in expected),
+    ]
+    assert (outcome.errors, outcome.warnings) == (0, warnings)
+
+
+async def test_literal_namespaces_are_listed_one_by_one(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(CONFIGMAPS, "b/x", "a/x", "c/x")
+    backup = a_backup(included_namespaces=["b", "a"], included_resources=["configmaps"])
+    outcome = await run_backup(tmp_path, cluster, backup)
+    assert cluster.calls == ["list configmaps a", "list configmaps b"]
+    assert outcome.items == ["configmaps/a/x", "configmaps/b/x"]
+
+
+@pytest.mark.spec("BKP-037")
+async def test_ordered_resources(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(PODS, "ns1/pod1", "ns1/pod2", "ns1/pod3")
+    cluster.add(PERSISTENT_VOLUMES, "pv1", "pv2", "pv3")
+    backup = a_backup(ordered_resources={"pods": "ns1/pod2,ns1/pod1", "persistentvolumes": "pv5,pv2,pv1"})
+    outcome = await run_backup(tmp_path, cluster, backup)
+    assert outcome.items == [
+        "pods/ns1/pod2",
+        "pods/ns1/pod1",
+        "pods/ns1/pod3",
+        "persistentvolumes/pv2",
+        "persistentvolumes/pv1",
+        "persistentvolumes/pv3",
+    ]
+    assert outcome.warnings == 1
+    assert "Cannot find resource 'pv5'." in outcome.log
+
+
+async def test_order_names_only_what_would_be_collected(tmp_path: Path) -> None:
+    cluster = (
+        FakeCluster().add(CONFIGMAPS, "in/a", "in/b", "out/c").add(CONFIGMAPS, "in/d", labels={"a": "b"})
+    )
+    backup = a_backup(
+        included_namespaces=["in"],
+        included_resources=["configmaps"],
+        ordered_resources={"configmaps": "in/b,in/b,out/c,b"},
+    )
+    outcome = await run_backup(tmp_path, cluster, backup)
+    assert outcome.items == ["configmaps/in/b", "configmaps/in/a", "configmaps/in/d"]
+    assert outcome.warnings == 3
+
+
+@pytest.mark.spec("BKP-038")
+async def test_deployments_are_taken_from_one_group(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(DEPLOYMENTS, "ns/d").add(EXTENSIONS_DEPLOYMENTS, "ns/d")
+    both = discovery_of([EXTENSIONS_DEPLOYMENTS, DEPLOYMENTS])
+    for _ in range(2):
+        outcome = await run_backup(tmp_path, cluster, discovery=both)
+        assert outcome.items == ["deployments.apps/ns/d"]
+    outcome = await run_backup(tmp_path, cluster, discovery=discovery_of([EXTENSIONS_DEPLOYMENTS]))
+    assert outcome.items == ["deployments.extensions/ns/d"]
+
+
+async def test_cohabitation_is_limited_to_its_groups(tmp_path: Path) -> None:
+    foreign = APIResource(
+        group="example.com", version="v1", name="deployments", kind="Deployment", namespaced=True
+    )
+    cluster = (
+        FakeCluster()
+        .add(DEPLOYMENTS, "ns/d")
+        .add(foreign, "ns/f")
+        .add(EVENTS, "ns/e")
+        .add(NEW_EVENTS, "ns/e")
+    )
+    served = discovery_of([EVENTS, DEPLOYMENTS, foreign, NEW_EVENTS])
+    outcome = await run_backup(tmp_path, cluster, discovery=served)
+    assert outcome.items == ["events/ns/e", "deployments.apps/ns/d", "deployments.example.com/ns/f"]
+    outcome = await run_backup(tmp_path, cluster, a_backup(excluded_resources=["events"]), discovery=served)
+    assert outcome.items[-1] == "events.events.k8s.io/ns/e"
+
+
+async def test_other_versions_have_one_copy(tmp_path: Path) -> None:
+    beta = APIResource(
+        group="apps", version="v1beta1", name="deployments", kind="Deployment", namespaced=True
+    )
+    cluster = FakeCluster().add(DEPLOYMENTS, "ns/d")
+    served = discovery_of([DEPLOYMENTS, beta], all_versions=True)
+    outcome = await run_backup(tmp_path, cluster, discovery=served)
+    assert outcome.names[1:] == [
+        "resources/deployments.apps/v1-preferredversion/namespaces/ns/d.json",
+        "resources/deployments.apps/namespaces/ns/d.json",
+        "resources/deployments.apps/v1beta1/namespaces/ns/d.json",
+    ]
+
+
+async def test_failing_list_is_an_error_and_the_rest_goes_on(tmp_path: Path) -> None:
+    cluster = usual_cluster().add(SECRETS, "foo/s")
+    cluster.list_errors["pods"] = status_error(403, {"message": "pods is forbidden"})
+    cluster.list_errors["secrets"] = ConnectionFailed("cut")
+    outcome = await run_backup(tmp_path, cluster)
+    assert outcome.items == VOLUMES + DEPLOYMENTS_ONLY
+    assert outcome.errors == 2
+    assert "pods is forbidden" in outcome.log
+
+
+async def test_list_that_breaks_half_way_is_never_silent(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b", "ns/c")
+    cluster.fail_after_first_page.add("configmaps")
+    outcome = await run_backup(tmp_path, cluster)
+    assert outcome.items == ["configmaps/ns/a", "configmaps/ns/b"]
+    assert outcome.errors == 1
+
+
+@pytest.mark.parametrize("resource", [CONFIGMAPS, PODS])
+async def test_restarted_list_gives_nothing_twice(tmp_path: Path, resource: APIResource) -> None:
+    cluster = FakeCluster().add(resource, "ns/a", "ns/b", "ns/c")
+    cluster.restart_after_first_page.add(resource.group_resource)
+    outcome = await run_backup(tmp_path, cluster)
+    name = resource.group_resource
+    assert outcome.items == [f"{name}/ns/a", f"{name}/ns/b", f"{name}/ns/c"]
+    assert outcome.errors == 0
+
+
+@pytest.mark.spec("BKP-062", "BKP-063")
+async def test_resource_list_and_progress(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(PODS, "ns2/pod2", "ns1/pod1").add(DEPLOYMENTS, "default/my-deploy")
+    cluster.add(PERSISTENT_VOLUMES, "my-pv")
+    outcome = await run_backup(tmp_path, cluster)
+    assert outcome.result.resource_list == {
+        "apps/v1/Deployment": ["default/my-deploy"],
+        "v1/PersistentVolume": ["my-pv"],
+        "v1/Pod": ["ns1/pod1", "ns2/pod2"],
+    }
+    progress = outcome.result.progress
+    assert (progress.total_items, progress.items_backed_up) == (4, 4)
+    assert outcome.progress[0].total_items >= outcome.progress[0].items_backed_up == 1
+
+
+async def test_log_tells_the_estimate_for_each_item(tmp_path: Path) -> None:
+    cluster = FakeCluster(page_size=1).add(CONFIGMAPS, "ns/a", "ns/b", "ns/c")
+    outcome = await run_backup(tmp_path, cluster, a_backup(included_resources=["configmaps"]))
+    lines = [line for line in outcome.log.splitlines() if "Backed up" in line]
+    assert [line.split('msg="')[1].split(" (")[0] for line in lines] == [
+        f"Backed up {done} items out of an estimated total of 3" for done in (1, 2, 3)
+    ]
+    assert "backup=velero/b1" in lines[0]
+    assert "name=a namespace=ns progress= resource=configmaps" in lines[0]
+
+
+async def test_json_of_items_is_whole(tmp_path: Path) -> None:
+    extra = {"data": {"x": "<&>\u2028"}, "big": 2**62, "float": 1.5}
+    cluster = FakeCluster().put(CONFIGMAPS, {**thing(CONFIGMAPS, "a", "ns"), **extra})
+    outcome = await run_backup(tmp_path, cluster)
+    path = "resources/configmaps/namespaces/ns/a.json"
+    assert json.loads(outcome.members[path]) == {**thing(CONFIGMAPS, "a", "ns"), **extra}
+    assert (
+        outcome.members[path]
+        == outcome.members["resources/configmaps/v1-preferredversion/namespaces/ns/a.json"]
+    )

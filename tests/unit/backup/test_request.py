@@ -1,0 +1,273 @@
+"""Filling in and validating a Backup: every row of the tables, with the words users see."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pinnace.api.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.codec import encode, merge_patch
+from pinnace.api.durations import Duration
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
+from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationSpec
+from pinnace.backup.request import (
+    ServerDefaults,
+    SnapshotLocations,
+    StorageLocations,
+    Unreadable,
+    prepare_backup,
+)
+from pinnace.kube.client import ServerVersion
+from tests.support.clock import START
+
+LONG_NAME = "default" * 10
+
+
+def location(name: str, *, default: bool = False, access_mode: str = "") -> BackupStorageLocation:
+    return BackupStorageLocation(
+        metadata=ObjectMeta(name=name, namespace="velero"),
+        spec=BackupStorageLocationSpec(provider="aws", default=default, access_mode=access_mode),
+    )
+
+
+def snapshot_location(name: str, provider: str = "aws") -> VolumeSnapshotLocation:
+    return VolumeSnapshotLocation(
+        metadata=ObjectMeta(name=name, namespace="velero"), spec=VolumeSnapshotLocationSpec(provider=provider)
+    )
+
+
+DEFAULT_LOCATIONS = (location("default"),)
+EAST, WEST = snapshot_location("aws-us-east-1"), snapshot_location("aws-us-west-1")
+SOME = snapshot_location("some-name", "fake-provider")
+
+
+def prepare(
+    spec: BackupSpec | None = None,
+    *,
+    locations: StorageLocations = DEFAULT_LOCATIONS,
+    snapshots: SnapshotLocations = (),
+    backup: Backup | None = None,
+    **defaults: Any,
+) -> Backup:
+    given = backup or Backup(metadata=ObjectMeta(name="b1"), spec=spec or BackupSpec())
+    before = encode(given)
+    prepared = prepare_backup(
+        given,
+        defaults=ServerDefaults(**defaults),
+        storage_locations=locations,
+        snapshot_locations=snapshots,
+        server_version=ServerVersion(git_version="v1.16.4", major="1", minor="16"),
+        now=START,
+    )
+    assert encode(given) == before
+    return prepared
+
+
+@pytest.mark.spec("BKP-001")
+@pytest.mark.parametrize(
+    ("ttl", "written", "lifetime"),
+    [
+        (Duration(), "720h0m0s", timedelta(hours=720)),
+        (Duration.hours(1), "1h0m0s", timedelta(hours=1)),
+        (Duration.hours(-1), "-1h0m0s", timedelta(hours=-1)),
+    ],
+)
+def test_time_to_live(ttl: Duration, written: str, lifetime: timedelta) -> None:
+    prepared = prepare(BackupSpec(ttl=ttl))
+    assert str(prepared.spec.ttl) == written
+    assert prepared.status.expiration == START + lifetime
+    assert (prepared.status.version, prepared.status.format_version) == (1, "1.1.0")
+    assert prepared.status.start_timestamp == START
+
+
+@pytest.mark.spec("BKP-002")
+def test_location_marked_as_default_is_chosen() -> None:
+    prepared = prepare(locations=[location("other"), location("loc-1", default=True)])
+    assert prepared.spec.storage_location == "loc-1"
+    assert prepared.metadata.labels == {"velero.io/storage-location": "loc-1"}
+    assert prepared.status.phase == BackupPhase.IN_PROGRESS
+
+
+@pytest.mark.spec("BKP-003")
+def test_default_location_is_missing() -> None:
+    prepared = prepare(locations=[], storage_location="loc-1")
+    assert prepared.status.phase == BackupPhase.FAILED_VALIDATION
+    assert prepared.status.start_timestamp is None
+    assert prepared.status.expiration is not None
+    (problem,) = prepared.status.validation_errors
+    assert problem == (
+        "an existing backup storage location wasn't specified at backup creation time and the server default"
+        " 'loc-1' doesn't exist. Please address this issue (see `velero backup-location -h` for options) and"
+        ' create a new backup. Error: backupstoragelocations.velero.io "loc-1" not found'
+    )
+    assert prepared.metadata.labels == {"velero.io/storage-location": "loc-1"}
+
+
+@pytest.mark.spec("BKP-004")
+def test_named_location_is_missing() -> None:
+    prepared = prepare(BackupSpec(storage_location="nonexistent"))
+    (problem,) = prepared.status.validation_errors
+    assert "the default 'nonexistent' wasn't found" in problem
+
+
+@pytest.mark.spec("BKP-005")
+def test_location_is_read_only() -> None:
+    read_only = location("read-only", access_mode="ReadOnly")
+    prepared = prepare(BackupSpec(storage_location="read-only"), locations=[read_only])
+    assert prepared.status.validation_errors == [
+        "backup can't be created because backup storage location read-only is currently in read-only mode"
+    ]
+
+
+@pytest.mark.spec("BKP-006")
+def test_long_location_name_fits_its_label() -> None:
+    prepared = prepare(BackupSpec(storage_location=LONG_NAME), locations=[location(LONG_NAME)])
+    label = prepared.metadata.labels["velero.io/storage-location"]
+    assert label == "defaultdefaultdefaultdefaultdefaultdefaultdefaultdefaultd58343f"
+
+
+@pytest.mark.spec("BKP-007")
+def test_problems_come_in_order() -> None:
+    both: dict[str, Any] = {"included_resources": ["foo"], "excluded_resources": ["foo"]}
+    assert prepare(BackupSpec(**both)).status.validation_errors == [
+        "Invalid included/excluded resource lists:"
+        " excludes list cannot contain an item in the includes list: foo"
+    ]
+    namespaces: dict[str, Any] = {"included_namespaces": ["foo"], "excluded_namespaces": ["foo"]}
+    prepared = prepare(BackupSpec(**both, **namespaces, storage_location="bad"))
+    assert [problem.split(":")[0][:30] for problem in prepared.status.validation_errors] == [
+        "an existing backup storage loc",
+        "Invalid included/excluded reso",
+        "Invalid included/excluded name",
+    ]
+
+
+@pytest.mark.spec("BKP-008")
+def test_stars_in_the_lists() -> None:
+    prepared = prepare(BackupSpec(included_resources=["*", "foo"], excluded_namespaces=["*"]))
+    assert prepared.status.validation_errors == [
+        "Invalid included/excluded resource lists:"
+        " includes list must either contain '*' only, or a non-empty list of items",
+        "Invalid included/excluded namespace lists: excludes list cannot contain '*'",
+    ]
+
+
+@pytest.mark.spec("BKP-009")
+@pytest.mark.parametrize(
+    ("given", "server", "result"),
+    [(None, True, True), (None, False, False), (False, True, False), (True, False, True)],
+)
+def test_default_volumes_to_restic(given: bool | None, server: bool, result: bool) -> None:
+    prepared = prepare(BackupSpec(default_volumes_to_restic=given), volumes_to_restic=server)
+    assert prepared.spec.default_volumes_to_restic is result
+
+
+@pytest.mark.spec("BKP-011")
+def test_version_of_the_cluster_is_noted() -> None:
+    name = "velero.io/source-cluster-k8s-gitversion"
+    given = Backup(metadata=ObjectMeta(name="b1", annotations={"mine": "kept", name: "v0"}))
+    assert prepare(backup=given).metadata.annotations == {
+        "mine": "kept",
+        name: "v1.16.4",
+        "velero.io/source-cluster-k8s-major-version": "1",
+        "velero.io/source-cluster-k8s-minor-version": "16",
+    }
+
+
+MORE_THAN_ONE = (
+    "provider aws has more than one possible volume snapshot location,"
+    " and none were specified explicitly or as a default"
+)
+SNAPSHOT_CASES = [
+    pytest.param(["random-name"], [EAST, SOME], {}, None, "random-name", marks=pytest.mark.spec("BKP-013")),
+    pytest.param(
+        ["aws-us-west-1", "aws-us-west-1"],
+        [EAST, WEST],
+        {},
+        ["aws-us-west-1"],
+        "",
+        marks=pytest.mark.spec("BKP-014"),
+    ),
+    pytest.param(
+        ["aws-us-east-1", "aws-us-west-1"],
+        [EAST, WEST],
+        {},
+        None,
+        "more than one VolumeSnapshotLocation name specified for provider aws:"
+        " aws-us-west-1; unexpected name was aws-us-east-1",
+        marks=pytest.mark.spec("BKP-015"),
+    ),
+    pytest.param([], [EAST], {}, ["aws-us-east-1"], "", marks=pytest.mark.spec("BKP-016")),
+    pytest.param([], [EAST, WEST], {}, None, MORE_THAN_ONE, marks=pytest.mark.spec("BKP-017")),
+    pytest.param(
+        [],
+        [EAST, WEST],
+        {"aws": "aws-us-east-1"},
+        ["aws-us-east-1"],
+        "",
+        marks=pytest.mark.spec("BKP-017"),
+    ),
+    pytest.param([], [], {}, [], "", marks=pytest.mark.spec("BKP-018")),
+    pytest.param(
+        ["aws-us-west-1"],
+        [WEST, SOME],
+        {},
+        ["aws-us-west-1", "some-name"],
+        "",
+        marks=pytest.mark.spec("BKP-019"),
+    ),
+    pytest.param(
+        [], [EAST, WEST], {"aws": "gone"}, None, "error getting volume snapshot location named gone: "
+    ),
+    pytest.param(["x"], Unreadable("no"), {}, None, "error getting volume snapshot location named x: no"),
+    pytest.param([], Unreadable("no"), {}, None, "error listing volume snapshot locations: no"),
+]
+
+
+@pytest.mark.parametrize(("names", "existing", "defaults", "chosen", "problem"), SNAPSHOT_CASES)
+def test_snapshot_locations(
+    names: list[str],
+    existing: SnapshotLocations,
+    defaults: dict[str, str],
+    chosen: list[str] | None,
+    problem: str,
+) -> None:
+    spec = BackupSpec(volume_snapshot_locations=names)
+    prepared = prepare(spec, snapshots=existing, snapshot_locations=defaults)
+    if chosen is None:
+        (text,) = prepared.status.validation_errors
+        assert problem in text
+        assert prepared.spec.volume_snapshot_locations == names
+    else:
+        assert prepared.status.validation_errors == []
+        assert prepared.spec.volume_snapshot_locations == chosen
+
+
+@pytest.mark.spec("BKP-020")
+@pytest.mark.parametrize(("names", "existing", "defaults", "chosen", "problem"), SNAPSHOT_CASES)
+def test_no_snapshots_no_locations(
+    names: list[str], existing: SnapshotLocations, defaults: dict[str, str], chosen: object, problem: str
+) -> None:
+    spec = BackupSpec(volume_snapshot_locations=names, snapshot_volumes=False)
+    prepared = prepare(spec, snapshots=existing, snapshot_locations=defaults)
+    assert prepared.status.validation_errors == []
+    assert prepared.spec.volume_snapshot_locations == []
+
+
+def test_locations_that_cannot_be_read() -> None:
+    prepared = prepare(locations=Unreadable("etcd is gone"))
+    assert prepared.spec.storage_location == "default"
+    assert prepared.status.validation_errors == ["error getting backup storage location: etcd is gone"]
+
+
+def test_difference_is_what_has_to_be_patched() -> None:
+    given = Backup(metadata=ObjectMeta(name="b1"))
+    patch = merge_patch(encode(given), encode(prepare(backup=given)))
+    assert sorted(patch) == ["metadata", "spec", "status"]
+    assert patch["status"]["phase"] == "InProgress"
+    assert patch["spec"] == {
+        "ttl": "720h0m0s",
+        "storageLocation": "default",
+        "defaultVolumesToRestic": False,
+    }

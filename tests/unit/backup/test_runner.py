@@ -1,0 +1,368 @@
+"""The order and the outcome of a whole run: existence, counts, phase, upload, cancellation."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.api.backup import Backup, BackupPhase, BackupProgress, BackupStatus
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
+from pinnace.archive.errors import ArchiveWriteError
+from pinnace.archive.writer import ArchiveWriter
+from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.runner import execute_backup
+from pinnace.kube.errors import status_error
+from pinnace.kube.resources import CONFIGMAPS, PODS
+from pinnace.plugins.builtin.backup_pod import PodAction
+from pinnace.plugins.builtin.backup_pv import PersistentVolumeAction
+from pinnace.plugins.protocols import BackupItemAction, JSONObject, ResourceIdentifier
+from pinnace.storage.backup_files import BackupFiles
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.layout import Layout
+from tests.support.clock import START, FrozenClock
+from tests.unit.backup.fakes import (
+    FakeAction,
+    FakeCluster,
+    a_backup,
+    discovery_of,
+    read_members,
+    run_backup,
+)
+from tests.unit.backup.test_items import FakeSnapshots, bound_pod
+
+
+class Store(BackupStore):
+    """A store in a directory that fails where it is told to."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(FilesystemStore(root), Layout(""), location="default")
+        self.root = root
+        self.exists_error: StorageError | None = None
+        self.put_error: StorageError | None = None
+        self.closed = False
+
+    async def exists(self, backup: str) -> bool:
+        if self.exists_error is not None:
+            raise self.exists_error
+        return await super().exists(backup)
+
+    async def put_backup(self, files: BackupFiles) -> None:
+        if self.put_error is not None:
+            raise self.put_error
+        await super().put_backup(files)
+
+    async def close(self) -> None:
+        self.closed = True
+        await super().close()
+
+    def stored(self) -> list[str]:
+        return sorted(path.name for path in (self.root / "backups").rglob("*") if path.is_file())
+
+    def metadata(self) -> JSONObject:
+        loaded: JSONObject = json.loads((self.root / "backups/b1/velero-backup.json").read_bytes())
+        return loaded
+
+    def unpacked(self, name: str) -> Any:
+        return json.loads(gzip.decompress((self.root / "backups/b1" / name).read_bytes()))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Path:
+    directory = tmp_path / "work"
+    directory.mkdir()
+    return directory
+
+
+ALL_FILES = [
+    "b1-csi-volumesnapshotcontents.json.gz",
+    "b1-csi-volumesnapshots.json.gz",
+    "b1-logs.gz",
+    "b1-podvolumebackups.json.gz",
+    "b1-resource-list.json.gz",
+    "b1-volumesnapshots.json.gz",
+    "b1.tar.gz",
+    "velero-backup.json",
+]
+
+
+def prepared(**spec: Any) -> Backup:
+    backup = a_backup(**spec)
+    backup.status = BackupStatus(phase=BackupPhase.IN_PROGRESS, start_timestamp=START)
+    return backup
+
+
+async def execute(
+    cluster: FakeCluster,
+    store: Store,
+    workdir: Path,
+    *,
+    actions: Sequence[BackupItemAction] = (),
+    **rest: Any,
+) -> Backup:
+    given = rest.pop("backup", None) or prepared()
+    done = await execute_backup(
+        given,
+        store,
+        client=cluster,
+        discovery=discovery_of(),
+        actions=actions,
+        workdir=workdir,
+        clock=rest.pop("clock", FrozenClock()),
+        **rest,
+    )
+    assert left_in(workdir) == []
+    assert given.status.phase == BackupPhase.IN_PROGRESS
+    return done
+
+
+def left_in(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
+
+
+def log_text(store: Store) -> str:
+    return gzip.decompress((store.root / "backups/b1/b1-logs.gz").read_bytes()).decode()
+
+
+async def test_completed_backup_leaves_all_its_files(store: Store, workdir: Path) -> None:
+    sizes: list[int] = []
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b")
+    done = await execute(cluster, store, workdir, on_tarball=sizes.append)
+    assert done.status.phase == BackupPhase.COMPLETED
+    assert done.status.completion_timestamp == START
+    assert store.stored() == ALL_FILES
+    tarball = store.root / "backups/b1/b1.tar.gz"
+    assert "resources/configmaps/namespaces/ns/a.json" in read_members(tarball)
+    assert sizes == [tarball.stat().st_size]
+    status = store.metadata()["status"]
+    assert status["phase"] == "Completed"
+    assert status["progress"] == {"totalItems": 2, "itemsBackedUp": 2}
+    assert store.unpacked("b1-resource-list.json.gz") == {"v1/ConfigMap": ["ns/a", "ns/b"]}
+    assert store.unpacked("b1-volumesnapshots.json.gz") is None
+
+
+async def test_error_lines_make_it_partially_failed(store: Store, workdir: Path) -> None:
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/a")
+    cluster.list_errors["pods"] = status_error(403, {"message": "forbidden"})
+    done = await execute(cluster, store, workdir)
+    assert (done.status.phase, done.status.errors) == (BackupPhase.PARTIALLY_FAILED, 1)
+    assert store.metadata()["status"]["errors"] == 1
+
+
+@pytest.mark.spec("BKP-012")
+async def test_existing_backup_is_not_touched(store: Store, workdir: Path) -> None:
+    await execute(FakeCluster(), store, workdir)
+    before = store.metadata()
+    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir)
+    assert done.status.phase == BackupPhase.FAILED
+    assert done.status.completion_timestamp == START
+    assert done.status.failure_reason == "backup already exists in object storage"
+    assert done.status.errors == 1
+    assert store.metadata() == before
+
+
+@pytest.mark.spec("BKP-012")
+async def test_failing_existence_check_uploads_nothing(store: Store, workdir: Path) -> None:
+    store.exists_error = StoreUnavailable("no route")
+    done = await execute(FakeCluster(), store, workdir)
+    assert (done.status.phase, done.status.completion_timestamp) == (BackupPhase.FAILED, START)
+    assert "no route" in done.status.failure_reason
+    assert store.stored() == []
+
+
+@pytest.mark.spec("BKP-042", "BKP-066", "BKP-069")
+async def test_fatal_error_is_uploaded_with_what_there_is(store: Store, workdir: Path) -> None:
+    action = FakeAction(selector_error=status_error(403, {"message": "bindings are forbidden"}))
+    cluster = FakeCluster().add(CONFIGMAPS, "ns-1/a")
+    backup = prepared(included_namespaces=["ns-1"])
+    done = await execute(cluster, store, workdir, actions=[action], backup=backup)
+    assert done.status.phase == BackupPhase.FAILED
+    assert done.status.errors == 1
+    assert done.status.progress is None
+    assert store.stored() == ALL_FILES
+    assert list(read_members(store.root / "backups/b1/b1.tar.gz")) == ["metadata/version"]
+    assert store.unpacked("b1-resource-list.json.gz") == {}
+    assert store.metadata()["status"]["phase"] == "Failed"
+    assert "bindings are forbidden" in log_text(store)
+
+
+async def test_defect_in_the_engine_fails_the_backup(
+    store: Store, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster()
+
+    def broken(name: str) -> None:
+        raise ZeroDivisionError("a defect")
+
+    cluster.before_list = broken
+    done = await execute(cluster, store, workdir)
+    assert (done.status.phase, done.status.failure_reason) == (BackupPhase.FAILED, "a defect")
+    assert "a defect" in log_text(store)
+
+
+async def test_full_disk_leaves_only_the_log(
+    store: Store, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(self: ArchiveWriter) -> None:
+        self.discard()
+        raise ArchiveWriteError("writing contents.tar.gz: No space left on device")
+
+    monkeypatch.setattr(ArchiveWriter, "close", full)
+    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir)
+    assert done.status.phase == BackupPhase.FAILED
+    assert "No space left on device" in done.status.failure_reason
+    assert store.stored() == ["b1-logs.gz"]
+    assert "No space left on device" in log_text(store)
+
+
+async def test_failing_upload_changes_the_phase_only(store: Store, workdir: Path) -> None:
+    store.put_error = StoreUnavailable("bucket is gone")
+    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir)
+    assert (done.status.phase, done.status.errors) == (BackupPhase.FAILED, 0)
+    assert done.status.failure_reason == "error uploading backup: bucket is gone"
+    assert store.stored() == []
+
+
+async def test_store_is_opened_again_for_the_upload(store: Store, workdir: Path, tmp_path: Path) -> None:
+    fresh = Store(tmp_path / "fresh")
+
+    async def reopen() -> BackupStore:
+        return fresh
+
+    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
+    assert done.status.phase == BackupPhase.COMPLETED
+    assert (store.stored(), fresh.stored()) == ([], ALL_FILES)
+    assert (store.closed, fresh.closed) == (False, True)
+
+
+async def test_store_that_cannot_be_opened_again(store: Store, workdir: Path) -> None:
+    async def reopen() -> BackupStore:
+        raise StoreUnavailable("credentials have expired")
+
+    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
+    assert done.status.phase == BackupPhase.FAILED
+    assert store.stored() == []
+
+
+async def test_no_room_for_temporary_files(store: Store, tmp_path: Path) -> None:
+    done = await execute_backup(
+        prepared(),
+        store,
+        client=FakeCluster(),
+        discovery=discovery_of(),
+        actions=[],
+        workdir=tmp_path / "absent",
+        clock=FrozenClock(),
+    )
+    assert (done.status.phase, done.status.completion_timestamp) == (BackupPhase.FAILED, START)
+    assert "temporary files" in done.status.failure_reason
+
+
+def record(phase: str) -> VolumeSnapshot:
+    return VolumeSnapshot(spec=VolumeSnapshotSpec(), status=VolumeSnapshotStatus(phase=phase))
+
+
+@pytest.mark.spec("BKP-055")
+async def test_snapshots_are_counted_and_stored(store: Store, workdir: Path) -> None:
+    snapshots = FakeSnapshots(RuntimeError("no quota"))
+    snapshots.snapshots = [record("Failed")]
+    done = await execute(
+        bound_pod(),
+        store,
+        workdir,
+        backup=prepared(volume_snapshot_locations=["default"]),
+        actions=[PodAction(), PersistentVolumeAction()],
+        collaborators=Collaborators(snapshots=snapshots),
+    )
+    status = done.status
+    assert (status.volume_snapshots_attempted, status.volume_snapshots_completed) == (1, 0)
+    assert (status.phase, status.errors) == (BackupPhase.PARTIALLY_FAILED, 1)
+    assert list(read_members(store.root / "backups/b1/b1.tar.gz")) == ["metadata/version"]
+    assert len(store.unpacked("b1-volumesnapshots.json.gz")) == 1
+
+
+async def test_cancelled_backup_leaves_nothing(store: Store, workdir: Path) -> None:
+    started, never = asyncio.Event(), asyncio.Event()
+
+    class Stuck(FakeAction):
+        async def execute(
+            self, item: JSONObject, backup: Backup
+        ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
+            started.set()
+            await never.wait()
+            return item, ()
+
+    task = asyncio.create_task(execute(FakeCluster().add(PODS, "ns/p"), store, workdir, actions=[Stuck()]))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (store.stored(), left_in(workdir)) == ([], [])
+
+
+async def test_cancelled_upload_leaves_nothing_that_looks_finished(
+    store: Store, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached, never = asyncio.Event(), asyncio.Event()
+    put = FilesystemStore.put
+
+    async def stuck(self: FilesystemStore, key: str, body: Any) -> None:
+        if key.endswith("velero-backup.json"):
+            reached.set()
+            await never.wait()
+        await put(self, key, body)
+
+    monkeypatch.setattr(FilesystemStore, "put", stuck)
+    task = asyncio.create_task(execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert store.stored() == ["b1-logs.gz"]
+    assert left_in(workdir) == []
+
+
+async def test_progress_is_reported_at_most_once_a_second(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    cluster = FakeCluster(page_size=1).add(CONFIGMAPS, *(f"ns/{number}" for number in range(6)))
+    outcome = await run_backup(tmp_path, cluster, clock=clock)
+    assert len(outcome.progress) == 1
+
+    class Ticking(FrozenClock):
+        def __call__(self) -> Any:
+            return self.advance(timedelta(seconds=2))
+
+    outcome = await run_backup(tmp_path, cluster, clock=Ticking())
+    done = [progress.items_backed_up for progress in outcome.progress]
+    assert len(done) > 1
+    assert done == sorted(set(done))
+    assert outcome.progress[-1].total_items == 6
+
+
+async def test_failing_progress_is_a_warning(store: Store, workdir: Path) -> None:
+    async def sink(progress: BackupProgress) -> None:
+        raise status_error(409, {"message": "conflict"})
+
+    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir, progress=sink)
+    assert (done.status.phase, done.status.warnings) == (BackupPhase.COMPLETED, 1)
+
+
+async def test_log_has_the_backup_in_every_line(store: Store, workdir: Path) -> None:
+    await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir)
+    lines = log_text(store).splitlines()
+    assert lines
+    assert all(" backup=velero/b1 " in line for line in lines)
+    async with store.read_bytes(DownloadTargetKind.BACKUP_LOG, "b1") as stream:
+        assert b"".join([block async for block in stream])[:2] == b"\x1f\x8b"
