@@ -50,6 +50,7 @@ class ArchiveWriter:
         self._file: BinaryIO | None = None
         self._worker: ThreadPoolExecutor | None = None
         self._pending: Future[None] | None = None
+        self._turn = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         try:
@@ -96,9 +97,13 @@ class ArchiveWriter:
         Raises:
             ArchiveWriteError: an earlier batch could not be written.
         """
-        if self.is_full:
-            await self._settle()
-            self._hand_over()
+        if not self.is_full:
+            return
+        # Several tasks may add; one at a time waits for the worker and hands over.
+        async with self._turn:
+            if self.is_full:
+                await self._settle()
+                self._hand_over()
 
     async def close(self) -> None:
         """Write what is left and the end of the archive, and close the file. Does nothing the second time.

@@ -64,3 +64,8 @@ class Collaborators:
     hooks: HookRunner | None = None
     pod_volumes: PodVolumeBackupper | None = None
     snapshots: VolumeSnapshotter | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether anybody does anything beside storing objects."""
+        return any(each is not None for each in (self.hooks, self.pod_volumes, self.snapshots))

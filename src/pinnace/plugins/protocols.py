@@ -58,7 +58,9 @@ class BackupItemAction(Protocol):
         """Asked once a backup, before anything is collected; an exception fails the backup."""
         ...
 
-    async def execute(self, item: JSONObject, backup: Backup) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
+    async def execute(
+        self, item: JSONObject, backup: Backup
+    ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         """Return the item to store and the additional items to back up before it.
 
         An exception fails this item, not the backup.
