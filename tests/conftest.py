@@ -41,10 +41,10 @@ for _variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOK
 for _variable in ("KUBERNETES_SERVICE_HOST", "PINNACE_LOCATION", "VELERO_NAMESPACE"):
     os.environ.pop(_variable, None)
 
-# A slow machine is no wrong answer. (With CI set, hypothesis chooses its own profile, which says so too.)
-if "CI" not in os.environ:
-    settings.register_profile("without-deadline", deadline=None)
-    settings.load_profile("without-deadline")
+# A slow machine is no wrong answer. The everyday run stays quick; HYPOTHESIS_PROFILE=thorough looks harder.
+settings.register_profile("quick", deadline=None, max_examples=40, print_blob=True)
+settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 class Connect(Protocol):

@@ -14,6 +14,8 @@ Requests that ask for another protocol (exec's upgrades) are refused with 501.
 """
 
 import asyncio
+import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
@@ -63,6 +65,8 @@ HOP_BY_HOP = frozenset(
 )
 # Headers that aiohttp's client would add where the real client sent none.
 NOT_OURS_TO_ADD = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+# Turns of the loop in which a connection that was shut down is closed.
+CLOSING_TURNS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +132,17 @@ class FaultProxy:
         self.url = f"{'https' if upstream.serving_pair else 'http'}://127.0.0.1:{self._port}"
         self._handlers: set[asyncio.Task[object]] = set()
         self._exit = AsyncExitStack()
+        self._sockets: set[socket.socket] = set()
         self._session: aiohttp.ClientSession
         self._token_session: aiohttp.ClientSession
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            self._session = await stack.enter_async_context(_session(self._upstream.context))
-            self._token_session = await stack.enter_async_context(_session(self._upstream.token_context))
+            stack.push_async_callback(self._end_upstream)
+            self._session = await stack.enter_async_context(self._new_session(self._upstream.context))
+            self._token_session = await stack.enter_async_context(
+                self._new_session(self._upstream.token_context)
+            )
             server = web.Server(self._handle, handler_cancellation=True, access_log=None)
             runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0)
             await runner.setup()
@@ -160,6 +168,33 @@ class FaultProxy:
         for task in self._handlers:
             task.cancel()
         await asyncio.gather(*self._handlers, return_exceptions=True)
+
+    async def _end_upstream(self) -> None:
+        """End what the sessions forgot: a TLS connection given up in the middle waits for its peer."""
+        for connection in self._sockets:
+            if connection.fileno() >= 0:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        for _ in range(CLOSING_TURNS):
+            await asyncio.sleep(0)
+
+    def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        connection = socket.socket(family=family, type=kind, proto=protocol)
+        self._sockets = {one for one in self._sockets if one.fileno() >= 0} | {connection}
+        return connection
+
+    def _new_session(self, context: ssl.SSLContext | None) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                ssl=context if context is not None else True, limit=0, socket_factory=self._new_socket
+            ),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=READ_TIMEOUT_SECONDS
+            ),
+            auto_decompress=False,
+            skip_auto_headers=NOT_OURS_TO_ADD,
+        )
 
     def _serving_context(self) -> ssl.SSLContext | None:
         pair = self._upstream.serving_pair
@@ -253,17 +288,6 @@ async def _chunks(upstream: aiohttp.ClientResponse, split_at: int | None) -> Asy
         else:
             yield chunk
         passed += len(chunk)
-
-
-def _session(context: ssl.SSLContext | None) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=context if context is not None else True, limit=0),
-        timeout=aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=READ_TIMEOUT_SECONDS
-        ),
-        auto_decompress=False,
-        skip_auto_headers=NOT_OURS_TO_ADD,
-    )
 
 
 def _end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:

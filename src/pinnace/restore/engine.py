@@ -22,6 +22,7 @@ from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import ActionTable
 from pinnace.restore.claims import Claims, ItemKey
 from pinnace.restore.collect import Collector, RestoreFilter, SelectedResource
+from pinnace.restore.creating import Creator
 from pinnace.restore.errors import SetupError
 from pinnace.restore.followups import FollowUps
 from pinnace.restore.hooks import ExecHookFinder
@@ -203,7 +204,7 @@ class RestoreEngine:
         hook_finder: ExecHookFinder,
         background: asyncio.TaskGroup,
     ) -> _Run:
-        claims = Claims()
+        claims, creator = Claims(), Creator(self._client, self._timer)
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
         follow_ups = FollowUps(
             client=self._client,
@@ -216,12 +217,14 @@ class RestoreEngine:
         )
         items = ItemRestorer(
             client=self._client,
+            creator=creator,
             restore=request.restore,
             restore_labels=request.labels,
             outlook=outlook,
             reader=reader,
             namespaces=NamespaceKeeper(
                 client=self._client,
+                creator=creator,
                 archive=archive,
                 log=self._log,
                 timer=self._timer,

@@ -7,6 +7,7 @@ from pinnace.api.codec import merge_patch
 from pinnace.kube.errors import Conflict, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.restore.conflicts import WARNING_DIFFERENT, comparable, is_same, merged_service_account
+from pinnace.restore.creating import is_unsettled
 from pinnace.restore.items import ItemRef
 from pinnace.restore.ports import Cluster, RestoreLog
 
@@ -75,8 +76,9 @@ class ExistingObjects:
             patch["metadata"] = {**patch.get("metadata", {}), **version}
             try:
                 await self._client.patch(resource, ref.name, patch, namespace)
-            except Conflict:
-                if attempt == _MERGE_ATTEMPTS:
+            except KubeError as error:
+                # After a failure without an answer it may be merged already: then nothing is left to patch.
+                if attempt == _MERGE_ATTEMPTS or not (isinstance(error, Conflict) or is_unsettled(error)):
                     raise
                 found = await self._client.get(resource, ref.name, namespace)
             else:

@@ -16,6 +16,7 @@ from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, Rest
 from pinnace.restore.actions import ActionTable, ApplicableAction
 from pinnace.restore.claims import Chain, Claims
 from pinnace.restore.collect import RestoreFilter
+from pinnace.restore.creating import Creator
 from pinnace.restore.errors import ItemError, NamespaceError, ResourceError
 from pinnace.restore.existing import ExistingObjects
 from pinnace.restore.followups import FollowUps
@@ -53,6 +54,7 @@ class ItemRestorer:
         self,
         *,
         client: Cluster,
+        creator: Creator,
         restore: Restore,
         restore_labels: Mapping[str, str],
         outlook: Outlook,
@@ -64,7 +66,7 @@ class ItemRestorer:
         log: RestoreLog,
     ) -> None:
         self.outlook = outlook
-        self._client = client
+        self._creator = creator
         self._restore = restore
         self._labels = restore_labels
         self._reader = reader
@@ -251,8 +253,13 @@ class ItemRestorer:
         self, ref: ItemRef, resource: APIResource, item: JSONObject, chain: Chain, results: Results
     ) -> None:
         try:
-            body = orjson.dumps(item)
-            answer = await self._client.create_bytes(resource, body, ref.target_namespace or None)
+            answer = await self._creator.create(
+                resource,
+                ref.name,
+                orjson.dumps(item),
+                ref.target_namespace or None,
+                is_ours=self._bears_our_labels,
+            )
         except (KubeError, orjson.JSONEncodeError) as error:
             if not isinstance(error, KubeError) or not await self._is_there(ref, resource, error):
                 raise ItemError(f"error restoring {ref.id}: {error}") from error
@@ -261,6 +268,10 @@ class ItemRestorer:
                 results.warnings.add(ref.target_namespace, warning)
             return
         await self._follow_ups.created(ref, resource, answer, results, additional=chain.nesting > 0)
+
+    def _bears_our_labels(self, found: JSONObject) -> bool:
+        given = found["metadata"].get("labels") or {}
+        return given.items() >= self._labels.items()
 
     async def _is_there(self, ref: ItemRef, resource: APIResource, error: KubeError) -> bool:
         """Whether a create was refused because the object exists, whatever the server's words for it."""

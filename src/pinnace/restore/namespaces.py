@@ -14,6 +14,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
+from pinnace.restore.creating import Creator
 from pinnace.restore.errors import NamespaceError
 from pinnace.restore.ports import Cluster, RestoreLog
 from pinnace.restore.timing import Timer, poll
@@ -34,6 +35,7 @@ class NamespaceKeeper:
         self,
         *,
         client: Cluster,
+        creator: Creator,
         archive: ArchiveIndex,
         log: RestoreLog,
         timer: Timer,
@@ -41,6 +43,7 @@ class NamespaceKeeper:
         on_created: Callable[[str], None],
     ) -> None:
         self._client = client
+        self._creator = creator
         self._archive = archive
         self._log = log
         self._timer = timer
@@ -78,7 +81,11 @@ class NamespaceKeeper:
         except (KubeError, TimeoutError) as error:
             return NamespaceError(f"error getting namespace {target}: {error}")
         try:
-            await self._client.create_bytes(NAMESPACES, orjson.dumps(self._manifest(original, target)))
+            body = orjson.dumps(self._manifest(original, target))
+            # It carries no label of ours, but a moment ago there was none.
+            await self._creator.create(
+                NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found)
+            )
         except AlreadyExists:
             return await self._made_by_another(target)
         except (KubeError, orjson.JSONEncodeError) as error:

@@ -167,7 +167,7 @@ async def test_spool_is_private_nameless_and_freed(tmp_path: Path) -> None:
 
 
 async def test_index_of_many_items_is_small(tmp_path: Path) -> None:
-    count = 20_000
+    count = 5_000
     path = await write_archive(
         tmp_path / "a.tar.gz",
         (

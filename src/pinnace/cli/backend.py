@@ -1,0 +1,133 @@
+"""Where the commands find backups and restores: custom resources of a server, or a location read directly.
+
+Objects are plain dicts in the shape the API server sends, so that those of newer versions print too.
+"""
+
+import io
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, BinaryIO, Protocol
+
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.cli.errors import CommandError
+from pinnace.cli.settings import Settings
+
+JSONObject = dict[str, Any]
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class NotFound(CommandError):
+    """No object of that name; the text is the API server's."""
+
+
+class FileMissing(CommandError):
+    """The object exists, the file of it does not."""
+
+
+class Backend(Protocol):
+    """What `get`, `describe`, `logs` and `download` need to know."""
+
+    async def backup(self, name: str) -> JSONObject:
+        """One Backup. Raises NotFound."""
+        ...
+
+    async def backups(self, selector: str = "") -> list[JSONObject]:
+        """All Backups that match the label selector text."""
+        ...
+
+    async def restore(self, name: str) -> JSONObject:
+        """One Restore. Raises NotFound."""
+        ...
+
+    async def restores(self, selector: str = "") -> list[JSONObject]:
+        """All Restores that match the label selector text."""
+        ...
+
+    async def related(self, plural: str, selector: str) -> list[JSONObject]:
+        """Objects of another velero.io kind by label; empty without a server."""
+        ...
+
+    def stored_file(
+        self, kind: DownloadTargetKind, name: str, options: "DownloadOptions"
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The stored bytes of a file: an async context manager that yields chunks. Raises FileMissing."""
+        ...
+
+
+class DownloadOptions:
+    """How a file is fetched: deadline and TLS of the signed URL. (docs/spec: CLI 10)"""
+
+    __slots__ = ("ca_cert", "insecure", "timeout_seconds")
+
+    def __init__(self, *, timeout_seconds: float, ca_cert: str = "", insecure: bool = False) -> None:
+        self.timeout_seconds = timeout_seconds
+        self.ca_cert = ca_cert
+        self.insecure = insecure
+
+
+@asynccontextmanager
+async def open_backend(settings: Settings) -> AsyncIterator[Backend]:
+    """The backend that the settings ask for."""
+    if settings.location is not None:
+        from pinnace.cli.location_backend import LocationBackend
+
+        async with LocationBackend.open(settings.location) as local:
+            yield local
+    else:
+        from pinnace.cli.connect import open_cluster
+        from pinnace.cli.server_backend import ServerBackend
+
+        async with open_cluster(settings) as client:
+            yield ServerBackend(client, settings.namespace)
+
+
+async def fetch(
+    backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions, sink: BinaryIO
+) -> None:
+    """Copy a stored file into `sink`, decompressed unless it is the contents tarball. (docs/spec: CLI 10)"""
+    import zlib
+
+    raw = kind == DownloadTargetKind.BACKUP_CONTENTS
+    async with backend.stored_file(kind, name, options) as chunks:
+        inflater = None
+        first = True
+        async for chunk in chunks:
+            if first and chunk:
+                first = False
+                # Some HTTP layers have undone the compression already: the magic says.
+                inflater = None if raw or not chunk.startswith(GZIP_MAGIC) else zlib.decompressobj(wbits=31)
+            try:
+                sink.write(inflater.decompress(chunk) if inflater else chunk)
+            except zlib.error as exc:
+                raise CommandError(f"{kind} of {name} is damaged: {exc}") from exc
+        if inflater is not None:
+            if not inflater.eof:
+                raise CommandError(f"{kind} of {name} ends early: the stored file is damaged")
+            sink.write(inflater.flush())
+
+
+async def fetch_json(backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> Any:
+    """A stored JSON file, decoded. Raises CommandError, or ValueError when it is no JSON."""
+    import orjson
+
+    buffer = io.BytesIO()
+    await fetch(backend, kind, name, options, buffer)
+    return orjson.loads(buffer.getvalue())
+
+
+async def find(names: Sequence[str], one: "Getter", every: "Lister", selector: str) -> list[JSONObject]:
+    """The named objects, the first failure ending the command; without names all that match."""
+    return [await one(name) for name in names] if names else await every(selector)
+
+
+class Getter(Protocol):
+    """`Backend.backup` or `Backend.restore`."""
+
+    async def __call__(self, name: str) -> JSONObject: ...
+
+
+class Lister(Protocol):
+    """`Backend.backups` or `Backend.restores`."""
+
+    async def __call__(self, selector: str = "") -> list[JSONObject]: ...

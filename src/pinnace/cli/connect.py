@@ -1,0 +1,109 @@
+"""Opening what a command works on: a cluster, a location; and running its coroutine to the end."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from pinnace import __version__
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
+
+T = TypeVar("T")
+
+NO_KINDS = (
+    "the cluster does not serve the custom resources of the server: install them with "
+    "`pinnace install`, or work without a server with --location"
+)
+"""What a 404 without the API server's own words means: not the object is missing but its kind."""
+
+
+def program_name() -> str:
+    """What the user called us, for commands that we suggest."""
+    context = click.get_current_context(silent=True)
+    return (context.find_root().info_name if context is not None else None) or "pinnace"
+
+
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_NOTICE_SECONDS = 1.0
+_NOTICE = "Removing what is unfinished, please wait."
+
+
+def settings_of(ctx: click.Context) -> Settings:
+    """What the global flags, the config file and the environment say."""
+    return resolve_settings(ctx.ensure_object(GlobalFlags))
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine; errors of the lower rooms become what the user reads.
+
+    The first SIGINT or SIGTERM cancels the work, which cleans up after itself; an impatient second one does
+    not cut the clean-up short, which has deadlines of its own and says so when it takes long. Then
+    KeyboardInterrupt is raised.
+    """
+
+    async def guarded() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        ending = False
+
+        def end() -> None:
+            nonlocal ending
+            if not ending:
+                ending = True
+                task.cancel()
+                loop.call_later(_NOTICE_SECONDS, lambda: print(_NOTICE, file=sys.stderr))
+
+        for signum in _ENDING_SIGNALS:
+            loop.add_signal_handler(signum, end)
+        try:
+            return await work
+        finally:
+            for signum in _ENDING_SIGNALS:
+                loop.remove_signal_handler(signum)
+
+    try:
+        return asyncio.run(guarded())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    except NotFound as exc:
+        raise CommandError(str(exc) if exc.reason else f"{NO_KINDS} ({exc})") from exc
+    except (KubeError, StorageError) as exc:
+        raise CommandError(str(exc)) from exc
+
+
+@asynccontextmanager
+async def open_cluster(settings: Settings) -> AsyncIterator["KubeClient"]:
+    """A client for the cluster that the settings name. Raises ConfigError when none does."""
+    # Loaded here: the commands that read a location need no HTTP library, which takes longer than they do.
+    from pinnace.kube.client import KubeClient
+    from pinnace.kube.config import load_config
+
+    config = load_config(settings.kubeconfig, settings.kubecontext)
+    async with KubeClient(config, user_agent=user_agent("pinnace")) as client:
+        yield client
+
+
+def user_agent(program: str) -> str:
+    """`<program>/<version> (<os>/<arch>)`. (docs/spec: CLI 1.4)"""
+    machine = os.uname().machine
+    arch = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+    return f"{program}/v{__version__} ({os.uname().sysname.lower()}/{arch})"
+
+
+def need_no_location(settings: Settings, command: str) -> None:
+    """Refuse `--location` where it has no meaning rather than ignore it. Raises InvalidInput."""
+    if settings.location is not None:
+        raise InvalidInput(
+            f"`{command}` works on a server in the cluster; leave out --location and PINNACE_LOCATION"
+        )

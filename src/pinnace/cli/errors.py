@@ -1,0 +1,45 @@
+"""What a command says when it cannot do what it was asked, and with which exit code.
+
+    CommandError            exit 1, `An error occurred: ...` (docs/spec: CLI 1.7)
+    |- PlainError           the text stands alone, without that prefix
+    `- InvalidInput         what the user gave is wrong: exit 1, with --location 2
+
+Exit codes of a command that works without a server (`--location`): see `ExitCode`.
+"""
+
+import enum
+
+
+class ExitCode(enum.IntEnum):
+    """Exit codes. With a server only OK and ERROR occur, as in the compatible command line."""
+
+    OK = 0
+    ERROR = 1
+    INVALID_INPUT = 2
+    PARTIALLY_FAILED = 3
+    FAILED = 4
+    INTERRUPTED = 130
+
+
+class CommandError(Exception):
+    """A command cannot go on. The text is what the user reads; it says what to do where that helps."""
+
+    exit_code: ExitCode = ExitCode.ERROR
+    prefix = "An error occurred: "
+
+
+class PlainError(CommandError):
+    """Printed without the `An error occurred` prefix."""
+
+    prefix = ""
+
+
+class InvalidInput(CommandError):
+    """The request itself is wrong: nothing was done."""
+
+    exit_code = ExitCode.INVALID_INPUT
+
+
+def aggregate(errors: list[str]) -> str:
+    """Several errors as one text: the only one as it is, more as `[e1, e2]`. (docs/spec: CLI 1.7)"""
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -1,0 +1,287 @@
+"""Flag types and commands that parse like the compatible command line. (docs/spec: CLI 1.1, 1.8)
+
+Three habits of that command line differ from click's own and are kept here:
+
+* a boolean takes a value only with `=` (`--wait`, `--wait=false`; `--wait false` is an argument);
+* global flags are accepted before and after the command's name;
+* repeating a comma list replaces it, repeating a map or a slice adds to it.
+"""
+
+import csv
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from pinnace.cli.settings import GlobalFlags
+
+_TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
+_FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
+
+
+class BadFlagValue(click.UsageError):
+    """A flag got a value that it cannot take; worded as the compatible command line words it."""
+
+    def __init__(self, value: str, flag: str, problem: str) -> None:
+        super().__init__(f'invalid argument "{value}" for "{flag}" flag: {problem}')
+
+
+class FlagType(click.ParamType[Any]):
+    """A flag's type: subclasses implement `parse` and raise ValueError with the reason."""
+
+    name = "string"
+
+    def parse(self, value: str) -> Any:
+        """Turn the text of one occurrence into its value. Raises ValueError."""
+        raise ValueError(f"cannot parse {value!r}")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.parse(value)
+        except ValueError as exc:
+            raise BadFlagValue(value, flag_label(param), str(exc)) from None
+
+
+def flag_label(param: click.Parameter | None) -> str:
+    """`--ttl`, or `-l, --selector` for a flag with a short form."""
+    return ", ".join(sorted(param.opts, key=len)) if param is not None else ""
+
+
+class CommaList(FlagType):
+    """`a,b`: split at commas without trimming; repeating the flag replaces the earlier value."""
+
+    name = "stringArray"
+
+    def parse(self, value: str) -> list[str]:
+        return value.split(",")
+
+
+class StringSlice(FlagType):
+    """A CSV record; repeating the flag adds to it (declare the option with multiple=True)."""
+
+    name = "strings"
+
+    def parse(self, value: str) -> list[str]:
+        return next(csv.reader([value])) if value else []
+
+
+class KeyValueMap(FlagType):
+    """`k=v,k2=v2`, split at the first separator; repeating the flag adds to it (multiple=True)."""
+
+    name = "mapStringString"
+
+    def __init__(self, separator: str = "=") -> None:
+        self.separator = separator
+
+    def parse(self, value: str) -> dict[str, str]:
+        result = {}
+        for entry in value.split(",") if value else []:
+            key, found, item = entry.partition(self.separator)
+            if not found:
+                raise ValueError(f'error parsing "{entry}"')
+            result[key] = item
+        return result
+
+
+class DurationFlag(FlagType):
+    """A Go duration such as `720h` or `1h30m`."""
+
+    name = "duration"
+
+    def parse(self, value: str) -> Any:
+        from pinnace.api.durations import Duration
+
+        return Duration.parse(value)
+
+
+class SelectorFlag(FlagType):
+    """A label selector, kept as the structure that goes into an object's spec."""
+
+    name = "labelSelector"
+
+    def parse(self, value: str) -> Any:
+        from pinnace.api.selectors import parse_label_selector
+
+        return parse_label_selector(value)
+
+
+class Enum(FlagType):
+    """One of a few words."""
+
+    name = "string"
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def parse(self, value: str) -> str:
+        if value not in self.words:
+            raise ValueError(f'invalid value: "{value}"')
+        return value
+
+
+class Boolean(FlagType):
+    """A boolean with an optional `=value`; with `tristate` an empty value means unset."""
+
+    name = ""
+
+    def __init__(self, *, tristate: bool = False) -> None:
+        self.tristate = tristate
+
+    def parse(self, value: str) -> bool | None:
+        if value in _TRUE:
+            return True
+        if value in _FALSE:
+            return False
+        if self.tristate and value == "":
+            return None
+        raise ValueError(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+
+
+def boolean(*names: str, help: str) -> Callable[[Any], Any]:
+    """Declare a yes-or-no flag that is off by default."""
+    return click.option(*names, type=Boolean(), default=False, help=help, metavar="")
+
+
+def optional_boolean(*names: str, help: str) -> Callable[[Any], Any]:
+    """Declare a flag with three states: unset (None), true, false."""
+    return click.option(*names, type=Boolean(tristate=True), default=None, help=help, metavar="")
+
+
+def merge_maps(maps: Sequence[dict[str, str]]) -> dict[str, str]:
+    """The value of a repeatable map flag: later occurrences add and win."""
+    return {key: value for one in maps for key, value in one.items()}
+
+
+def flatten(lists: Sequence[Sequence[str]]) -> list[str]:
+    """The value of a repeatable slice flag."""
+    return [item for one in lists for item in one]
+
+
+def check_arguments(arguments: Sequence[str], *, exactly: int | None = None, most: int | None = None) -> None:
+    """Refuse a wrong number of positional arguments. Raises click.UsageError. (docs/spec: CLI 1.7)"""
+    if exactly is not None and len(arguments) != exactly:
+        raise click.UsageError(f"accepts {exactly} arg(s), received {len(arguments)}")
+    if most is not None and len(arguments) > most:
+        raise click.UsageError(f"accepts at most {most} arg(s), received {len(arguments)}")
+
+
+_KLOG_VALUES = (
+    "--log_backtrace_at", "--log_dir", "--log_file", "--log_file_max_size",
+    "--stderrthreshold", "--vmodule",
+)  # fmt: skip
+_KLOG_SWITCHES = (
+    "--add_dir_header", "--alsologtostderr", "--logtostderr", "--skip_headers", "--skip_log_headers",
+)  # fmt: skip
+
+
+def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+        if value is not None:
+            setattr(ctx.ensure_object(GlobalFlags), name, value)
+        return value
+
+    return callback
+
+
+def _global_options() -> list[click.Option]:
+    def option(name: str, *decls: str, type: click.ParamType[Any] | None = None, help: str) -> click.Option:
+        return click.Option(
+            [*decls, f"global_{name}"], type=type, expose_value=False, callback=_remember(name), help=help
+        )
+
+    options = [
+        option(
+            "kubeconfig", "--kubeconfig", help="Kubeconfig file; default $KUBECONFIG, then ~/.kube/config."
+        ),
+        option(
+            "kubecontext", "--kubecontext", help="Context of the kubeconfig; default its current context."
+        ),
+        option("namespace", "-n", "--namespace", help="Namespace of the server and its objects."),
+        option(
+            "location",
+            "--location",
+            help="Work without a server on this location: a folder or s3://bucket/prefix.",
+        ),
+        option("features", "--features", type=CommaList(), help="Feature flags, comma-separated."),
+        option(
+            "colorized", "--colorized", type=Boolean(tristate=True), help="Colour in describe: true or false."
+        ),
+    ]
+    # The flags of Go's client logger are accepted because scripts pass them; nothing here logs with it.
+    for flag in _KLOG_VALUES:
+        options.append(click.Option([flag], expose_value=False, hidden=True))
+    options.append(click.Option(["-v", "--v"], expose_value=False, hidden=True, type=int))
+    options.extend(click.Option([f], expose_value=False, hidden=True, type=Boolean()) for f in _KLOG_SWITCHES)
+    return options
+
+
+def _with_explicit_booleans(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
+    """Rewrite a bare boolean flag to `--flag=true`, so that it never swallows the next word."""
+    names = {
+        opt: max(param.opts, key=len)
+        for param in params
+        if isinstance(param, click.Option) and isinstance(param.type, Boolean)
+        for opt in param.opts
+    }
+    rewritten: list[str] = []
+    for position, arg in enumerate(args):
+        if arg == "--":
+            return rewritten + list(args[position:])
+        rewritten.append(f"{names[arg]}=true" if arg in names else arg)
+    return rewritten
+
+
+class Command(click.Command):
+    """A command that also takes the global flags and parses booleans as described above."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        taken = {opt for param in self.params for opt in param.opts}
+        # `install` and `run-plugins` have a `--features` of their own, which hides the global one.
+        self.params.extend(o for o in _global_options() if not taken.intersection(o.opts))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _with_explicit_booleans(self.params, args))
+
+
+class Group(click.Group):
+    """A group that takes the global flags and loads a command's module only when it is called."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
+        """`lazy` maps a command's name to (`module:attribute`, one line of help); no help = hidden."""
+        super().__init__(*args, **kwargs)
+        self.params.extend(_global_options())
+        self.lazy = lazy or {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _with_explicit_booleans(self.params, args))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self.lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        import importlib
+
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them: start-up time is a figure we keep."""
+        rows = []
+        for name in self.list_commands(ctx):
+            if name in self.lazy:
+                text = self.lazy[name][1]
+            else:
+                command = super().get_command(ctx, name)
+                text = "" if command is None or command.hidden else command.get_short_help_str(90)
+            if text:
+                rows.append((name, text))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)

@@ -1,0 +1,173 @@
+"""What `install` does: check the flags, print or create. (docs/spec: CLI 11.1, 11.3)"""
+
+import asyncio
+from typing import Any
+
+import click
+
+from pinnace.cli import install_resources as make
+from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.install_checks import FILESYSTEM, check, location_of
+from pinnace.cli.output import OutputFlags, encode
+from pinnace.cli.quantities import resource_requirements
+from pinnace.cli.settings import Settings
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    velero,
+)
+
+JSONObject = dict[str, Any]
+
+_RESOURCES = {
+    resource.kind: resource
+    for resource in (
+        CUSTOM_RESOURCE_DEFINITIONS,
+        NAMESPACES,
+        CLUSTER_ROLE_BINDINGS,
+        SERVICE_ACCOUNTS,
+        SECRETS,
+        DEPLOYMENTS,
+        velero("backupstoragelocations"),
+        velero("volumesnapshotlocations"),
+    )
+}
+
+CRD_TIMEOUT_SECONDS = 60
+POLL_SECONDS = 1.0
+
+
+def install(ctx: click.Context, output: OutputFlags, flags: dict[str, Any]) -> None:
+    """Print the resources, create them, or both."""
+    if output.format == "table":
+        raise InvalidInput("'table' format is not supported with 'install' command")
+    settings = settings_of(ctx)
+    need_no_location(settings, "install")
+    crds, others = make.crds(), []
+    if not flags["crds_only"]:
+        options = _options(settings, flags)
+        others = make.resources(options)
+    if output.format:
+        listing = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [*crds, *others]}
+        click.echo(encode(listing, output.format))
+    if flags["dry_run"]:
+        return
+    try:
+        run_async(_send(settings, crds, others))
+    except CommandError as exc:
+        raise CommandError(
+            f"\n\nError installing Velero. Use `kubectl logs deploy/velero -n {settings.namespace}` "
+            f"to check the deploy logs: {exc}"
+        ) from exc
+    _closing_words(settings, flags)
+
+
+def _closing_words(settings: Settings, flags: dict[str, Any]) -> None:
+    if flags["crds_only"]:
+        click.echo("The custom resource definitions are installed.")
+        return
+    if not flags["secret_file"] and flags["provider"] not in FILESYSTEM:
+        click.echo("\nNo secret file was specified, no Secret created.\n")
+    if flags["no_default_backup_location"]:
+        click.echo("\nNo bucket and provider were specified, no default backup storage location created.\n")
+    if flags["image"]:
+        click.echo(
+            f"Velero is installed! ⛵ Use 'kubectl logs deployment/velero -n {settings.namespace}' "
+            "to view the status."
+        )
+    else:
+        click.echo(
+            f"The resources are installed. No --image was given, so no server was deployed: start one with "
+            f"`pinnace server -n {settings.namespace}`."
+        )
+
+
+def _options(settings: Settings, flags: dict[str, Any]) -> make.InstallOptions:
+    problem = check(flags)
+    if problem:
+        raise InvalidInput(problem)
+    try:
+        requirements = resource_requirements(
+            flags["velero_pod_cpu_request"],
+            flags["velero_pod_mem_request"],
+            flags["velero_pod_cpu_limit"],
+            flags["velero_pod_mem_limit"],
+        )
+    except ValueError as exc:
+        raise InvalidInput(str(exc)) from exc
+    provider, bucket, config = location_of(flags)
+    return make.InstallOptions(
+        namespace=settings.namespace,
+        provider=provider,
+        bucket=bucket,
+        prefix=flags["prefix"],
+        ca_cert=flags["cacert_content"],
+        backup_location_config=config,
+        backup_location=not flags["no_default_backup_location"],
+        snapshot_location_config=flags["snapshot_location_config"],
+        snapshot_location=flags["use_volume_snapshots"],
+        secret=flags["secret_file_content"],
+        image=flags["image"],
+        pod_annotations=flags["pod_annotations"],
+        service_account_annotations=flags["sa_annotations"],
+        resources=requirements,
+        features=flags["features"],
+    )
+
+
+async def _send(settings: Settings, crds: list[JSONObject], others: list[JSONObject]) -> None:
+    async with open_cluster(settings) as client:
+        for crd in crds:
+            await _create(client, crd)
+        click.echo("Waiting for resources to be ready in cluster...")
+        await _wait_for_crds(client, crds)
+        for obj in others:
+            await _create(client, obj)
+
+
+async def _create(client: KubeClient, obj: JSONObject) -> None:
+    name = f"{obj['kind']}/{obj['metadata']['name']}"
+    click.echo(f"{name}: attempting to create resource")
+    try:
+        await client.create(_RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"))
+    except AlreadyExists:
+        click.echo(f"{name}: already exists, proceeding")
+    except KubeError as exc:
+        raise CommandError(f"Error creating resource {name}: {exc}") from exc
+    click.echo(f"{name}: created")
+
+
+async def _wait_for_crds(client: KubeClient, crds: list[JSONObject]) -> None:
+    """Wait until objects of all kinds can be made. Raises CommandError."""
+    try:
+        async with asyncio.timeout(CRD_TIMEOUT_SECONDS):
+            for crd in crds:
+                while not await _served(client, crd):  # noqa: ASYNC110 - nothing to be woken by
+                    await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise CommandError("Error polling for CRDs: timed out waiting for the condition") from None
+    except KubeError as exc:
+        raise CommandError(f"Error polling for CRDs: {exc}") from exc
+
+
+async def _served(client: KubeClient, crd: JSONObject) -> bool:
+    if not _usable(await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"])):
+        return False
+    try:
+        # For a moment the API server answers 404 for what it calls established.
+        await client.list_all(velero(crd["spec"]["names"]["plural"]), "default")
+    except NotFound:
+        return False
+    return True
+
+
+def _usable(crd: JSONObject) -> bool:
+    conditions = {c["type"]: c["status"] for c in (crd.get("status") or {}).get("conditions") or []}
+    return conditions.get("Established") == "True" and conditions.get("NamesAccepted") == "True"

@@ -1,0 +1,73 @@
+"""The layout of `describe`: text with elastic tab stops. (docs/spec: CLI 2.4)"""
+
+from collections.abc import Mapping, Sequence
+
+_PADDING = 2
+
+
+class Sheet:
+    """Collects lines whose cells end in tabs and aligns them as one text."""
+
+    def __init__(self, *, colour: bool = False) -> None:
+        self._lines: list[str] = []
+        self._colour = colour
+
+    def line(self, text: str = "") -> None:
+        """Add a line. Newlines inside a value act as layout, as in the compatible output."""
+        self._lines.extend(text.split("\n"))
+
+    def field(self, name: str, value: object, *, indent: int = 0) -> None:
+        """Add `name:<tab>value`."""
+        self.line("\t" * indent + f"{name}:\t{value}")
+
+    def mapping(self, name: str, items: Mapping[str, str] | None) -> None:
+        """Add a map as `k=v` lines, sorted; `<none>` when empty."""
+        if not items:
+            self.line(f"{name}:\t<none>")
+            return
+        for position, key in enumerate(sorted(items)):
+            self.line(f"{name if not position else ''}{':' if not position else ''}\t{key}={items[key]}")
+
+    def paint(self, text: str, code: str) -> str:
+        """Wrap text in an ANSI colour, if colour is on."""
+        return f"\x1b[{code}m{text}\x1b[0m" if self._colour else text
+
+    def render(self) -> str:
+        """The aligned text, without a newline at its end."""
+        return align(self._lines)
+
+
+def align(lines: Sequence[str]) -> str:
+    """Align tab-terminated cells: a column is a run of consecutive lines that have it.
+
+    A line with fewer tabs ends the columns it lacks; text after the last tab is not padded.
+    """
+    rows = [line.split("\t") for line in lines]
+    widths: list[list[int]] = [[0] * (len(row) - 1) for row in rows]
+    start = 0
+    while start < len(rows):
+        end = start + 1
+        if len(rows[start]) > 1:
+            while end < len(rows) and len(rows[end]) > 1:
+                end += 1
+            _set_widths(rows, widths, start, end, 0)
+        start = end
+    return "\n".join(
+        "".join(cell.ljust(width) for cell, width in zip(row, width_row, strict=False)) + row[-1]
+        for row, width_row in zip(rows, widths, strict=True)
+    )
+
+
+def _set_widths(rows: list[list[str]], widths: list[list[int]], start: int, end: int, column: int) -> None:
+    """Set the width of `column` for rows[start:end], which all have it, then for the columns to its right."""
+    width = max(len(rows[i][column]) for i in range(start, end)) + _PADDING
+    for i in range(start, end):
+        widths[i][column] = width
+    i = start
+    while i < end:
+        j = i
+        while j < end and len(rows[j]) > column + 2:
+            j += 1
+        if j > i:
+            _set_widths(rows, widths, i, j, column + 1)
+        i = max(j, i + 1)

@@ -1,0 +1,157 @@
+"""Backups and restores read straight from a location, without a server.
+
+A location is not trusted: what does not decode as a Backup or Restore is left out with a warning, and a
+directory's name counts, whatever name the file in it claims.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.selectors import Selector
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.cli.backend import DownloadOptions, FileMissing, NotFound
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import ObjectNotFound, StorageError
+from pinnace.storage.location_url import location_from_url
+from pinnace.storage.open import open_backup_store
+
+JSONObject = dict[str, Any]
+
+PARALLEL_READS = 16
+
+
+class LocationBackend:
+    """Reads the files of one location.
+
+    Attributes:
+        location: the location as an object; no cluster has it.
+        store: its backups and restores.
+    """
+
+    def __init__(self, store: BackupStore, location: BackupStorageLocation) -> None:
+        self.location = location
+        self.store = store
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str, *, namespace: str = "velero") -> AsyncIterator["LocationBackend"]:
+        """Open the location.
+
+        Args:
+            url: a path or URL.
+            namespace: where its objects would be, had they a cluster.
+
+        Raises:
+            InvalidInput: the URL names no usable location. The text does not repeat the URL, in case
+                somebody put credentials into it.
+        """
+        try:
+            location = location_from_url(url, namespace=namespace)
+            store = open_backup_store(location)
+        except StorageError as exc:
+            raise InvalidInput(f"--location: {exc}") from exc
+        async with store:
+            yield cls(store, location)
+
+    @property
+    def title(self) -> str:
+        """The location as a person names it."""
+        storage = self.location.spec.object_storage
+        if "path" in self.location.spec.config:
+            return str(Path(self.location.spec.config["path"]) / storage.bucket)
+        return f"s3://{storage.bucket}/{storage.prefix}".rstrip("/")
+
+    async def backup(self, name: str) -> JSONObject:
+        try:
+            data = await self.store.get_metadata(name)
+        except ObjectNotFound as exc:
+            raise NotFound(f'backups.velero.io "{name}" not found') from exc
+        return _raw_backup(data, name)
+
+    async def backups(self, selector: str = "") -> list[JSONObject]:
+        return await self._read_all(self.store.list_backups, self.backup, selector)
+
+    async def restore(self, name: str) -> JSONObject:
+        try:
+            restore = encode(await self.store.read_restore(name))
+        except ObjectNotFound as exc:
+            raise NotFound(f'restores.velero.io "{name}" not found') from exc
+        restore["metadata"]["name"] = name
+        return restore
+
+    async def restores(self, selector: str = "") -> list[JSONObject]:
+        return await self._read_all(self.store.list_restores, self.restore, selector)
+
+    async def related(self, plural: str, selector: str) -> list[JSONObject]:
+        # Request objects exist only with a server; pod volume backups of a stored backup are read by kind.
+        return []
+
+    async def _read_all(
+        self,
+        list_names: Callable[[], Awaitable[Sequence[str]]],
+        read: Callable[[str], Awaitable[JSONObject]],
+        selector: str,
+    ) -> list[JSONObject]:
+        """Read many metadata files at once. One that is missing is no backup; a broken one is a warning."""
+        try:
+            chosen = Selector.parse(selector)
+        except ValueError as exc:
+            raise InvalidInput(f'couldn\'t parse the selector string "{selector}": {exc}') from exc
+        limit = asyncio.Semaphore(PARALLEL_READS)
+
+        async def read_one(name: str) -> JSONObject | None:
+            async with limit:
+                try:
+                    return await read(name)
+                except NotFound:
+                    return None
+                except StorageError as exc:
+                    print(f"WARNING: {exc}", file=sys.stderr)
+                    return None
+
+        names = await list_names()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(read_one(name)) for name in names]
+        found = [task.result() for task in tasks]
+        return [obj for obj in found if obj is not None and chosen.matches(obj["metadata"].get("labels"))]
+
+    @asynccontextmanager
+    async def stored_file(
+        self, kind: DownloadTargetKind, name: str, options: DownloadOptions
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(options.timeout_seconds):
+                    chunks = await stack.enter_async_context(self.store.read_bytes(kind, name))
+            except ObjectNotFound as exc:
+                raise FileMissing("file not found") from exc
+            except TimeoutError as exc:
+                raise CommandError(
+                    f"{self.title} did not answer within {options.timeout_seconds:g} seconds"
+                ) from exc
+            yield chunks
+
+
+def _raw_backup(data: bytes, name: str) -> JSONObject:
+    """The Backup as it is stored, fields of newer versions included, once it is sure to be one.
+
+    Raises:
+        StorageError: it is not; everything that shows backups may rely on the types in it.
+    """
+    try:
+        decode(Backup, data, require_kind=True)
+        raw: JSONObject = orjson.loads(data)
+    except (DecodeError, orjson.JSONDecodeError) as exc:
+        raise StorageError(f"the metadata of backup {name} cannot be read: {exc}") from exc
+    raw["metadata"] = {**(raw.get("metadata") or {}), "name": name}
+    return raw

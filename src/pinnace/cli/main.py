@@ -1,0 +1,142 @@
+"""The `pinnace` command: its tree, and what happens when a command fails. (docs/spec: CLI 1.7, 3)
+
+Importing this module pulls in click and nothing else of weight; each command's module is loaded when it
+is called.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from pinnace.cli.errors import CommandError, ExitCode
+from pinnace.cli.flags import Group
+from pinnace.cli.settings import GlobalFlags
+
+_BACKUP = "pinnace.cli.backup"
+_RESTORE = "pinnace.cli.restore"
+
+HELP = """Back up, restore and migrate Kubernetes clusters.
+
+Pinnace works in two ways. With a server in the cluster its commands write and read custom resources and
+the server does the work. With --location URL (or PINNACE_LOCATION) the command itself does the work against
+the current kubeconfig and keeps the backups in that location; nothing is installed in the cluster.
+
+\b
+First backup:   pinnace --location ./backups backup create my-first
+And back again: pinnace --location ./backups restore create --from-backup my-first
+"""
+
+cli = Group(
+    name="pinnace",
+    help=HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    lazy={
+        "backup": (f"{_BACKUP}:group", "Work with backups."),
+        "restore": (f"{_RESTORE}:group", "Work with restores."),
+        "create": ("pinnace.cli.verbs:create", "Create backups and restores."),
+        "get": ("pinnace.cli.verbs:get", "List backups and restores."),
+        "describe": ("pinnace.cli.verbs:describe", "Describe backups and restores."),
+        "delete": ("pinnace.cli.verbs:delete", "Delete backups and restores."),
+        "install": ("pinnace.cli.install:command", "Install the server and its resources in a cluster."),
+        "version": ("pinnace.cli.version:command", "Print the version of the client and of the server."),
+        "server": ("pinnace.cli.server:command", ""),
+    },
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code; errors are printed on stderr, never as a traceback."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    flags = GlobalFlags()
+    program = Path(sys.argv[0]).name if arguments is None else "pinnace"
+    try:
+        result = cli.main(words, prog_name=program, standalone_mode=False, obj=flags)
+    except click.exceptions.NoArgsIsHelpError as exc:
+        print(exc.ctx.get_help() if exc.ctx else cli.get_help(click.Context(cli)))
+        return ExitCode.OK
+    except click.UsageError as exc:
+        return _usage_error(exc, flags)
+    except CommandError as exc:
+        if str(exc):
+            print(f"{exc.prefix}{exc}", file=sys.stderr)
+        return (
+            exc.exit_code
+            if flags_location(flags) or exc.exit_code != ExitCode.INVALID_INPUT
+            else ExitCode.ERROR
+        )
+    except (KeyboardInterrupt, click.Abort):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; point stdout elsewhere so that the exit-time flush is quiet.
+        sys.stdout = None
+        return ExitCode.ERROR
+    except OSError as exc:
+        print(f"An error occurred: {exc}", file=sys.stderr)
+        return ExitCode.ERROR
+    except Exception as exc:  # noqa: BLE001 - the last line of defence: users get no tracebacks
+        return _defect(exc)
+    return result if isinstance(result, int) else ExitCode.OK
+
+
+def _defect(exc: Exception) -> int:
+    """Report what nobody foresaw, and how to find out more about it."""
+    cause: BaseException = exc
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if os.environ.get("PINNACE_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(exc)
+    print(
+        f"An error occurred: this should not happen: {type(cause).__name__}: {cause}\n"
+        "Please report it; with PINNACE_TRACEBACK=1 in the environment the command says where it was.",
+        file=sys.stderr,
+    )
+    return ExitCode.ERROR
+
+
+def flags_location(flags: GlobalFlags) -> bool:
+    """Is the work done here, without a server?"""
+    from pinnace.cli.settings import resolve_settings
+
+    return resolve_settings(flags).location is not None
+
+
+def _usage_error(exc: click.UsageError, flags: GlobalFlags) -> int:
+    """Report a wrong flag or argument: the error, the usage, the error again. (docs/spec: CLI 1.7)"""
+    message = _wording(exc)
+    print(f"Error: {message}", file=sys.stderr)
+    if exc.ctx is not None:
+        if isinstance(exc.ctx.command, click.Group) and isinstance(exc, click.NoSuchCommand):
+            print(f"Run '{exc.ctx.command_path} --help' for usage.", file=sys.stderr)
+        else:
+            print(exc.ctx.get_help(), file=sys.stderr)
+    print(f"\nAn error occurred: {message}", file=sys.stderr)
+    return ExitCode.INVALID_INPUT if flags_location(flags) else ExitCode.ERROR
+
+
+def _wording(exc: click.UsageError) -> str:
+    """The compatible text of a parse error."""
+    if isinstance(exc, click.NoSuchCommand):
+        name = exc.ctx.command_path if exc.ctx else "pinnace"
+        hint = f"\n\nDid you mean this?\n\t{', '.join(exc.possibilities)}\n" if exc.possibilities else ""
+        return f'unknown command "{exc.command_name}" for "{name}"{hint}'
+    if isinstance(exc, click.NoSuchOption):
+        if exc.option_name.startswith("--"):
+            return f"unknown flag: {exc.option_name}"
+        return f"unknown shorthand flag: '{exc.option_name[1:]}' in {exc.option_name}"
+    if isinstance(exc, click.BadOptionUsage) and "requires an argument" in exc.message:
+        return f"flag needs an argument: {exc.option_name}"
+    return exc.format_message()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Taking secrets out of what a support bundle holds; pure.
+
+What is recognised by its name (`password`, `token`, ...) or by its form (private keys, signed URLs, tokens)
+is replaced; in doubt it goes. What only says where a secret lies (`secretName`, `credentialsFile`) stays.
+"""
+
+import re
+from typing import Any, Final
+
+REDACTED: Final = "<redacted>"
+
+_WORDS: Final = (
+    r"passw(?:or)?d|passphrase|pwd|secret|token|credential|signature|cookie|authorization|"
+    r"api[-_.]?key|access[-_.]?key|account[-_.]?key|private[-_.]?key|encryption[-_.]?key|sas[-_.]?key|"
+    r"hook[-_.]?command"
+)
+_SENSITIVE = re.compile(rf"{_WORDS}|[a-z0-9_.-]key$", re.IGNORECASE)
+_WHERE_IT_LIES = re.compile(r"(?:names?|refs?|files?|path|dir|kind|env[-_]?var|ttl)$", re.IGNORECASE)
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+# A key is looked for only where a word begins, and no longer than this: a log line can be all base64.
+_KEY = rf"(?<![\w.-])(?P<key>[\w.-]{{0,48}}?(?:{_WORDS})[\w.-]{{0,48}})"
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_USER_INFO = re.compile(r"(?<=://)[^/\s@\"'<>]+@")
+# A query ends with the quoted text that it stands in; `\u0026`, as JSON writes `&`, is a part of it.
+_QUERY = re.compile(r"(https?://[^\s\"'<>?]{1,4096})\?(?:[^\s\"'<>\\]|\\[^\s\"'<>])+", re.IGNORECASE)
+_AUTHORIZATION = re.compile(r"(authorization\\*[\"']?\s*[:=]\s*\\*[\"']?)[^\"'\r\n]+", re.IGNORECASE)
+_BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
+_ASSIGNMENT = re.compile(
+    _KEY
+    + r"(?P<sign>\\*[\"']?\s*[:=]\s*)"
+    + r"(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\+\"(?:[^\"\\]|\\(?!\"))*\\+\"|[^\s,;&\"'\\})\]]+)",
+    re.IGNORECASE,
+)
+_FLAG = re.compile(
+    rf"(?<![\w.-])(?P<key>--?[\w.-]{{0,48}}?(?:{_WORDS})[\w.-]{{0,48}})(?P<sign>\s+)(?P<value>[^\s-]\S*)",
+    re.IGNORECASE,
+)
+_ACCESS_KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
+_JSON_WEB_TOKEN = re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*")
+
+
+def is_sensitive(key: str) -> bool:
+    """Whether a value of that name is a secret, rather than the place of one."""
+    return bool(_SENSITIVE.search(key)) and not _WHERE_IT_LIES.search(key)
+
+
+def redact_text(text: str) -> str:
+    """The text without the secrets that can be recognised in it."""
+    text = _PRIVATE_KEY.sub(REDACTED, text)
+    text = _USER_INFO.sub(f"{REDACTED}@", text)
+    text = _QUERY.sub(rf"\1?{REDACTED}", text)
+    text = _AUTHORIZATION.sub(rf"\1{REDACTED}", text)
+    text = _BEARER.sub(rf"\1{REDACTED}", text)
+    text = _ASSIGNMENT.sub(_without_value, text)
+    text = _FLAG.sub(_without_value, text)
+    text = _ACCESS_KEY_ID.sub(REDACTED, text)
+    return _JSON_WEB_TOKEN.sub(REDACTED, text)
+
+
+def _without_value(match: re.Match[str]) -> str:
+    key = match["key"]
+    return match[0] if _WHERE_IT_LIES.search(key) else f"{key}{match['sign']}{REDACTED}"
+
+
+def redact_object(value: Any) -> Any:
+    """A copy of a JSON value without secrets.
+
+    With them go the arguments of commands, which often hold a password, and what kubectl and API servers keep
+    of older forms of the object.
+    """
+    if isinstance(value, dict):
+        return _redact_mapping(value)
+    if isinstance(value, list):
+        return _redact_words(value)
+    return redact_text(value) if isinstance(value, str) else value
+
+
+def _redact_mapping(value: dict[str, Any]) -> dict[str, Any]:
+    is_secret = value.get("kind") == "Secret"
+    # An entry of `env`: the name is in another field than the value.
+    named = value.get("name")
+    names_secret = isinstance(named, str) and is_sensitive(named)
+    result: dict[str, Any] = {}
+    for key, member in value.items():
+        if key == "managedFields":
+            continue
+        if is_secret and key in ("data", "stringData"):
+            result[key] = REDACTED
+        elif key == "command" or key.endswith("/command"):
+            result[key] = _redact_command(member)
+        elif key == _LAST_APPLIED or is_sensitive(key) or (names_secret and key == "value"):
+            result[key] = _without_text(member)
+        else:
+            result[key] = redact_object(member)
+    return result
+
+
+def _without_text(member: Any) -> Any:
+    """What a name calls secret: its texts go; a structure says where the secret is, and stays."""
+    if isinstance(member, list):
+        return [_without_text(item) for item in member]
+    return REDACTED if isinstance(member, str) else redact_object(member)
+
+
+def _redact_command(command: Any) -> Any:
+    """The program alone; its arguments may hold anything."""
+    if not isinstance(command, list):
+        return REDACTED
+    return [*command[:1], *([REDACTED] if len(command) > 1 else [])]
+
+
+def _redact_words(words: list[Any]) -> list[Any]:
+    """The members of a list; what follows a `--password` is the password."""
+    result = []
+    after_flag = False
+    for word in words:
+        is_text = isinstance(word, str)
+        result.append(REDACTED if after_flag and is_text else redact_object(word))
+        after_flag = is_text and word.startswith("-") and "=" not in word and is_sensitive(word)
+    return result

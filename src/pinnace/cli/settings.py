@@ -1,0 +1,92 @@
+"""What a process was told before any command ran: global flags, the client's config file, environment.
+
+(docs/spec: CLI 1.1-1.6)
+"""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEFAULT_NAMESPACE = "velero"
+
+
+@dataclass(slots=True)
+class GlobalFlags:
+    """The global flags as given; None where the user said nothing."""
+
+    kubeconfig: str | None = None
+    kubecontext: str | None = None
+    namespace: str | None = None
+    location: str | None = None
+    features: list[str] | None = None
+    colorized: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the commands go by. `location` is None when a server does the work."""
+
+    namespace: str
+    kubeconfig: str | None
+    kubecontext: str | None
+    location: str | None
+    features: frozenset[str]
+    colour: bool
+    ca_cert: str
+
+
+def config_path() -> Path:
+    """The client's config file; shared with the compatible client on purpose."""
+    return Path(os.path.expanduser("~")) / ".config" / "velero" / "config.json"
+
+
+def load_config_file(path: Path) -> dict[str, Any]:
+    """Read the config file. A missing one is empty; a broken one is empty with a warning on stderr."""
+    try:
+        content = json.loads(path.read_bytes())
+        if not isinstance(content, dict):
+            raise ValueError(f"{path} must hold one JSON object")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as exc:
+        print(f"WARNING: Error reading config file: {exc}", file=sys.stderr)
+        return {}
+    return content
+
+
+def resolve_settings(flags: GlobalFlags, *, environ: dict[str, str] | None = None) -> Settings:
+    """Merge flags, config file and environment by the precedence of the spec. (docs/spec: CLI 1.2-1.6)"""
+    environ = dict(os.environ) if environ is None else environ
+    config = load_config_file(config_path())
+
+    def text(key: str) -> str:
+        value = config.get(key)
+        return value if isinstance(value, str) else ""
+
+    features = {name for name in text("features").split(",") if name}
+    features |= {name for name in flags.features or [] if name}
+    return Settings(
+        namespace=flags.namespace
+        or text("namespace")
+        or environ.get("VELERO_NAMESPACE")
+        or DEFAULT_NAMESPACE,
+        kubeconfig=flags.kubeconfig,
+        kubecontext=flags.kubecontext,
+        location=(flags.location if flags.location is not None else environ.get("PINNACE_LOCATION")) or None,
+        features=frozenset(features),
+        colour=_colour(flags.colorized, config),
+        ca_cert=text("cacert"),
+    )
+
+
+def _colour(flag: bool | None, config: dict[str, Any]) -> bool:
+    """Colour: the flag, else the config file, else only when a terminal reads it. (docs/spec: CLI 1.6)"""
+    if flag is not None:
+        return flag
+    if "colorized" in config:
+        # Anything but the text of a false boolean counts as true. (docs/spec: CLI 1.2)
+        return config["colorized"] not in ("0", "f", "F", "false", "False", "FALSE")
+    return sys.stdout.isatty()

@@ -1,0 +1,96 @@
+"""The verb-first forms: `create backup`, `get backups`, ... (docs/spec: CLI 3)
+
+Each is the command of the noun-first form under another name, so that the two can never differ.
+"""
+
+import click
+
+from pinnace.cli.flags import Group
+
+
+class Verb(Group):
+    """A verb's group: nouns that are loaded when called, and other spellings that no list shows."""
+
+    def __init__(self, name: str, nouns: dict[str, tuple[str, str]], aliases: dict[str, str]) -> None:
+        """`nouns` is as `lazy` of Group; `aliases` maps another spelling to a noun."""
+        super().__init__(
+            name=name,
+            help=f"{name.capitalize()} {_enumerated(nouns)}.",
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+            lazy=nouns,
+        )
+        self.aliases = aliases
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, self.aliases.get(cmd_name, cmd_name))
+
+
+def _enumerated(nouns: dict[str, tuple[str, str]]) -> str:
+    """`backups, restores and schedules`."""
+    plurals = [noun if noun.endswith("s") else f"{noun}s" for noun in nouns]
+    return f"{', '.join(plurals[:-1])} and {plurals[-1]}"
+
+
+_BACKUP = "pinnace.cli.backup"
+_RESTORE = "pinnace.cli.restore"
+_SCHEDULE = "pinnace.cli.schedule"
+_BACKUP_LOCATION = "pinnace.cli.backup_location"
+_SNAPSHOT_LOCATION = "pinnace.cli.snapshot_location"
+
+create = Verb(
+    "create",
+    {
+        "backup": (f"{_BACKUP}:create", "Create a backup."),
+        "restore": (f"{_RESTORE}:create", "Create a restore."),
+        "schedule": (f"{_SCHEDULE}:create", "Create a schedule."),
+        "backup-location": (f"{_BACKUP_LOCATION}:create", "Create a backup location."),
+        "snapshot-location": (f"{_SNAPSHOT_LOCATION}:create", "Create a snapshot location."),
+    },
+    {},
+)
+get = Verb(
+    "get",
+    {
+        "backups": (f"{_BACKUP}:get", "List backups."),
+        "restores": (f"{_RESTORE}:get", "List restores."),
+        "schedules": (f"{_SCHEDULE}:get", "List schedules."),
+        "backup-locations": (f"{_BACKUP_LOCATION}:get", "List backup locations."),
+        "snapshot-locations": (f"{_SNAPSHOT_LOCATION}:get", "List snapshot locations."),
+        "plugins": ("pinnace.cli.plugin:get", "List the plugins of the server."),
+    },
+    {
+        "backup": "backups",
+        "restore": "restores",
+        "schedule": "schedules",
+        "backup-location": "backup-locations",
+        "snapshot-location": "snapshot-locations",
+        "plugin": "plugins",
+    },
+)
+describe = Verb(
+    "describe",
+    {
+        "backups": (f"{_BACKUP}:describe", "Describe backups."),
+        "restores": (f"{_RESTORE}:describe", "Describe restores."),
+        "schedules": (f"{_SCHEDULE}:describe", "Describe schedules."),
+    },
+    {"backup": "backups", "restore": "restores", "schedule": "schedules"},
+)
+delete = Verb(
+    "delete",
+    {
+        "backup": (f"{_BACKUP}:delete", "Delete backups and everything that belongs to them."),
+        "restore": (f"{_RESTORE}:delete", "Delete restores."),
+        "schedule": (f"{_SCHEDULE}:delete", "Delete schedules; their backups stay."),
+        "backup-location": (
+            f"{_BACKUP_LOCATION}:delete",
+            "Delete backup locations; the stored backups stay.",
+        ),
+    },
+    {
+        "backups": "backup",
+        "restores": "restore",
+        "schedules": "schedule",
+        "backup-locations": "backup-location",
+    },
+)

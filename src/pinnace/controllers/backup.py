@@ -1,0 +1,159 @@
+"""The Backup controller: validates new Backups and runs them, one after the other. (docs/spec: CTL 3)"""
+
+from datetime import datetime
+from functools import partial
+from typing import Final, TypeVar
+
+from pinnace.api.backup import Backup, BackupPhase, BackupProgress
+from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.labels import SCHEDULE_NAME
+from pinnace.api.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.times import parse_time
+from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
+from pinnace.backup.runner import LogOptions, execute_backup
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.runs import Plan, failed
+from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, patch_progress
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import velero
+from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.plugins.registry import ActionRegistry
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import JSONObject
+from pinnace.runtime.logfields import get_logger
+from pinnace.storage.errors import StorageError
+
+log = get_logger(__name__)
+
+NAME: Final = "backup"
+METRICS_PERIOD_SECONDS: Final = 60.0
+
+LocationT = TypeVar("LocationT", BackupStorageLocation, VolumeSnapshotLocation)
+
+
+class BackupWork:
+    """What is done with one Backup.
+
+    Args:
+        defaults: what is filled in where a Backup says nothing.
+    """
+
+    def __init__(self, scope: Scope, locations: LocationStores, *, defaults: ServerDefaults) -> None:
+        self._scope = scope
+        self._locations = locations
+        self._defaults = defaults
+
+    async def plan(self, run: Backup) -> Plan[Backup]:
+        """Validate and complete it by what the cluster is and has now. (docs/spec: CTL 3.2)"""
+        scope = self._scope
+        discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
+        assert discovery.server_version is not None
+        prepared = prepare_backup(
+            run,
+            defaults=self._defaults,
+            storage_locations=await self._list(BackupStorageLocation, "backupstoragelocations"),
+            snapshot_locations=await self._list(VolumeSnapshotLocation, "volumesnapshotlocations"),
+            server_version=discovery.server_version,
+            now=scope.clock(),
+        )
+        valid = prepared.status.phase == BackupPhase.IN_PROGRESS
+        return Plan(begun=prepared, execute=partial(self._execute, discovery) if valid else None)
+
+    async def _list(self, struct: type[LocationT], plural: str) -> list[LocationT] | Unreadable:
+        try:
+            listed = await self._scope.client.list_all(velero(plural), self._scope.namespace)
+        except PASSING_ERRORS:
+            raise
+        except KubeError as error:
+            return Unreadable(str(error))
+        found = []
+        for obj in listed:
+            try:
+                found.append(decode(struct, obj))
+            except DecodeError as error:
+                # One broken location is no reason to fail the backups of the others.
+                log.warning("Location cannot be read", location=obj["metadata"]["name"], error=error)
+        return found
+
+    def taken(self, run: Backup) -> None:
+        """Count the attempt."""
+        if run.status.phase == BackupPhase.IN_PROGRESS:
+            self._scope.metrics.backup_attempted(_schedule_of(run))
+
+    def ended(self, run: Backup) -> None:
+        """Count the outcome. (docs/spec: SRV 8.1)"""
+        metrics, status, schedule = self._scope.metrics, run.status, _schedule_of(run)
+        metrics.backup_finished(schedule, status.phase)
+        if status.start_timestamp is None or status.completion_timestamp is None:
+            return
+        seconds = (status.completion_timestamp - status.start_timestamp).total_seconds()
+        metrics.backup_duration(schedule, seconds)
+        if status.phase == BackupPhase.COMPLETED:
+            metrics.backup_last_successful(schedule, status.completion_timestamp.timestamp())
+        metrics.volume_snapshots(
+            schedule,
+            attempted=status.volume_snapshots_attempted,
+            completed=status.volume_snapshots_completed,
+        )
+
+    async def _execute(self, discovery: Discovery, backup: Backup) -> Backup:
+        scope, location = self._scope, backup.spec.storage_location
+        try:
+            store = await self._locations.acquire(location)
+        except (StorageError, KubeError) as error:
+            log.error("Error opening the backup storage location", error=error)
+            return failed(backup, f"error opening the backup storage location: {error}", scope)
+
+        async def publish(progress: BackupProgress) -> None:
+            await patch_progress(scope.client, BACKUPS, backup, encode(progress))
+
+        registry = ActionRegistry(builtin_backup_actions=backup_actions(scope.client, discovery))
+        async with store:
+            return await execute_backup(
+                backup,
+                store,
+                client=scope.client,
+                discovery=discovery,
+                actions=registry.backup_actions,
+                workdir=scope.workdir,
+                clock=scope.clock,
+                log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
+                progress=publish,
+                reopen_store=partial(self._locations.acquire, location),
+                on_tarball=partial(scope.metrics.backup_tarball_size, _schedule_of(backup)),
+            )
+
+
+class BackupCensus:
+    """The gauges that follow from all Backups there are, once a minute. (docs/spec: CTL 3.7)"""
+
+    def __init__(self, scope: Scope, informer: Informer) -> None:
+        self._scope = scope
+        self._informer = informer
+
+    async def resync(self) -> None:
+        """Count them, and find the newest success of each schedule."""
+        backups = list(self._informer.objects())
+        self._scope.metrics.backups_existing(len(backups))
+        for schedule, moment in last_successes(backups).items():
+            self._scope.metrics.backup_last_successful(schedule, moment.timestamp())
+
+
+def last_successes(backups: list[JSONObject]) -> dict[str, datetime]:
+    """The newest completion of a Completed backup by schedule; "" for those of no schedule."""
+    newest: dict[str, str] = {}
+    for backup in backups:
+        status = backup.get("status") or {}
+        completed = status.get("completionTimestamp")
+        if status.get("phase") == BackupPhase.COMPLETED and completed:
+            schedule = (backup["metadata"].get("labels") or {}).get(SCHEDULE_NAME) or ""
+            # Timestamps of the API sort as text: all are UTC with whole seconds.
+            newest[schedule] = max(completed, newest.get(schedule, ""))
+    return {schedule: parse_time(text) for schedule, text in newest.items()}
+
+
+def _schedule_of(backup: Backup) -> str:
+    return backup.metadata.labels.get(SCHEDULE_NAME, "")

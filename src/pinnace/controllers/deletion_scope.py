@@ -1,0 +1,63 @@
+"""What of a backup this server may, and can, delete; read only. (docs/spec: CTL 6.2)"""
+
+from collections.abc import Sequence
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup
+from pinnace.controllers.ports import Scope
+from pinnace.kube.resources import velero
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import ObjectNotFound, UnreadableObject
+
+_NAMED = 10
+"""How many snapshots an error names."""
+
+
+async def foreign_files(store: BackupStore, backup: Backup) -> bool:
+    """Whether the location holds another backup of that name.
+
+    A backup that failed because its name was taken must not take the other with it. Uids do not tell, for a
+    backup that was found in the location has another one in each cluster; when it began does.
+
+    Raises:
+        StorageError: the location cannot be read now.
+    """
+    try:
+        stored = await store.read_backup(backup.metadata.name)
+    except (ObjectNotFound, UnreadableObject):
+        return False
+    began = stored.status.start_timestamp
+    return began is not None and began != backup.status.start_timestamp
+
+
+async def undeletable_snapshots(scope: Scope, store: BackupStore, backup: Backup) -> str:
+    """Names snapshots of volumes that would be leaked with their records; empty if there are none.
+
+    Raises:
+        StorageError, KubeError: they cannot be listed now.
+    """
+    name = backup.metadata.name
+    found = [
+        *(
+            (record.status.provider_snapshot_id, "volume snapshot")
+            for record in await store.read_snapshots(name)
+        ),
+        *((id_, "restic snapshot") for id_ in await _restic_snapshots(scope, store, name)),
+        *(
+            (obj.get("metadata", {}).get("name") or "", "CSI volume snapshot content")
+            for obj in await store.read_csi_volume_snapshot_contents(name)
+        ),
+    ]
+    named = [f"{what} {id_}" for id_, what in found if id_]
+    if not named:
+        return ""
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return f"{', '.join(named[:_NAMED])}{more}"
+
+
+async def _restic_snapshots(scope: Scope, store: BackupStore, backup: str) -> Sequence[str]:
+    selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
+    live = await scope.client.list_all(velero("podvolumebackups"), scope.namespace, label_selector=selector)
+    stored = await store.read_pod_volume_backups(backup)
+    ids = ((obj.get("status") or {}).get("snapshotID") for obj in [*live, *stored])
+    return sorted({id_ for id_ in ids if isinstance(id_, str) and id_})

@@ -1,0 +1,86 @@
+"""The DownloadRequest controller: signed URLs of stored files. (docs/spec: CTL 13, STO 9)"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.download_request import DownloadRequest, DownloadRequestPhase, DownloadTargetKind
+from pinnace.api.restore import Restore
+from pinnace.api.times import format_time
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.writes import BACKUPS, RESTORES, delete_if_there
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import velero
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import get_logger
+from pinnace.storage.errors import StorageError
+
+log = get_logger(__name__)
+
+NAME: Final = "download-request"
+REQUESTS: Final = velero("downloadrequests")
+VALIDITY: Final = timedelta(minutes=10)
+
+_OF_RESTORES: Final = frozenset({DownloadTargetKind.RESTORE_LOG, DownloadTargetKind.RESTORE_RESULTS})
+
+
+class DownloadRequestReconciler:
+    """Answers requests with a URL that is valid ten minutes, and removes them when it no longer is."""
+
+    def __init__(self, scope: Scope, locations: LocationStores) -> None:
+        self._scope = scope
+        self._locations = locations
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass; what stands in the way of a URL is raised, after the expiration was stored."""
+        try:
+            request = decode(DownloadRequest, await self._scope.client.get(REQUESTS, key.name, key.namespace))
+        except NotFound:
+            return DONE
+        except DecodeError as error:
+            log.warning("Request cannot be read", error=error)
+            return DONE
+        now, expiration = self._scope.clock(), request.status.expiration
+        if expiration is not None and expiration < now:
+            await delete_if_there(self._scope.client, REQUESTS, key)
+            return DONE
+        if expiration is None:
+            # Stored once, so that a request that can never succeed is deleted and not tried for ever.
+            expiration = now + VALIDITY
+            await self._patch_status(key, {"expiration": format_time(expiration)})
+        if request.status.phase == DownloadRequestPhase.PROCESSED:
+            return _at_expiration(expiration, now)
+        url = await self._url(request)
+        # Signed a moment ago at the earliest, so the URL does not outlive the request by much.
+        expiration = self._scope.clock() + VALIDITY
+        phase = str(DownloadRequestPhase.PROCESSED)
+        await self._patch_status(
+            key, {"downloadURL": url, "phase": phase, "expiration": format_time(expiration)}
+        )
+        return _at_expiration(expiration, now)
+
+    async def _url(self, request: DownloadRequest) -> str:
+        target = request.spec.target
+        try:
+            kind = DownloadTargetKind(target.kind)
+        except ValueError:
+            raise StorageError(f'unsupported download target kind "{target.kind}"') from None
+        client, namespace = self._scope.client, self._scope.namespace
+        backup_name = target.name
+        if kind in _OF_RESTORES:
+            restore = decode(Restore, await client.get(RESTORES, target.name, namespace))
+            backup_name = restore.spec.backup_name
+        backup = decode(Backup, await client.get(BACKUPS, backup_name, namespace))
+        async with self._locations.open(backup.spec.storage_location) as store:
+            return await store.signed_url(kind, target.name)
+
+    async def _patch_status(self, key: Key, status: dict[str, str]) -> None:
+        patch = {"status": status}
+        await self._scope.client.patch(REQUESTS, key.name, patch, key.namespace, subresource="status")
+
+
+def _at_expiration(expiration: datetime, now: datetime) -> Result:
+    return Result.after(max((expiration - now).total_seconds(), 0.0) + 1.0)

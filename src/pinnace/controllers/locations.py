@@ -1,0 +1,72 @@
+"""Opens the stores of BackupStorageLocations, with their credentials from Secrets. (docs/spec: STO 8, 10)"""
+
+import base64
+import binascii
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import SECRETS, velero
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
+from pinnace.storage.errors import InvalidLocation, StoreConfigError
+from pinnace.storage.open import open_backup_store
+
+
+class LocationStores:
+    """Opens a store anew for each operation, so that rotated credentials are seen.
+
+    Args:
+        credentials_root: where credential files are kept, private.
+    """
+
+    def __init__(self, client: KubeClient, namespace: str, credentials_root: Path) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._credentials = CredentialsStore(credentials_root, namespace)
+
+    @asynccontextmanager
+    async def open(self, name: str) -> AsyncIterator[BackupStore]:
+        """The store of the location of that name, closed at the end. Raises KubeError, StorageError."""
+        async with await self.acquire(name) as store:
+            yield store
+
+    @asynccontextmanager
+    async def open_location(self, location: BackupStorageLocation) -> AsyncIterator[BackupStore]:
+        """The store of a location that was read already."""
+        async with await self._acquire(location) as store:
+            yield store
+
+    async def acquire(self, name: str) -> BackupStore:
+        """The store of the location of that name; the caller closes it. Raises KubeError, StorageError."""
+        obj = await self._client.get(velero("backupstoragelocations"), name, self._namespace)
+        try:
+            location = decode(BackupStorageLocation, obj)
+        except DecodeError as error:
+            raise InvalidLocation(f"backup storage location {name} cannot be read: {error}") from error
+        return await self._acquire(location)
+
+    async def _acquire(self, location: BackupStorageLocation) -> BackupStore:
+        file = await resolve_credentials(
+            location, self._credentials, self._read_secret, namespace=self._namespace
+        )
+        return open_backup_store(location, credentials_file=file)
+
+    async def _read_secret(self, name: str) -> Mapping[str, bytes] | None:
+        try:
+            secret = await self._client.get(SECRETS, name, self._namespace)
+        except NotFound:
+            return None
+        except KubeError as error:
+            raise StoreConfigError(str(error)) from error
+        try:
+            return {
+                key: base64.b64decode(value, validate=True)
+                for key, value in (secret.get("data") or {}).items()
+            }
+        except (binascii.Error, TypeError) as error:
+            raise StoreConfigError(f"Secret {name} holds something that is not base64") from error

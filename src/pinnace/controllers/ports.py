@@ -1,0 +1,69 @@
+"""What the controllers are given: the cluster, metrics to count in, where to work, how to log."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from pinnace.api.times import utcnow
+from pinnace.kube.client import KubeClient
+
+MAIN_WORKERS = 1
+"""Backups run one after the other, restores too. (docs/spec: CTL 2.1)"""
+
+
+class RunMetrics(Protocol):
+    """The counters of backups, their deletions, and restores. (docs/spec: SRV 8.1)"""
+
+    def backup_attempted(self, schedule: str) -> None: ...
+
+    def backup_finished(self, schedule: str, phase: str) -> None: ...
+
+    def backup_tarball_size(self, schedule: str, size_bytes: int) -> None: ...
+
+    def backup_duration(self, schedule: str, duration_seconds: float) -> None: ...
+
+    def backup_last_successful(self, schedule: str, unix_seconds: float) -> None: ...
+
+    def backups_existing(self, count: int) -> None: ...
+
+    def backup_deletion_attempted(self, schedule: str) -> None: ...
+
+    def backup_deletion_finished(self, schedule: str, *, succeeded: bool) -> None: ...
+
+    def restore_attempted(self, schedule: str) -> None: ...
+
+    def restore_finished(self, schedule: str, phase: str) -> None: ...
+
+    def restores_existing(self, count: int) -> None: ...
+
+    def volume_snapshots(self, schedule: str, *, attempted: int, completed: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What all controllers of one server share.
+
+    Attributes:
+        client: the cluster.
+        namespace: the server's; objects elsewhere are not ours. (docs/spec: API 1)
+        workdir: an existing directory for spool files.
+        features: feature flags that are on.
+        log_level, log_format, log_echo: of the logs of backups and restores.
+    """
+
+    client: KubeClient
+    namespace: str
+    metrics: RunMetrics
+    workdir: Path
+    features: frozenset[str] = frozenset()
+    log_level: str = "info"
+    log_format: str = "text"
+    log_echo: TextIO | None = None
+    clock: Callable[[], datetime] = utcnow
+
+    @property
+    def all_versions(self) -> bool:
+        """Whether all served versions of an API group count, not only the preferred. (docs/spec: SRV 5)"""
+        return "EnableAPIGroupVersions" in self.features

@@ -1,0 +1,181 @@
+"""The Restore controller: validates new Restores and runs them one by one. (docs/spec: CTL 8, RST 2)"""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.restore import Restore, RestorePhase
+from pinnace.archive.runlog import RunLog
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.runs import Plan, failed
+from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import velero
+from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.plugins.registry import ActionRegistry
+from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.errors import BackupLookupError, RestoreFailed
+from pinnace.restore.runner import LogOptions, execute_restore
+from pinnace.restore.validation import validate_and_complete
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.logfields import get_logger
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError
+
+log = get_logger(__name__)
+
+NAME: Final = "restore"
+METRICS_PERIOD_SECONDS: Final = 60.0
+
+
+class ClusterBackups:
+    """Finds backups as custom resources, and makes sure that their location can be opened.
+
+    What may be over at the next try is raised as it is: it says nothing about the Restore.
+    """
+
+    def __init__(self, scope: Scope, locations: LocationStores) -> None:
+        self._scope = scope
+        self._locations = locations
+
+    async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
+        """All backups labelled with the schedule's name. Raises BackupLookupError."""
+        client, selector = self._scope.client, f"{labels.SCHEDULE_NAME}={schedule}"
+        try:
+            listed = await client.list_all(BACKUPS, self._scope.namespace, label_selector=selector)
+            return [decode(Backup, obj) for obj in listed]
+        except PASSING_ERRORS:
+            raise
+        except (KubeError, DecodeError) as error:
+            raise BackupLookupError(str(error)) from error
+
+    async def backup(self, name: str) -> Backup:
+        """The backup. Raises BackupLookupError. (docs/spec: RST 3)"""
+        what = f'backup.velero.io "{name}"'
+        try:
+            backup = decode(Backup, await self._scope.client.get(BACKUPS, name, self._scope.namespace))
+            what = f'BackupStorageLocation.velero.io "{backup.spec.storage_location}"'
+            async with self._locations.open(backup.spec.storage_location):
+                return backup
+        except PASSING_ERRORS:
+            raise
+        except NotFound as error:
+            raise BackupLookupError(f"{what} not found") from error
+        except (KubeError, DecodeError, StorageError) as error:
+            raise BackupLookupError(str(error)) from error
+
+
+class RestoreWork:
+    """What is done with one Restore."""
+
+    def __init__(self, scope: Scope, locations: LocationStores, *, options: RestoreOptions) -> None:
+        self._scope = scope
+        self._locations = locations
+        self._options = options
+        self._backups = ClusterBackups(scope, locations)
+
+    async def plan(self, run: Restore) -> Plan[Restore]:
+        """Validate and complete it, and find its backup. (docs/spec: CTL 8.2)"""
+        scope = self._scope
+        completed = await validate_and_complete(run, self._backups)
+        status, backup = completed.restore.status, completed.backup
+        if backup is None:
+            errors = [*status.validation_errors, *completed.errors]
+            status = msgspec.structs.replace(
+                status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=errors
+            )
+            return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
+        discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
+        status = msgspec.structs.replace(
+            status, phase=RestorePhase.IN_PROGRESS, start_timestamp=scope.clock()
+        )
+        return Plan(
+            begun=msgspec.structs.replace(completed.restore, status=status),
+            execute=partial(self._execute, backup, discovery),
+        )
+
+    def taken(self, run: Restore) -> None:
+        """Count the attempt, valid or not. (docs/spec: SRV 8.1)"""
+        self._scope.metrics.restore_attempted(run.spec.schedule_name)
+
+    def ended(self, run: Restore) -> None:
+        """Count the outcome."""
+        self._scope.metrics.restore_finished(run.spec.schedule_name, run.status.phase)
+
+    async def _execute(self, backup: Backup, discovery: Discovery, restore: Restore) -> Restore:
+        scope = self._scope
+        async with AsyncExitStack() as stores:
+
+            async def open_store() -> BackupStore:
+                store = await self._locations.acquire(backup.spec.storage_location)
+                return await stores.enter_async_context(store)
+
+            try:
+                store = await open_store()
+            except (StorageError, KubeError) as error:
+                log.error("Error opening the backup storage location", error=error)
+                return failed(restore, f"error opening the backup storage location: {error}", scope)
+            return await execute_restore(
+                restore,
+                backup,
+                store,
+                client=scope.client,
+                discovery=discovery,
+                actions=partial(self._actions, discovery),
+                pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name),
+                reopen_store=open_store,
+                workdir=scope.workdir,
+                progress=_Progress(scope, restore),
+                options=self._options,
+                log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
+                clock=scope.clock,
+            )
+
+    async def _actions(self, discovery: Discovery, _log: RunLog) -> Sequence[RestoreItemAction]:
+        builtin = restore_actions(self._scope.client, discovery, self._scope.namespace)
+        return ActionRegistry(builtin_restore_actions=builtin).restore_actions
+
+    async def _pod_volume_backups(self, backup: str) -> Sequence[PodVolumeBackup]:
+        """Those of the backup, live from the cluster. (docs/spec: RST 4)"""
+        selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
+        listed = await self._scope.client.list_all(
+            velero("podvolumebackups"), self._scope.namespace, label_selector=selector
+        )
+        try:
+            return [decode(PodVolumeBackup, obj) for obj in listed]
+        except DecodeError as error:
+            raise RestoreFailed(f"error listing pod volume backups: {error}") from error
+
+
+class _Progress:
+    """Patches the numbers into the Restore's status."""
+
+    def __init__(self, scope: Scope, restore: Restore) -> None:
+        self._scope = scope
+        self._restore = restore
+
+    async def publish(self, total_items: int, items_restored: int) -> None:
+        progress = {"totalItems": total_items, "itemsRestored": items_restored}
+        await patch_progress(self._scope.client, RESTORES, self._restore, progress)
+
+
+class RestoreCensus:
+    """The gauge that follows from all Restores there are, once a minute. (docs/spec: CTL 8.3)"""
+
+    def __init__(self, scope: Scope, informer: Informer) -> None:
+        self._scope = scope
+        self._informer = informer
+
+    async def resync(self) -> None:
+        """Count them."""
+        self._scope.metrics.restores_existing(sum(1 for _ in self._informer.objects()))

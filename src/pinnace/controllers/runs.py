@@ -1,0 +1,196 @@
+"""The life of one Backup or Restore under its controller, from New to its terminal phase.
+
+    New ──plan──> claim ──> InProgress ──execute──> Completed, PartiallyFailed, Failed
+                    └─────> FailedValidation
+
+The first patch is conflict-checked: of two servers one gets the object. What is InProgress is ours alone and
+is never left so while this process lives: a defect fails it, an interruption settles it, a lost answer to
+the claim is remembered. (docs/spec: CTL 1.2, CTL 3, CTL 8)
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.restore import Restore
+from pinnace.api.times import format_time
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.settling import Settler
+from pinnace.controllers.writes import claim, finish
+from pinnace.kube.errors import Conflict, ConnectionFailed, NotFound, ServerFault
+from pinnace.kube.resources import APIResource
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import bound_fields, get_logger
+
+log = get_logger(__name__)
+
+RunT = TypeVar("RunT", Backup, Restore)
+
+NEW: Final = frozenset({"", BackupPhase.NEW})
+
+
+def is_new(obj: JSONObject) -> bool:
+    """Whether a Backup or Restore waits to be taken."""
+    return ((obj.get("status") or {}).get("phase") or "") in NEW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Generic[RunT]):
+    """What will be done with a new object.
+
+    Attributes:
+        begun: the object as the first patch makes it: InProgress, or FailedValidation.
+        execute: the work, None if the object is not valid. Takes the object as it was stored; gives it
+            back with its terminal phase.
+    """
+
+    begun: RunT
+    execute: Callable[[RunT], Awaitable[RunT]] | None = None
+
+
+class Work(Protocol[RunT]):
+    """What backups and restores do differently."""
+
+    async def plan(self, run: RunT) -> Plan[RunT]:
+        """Validate and complete a new object. Whatever is raised lets the key be tried again."""
+        ...
+
+    def taken(self, run: RunT) -> None:
+        """Count an object that the first patch was stored of, valid or not."""
+        ...
+
+    def ended(self, run: RunT) -> None:
+        """Count an object that has its terminal phase, FailedValidation included."""
+        ...
+
+
+class RunReconciler(Generic[RunT]):
+    """Takes new objects of one kind to their terminal phase.
+
+    Args:
+        resource, struct: the kind.
+        work: what is done with one.
+        running: keys of the objects in hand; who deletes backups asks it.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        resource: APIResource,
+        struct: type[RunT],
+        work: Work[RunT],
+        settler: Settler,
+        *,
+        running: set[Key] | None = None,
+    ) -> None:
+        self._scope = scope
+        self._resource = resource
+        self._struct: type[RunT] = struct
+        self._work: Work[RunT] = work
+        self._settler = settler
+        self._running = set() if running is None else running
+        self._unanswered: dict[Key, Plan[RunT]] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass. What is raised before the first patch was stored lets the key be tried again."""
+        self._running.add(key)
+        try:
+            with bound_fields(**{self._resource.kind.lower(): str(key)}):
+                await self._take(key)
+        finally:
+            if key not in self._unanswered:
+                self._running.discard(key)
+        return DONE
+
+    async def _take(self, key: Key) -> None:
+        while (obj := await self._read(key)) is not None:
+            plan = self._unanswered.pop(key, None)
+            claimed: JSONObject | None
+            if plan is not None and _is_made_by(obj, plan):
+                claimed = obj
+            elif not is_new(obj):
+                return
+            else:
+                try:
+                    run = decode(self._struct, obj)
+                except DecodeError as error:
+                    await self._refuse(key, obj, error)
+                    return
+                plan = await self._work.plan(run)
+                claimed = await self._claim(key, run, plan)
+            if claimed is not None:
+                await self._carry_out(decode(self._struct, claimed), plan)
+                return
+
+    async def _read(self, key: Key) -> JSONObject | None:
+        try:
+            return await self._scope.client.get(self._resource, key.name, key.namespace)
+        except NotFound:
+            self._unanswered.pop(key, None)
+            return None
+
+    async def _claim(self, key: Key, run: RunT, plan: Plan[RunT]) -> JSONObject | None:
+        """The object as stored; None if another server took it, or somebody edited or deleted it."""
+        try:
+            return await claim(self._scope.client, self._resource, run, plan.begun)
+        except (Conflict, NotFound):
+            return None  # what it is now decides (docs/spec: CTL 1.2)
+        except (ConnectionFailed, ServerFault):
+            # It may be stored although we were not told; the next pass sees. Forgotten, it would stay so.
+            self._unanswered[key] = plan
+            raise
+
+    async def _refuse(self, key: Key, obj: JSONObject, error: DecodeError) -> None:
+        """An object that cannot be read is failed, not tried for ever."""
+        log.warning("Object cannot be read", error=error)
+        status = {"phase": str(BackupPhase.FAILED_VALIDATION), "validationErrors": [str(error)]}
+        patch = {"metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}, "status": status}
+        await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
+
+    async def _carry_out(self, run: RunT, plan: Plan[RunT]) -> None:
+        self._work.taken(run)
+        if plan.execute is None:
+            log.warning("Object is not valid", errors=run.status.validation_errors)
+            self._work.ended(run)
+            return
+        log.info(f"{self._resource.kind} begins")
+        try:
+            finished = await plan.execute(run)
+        except asyncio.CancelledError:
+            await self._settler.settle_interrupted(self._resource, run)
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect must end this run, not leave it InProgress
+            log.error(f"{self._resource.kind} ended by a defect", error=error)
+            reason = f"unexpected {type(error).__name__}, see the server's log"
+            finished = failed(run, reason, self._scope)
+        log.info(f"{self._resource.kind} ended", phase=finished.status.phase)
+        self._work.ended(finished)
+        await finish(self._scope.client, self._resource, run, finished)
+
+
+def failed(run: RunT, reason: str, scope: Scope) -> RunT:
+    """The object in phase Failed; the one given is left as it is."""
+    status = msgspec.structs.replace(
+        run.status,
+        phase=BackupPhase.FAILED,
+        failure_reason=reason,
+        completion_timestamp=scope.clock(),
+    )
+    return msgspec.structs.replace(run, status=status)
+
+
+def _is_made_by(obj: JSONObject, plan: Plan[RunT]) -> bool:
+    """Whether an object is what the plan's first patch makes of it."""
+    status, begun = obj.get("status") or {}, plan.begun.status
+    started = format_time(begun.start_timestamp) if begun.start_timestamp is not None else None
+    return (
+        obj["metadata"]["uid"] == plan.begun.metadata.uid
+        and status.get("phase") == begun.phase
+        and status.get("startTimestamp") == started
+    )

@@ -1,0 +1,103 @@
+"""Settles the Backups and Restores that nobody works on any more, but that still say InProgress.
+
+They are never resumed. If the location already holds a backup's metadata with a terminal phase, the end came
+after the upload and the status is taken from there; everything else is Failed, with the reason.
+(docs/spec: CTL 15, SRV 13)
+"""
+
+import asyncio
+from typing import Any, Final
+
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.times import format_time
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.writes import BACKUPS, RESTORES, Run
+from pinnace.kube.errors import APIStatusError, KubeError
+from pinnace.kube.resources import APIResource
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.storage.errors import StorageError
+
+log = get_logger(__name__)
+
+ORPHAN_REASON: Final = 'get a {kind} with status "InProgress" during the server starting, mark it as "Failed"'
+INTERRUPTED_REASON: Final = "the server was stopped before the {kind} had ended"
+
+STORE_SECONDS: Final = 30.0
+"""How long one location is asked; a location out of reach must not keep a server from starting."""
+
+INTERRUPTED_SECONDS: Final = 4.0
+"""For the whole of an interrupted run. Shorter than what lies between giving up a lease and its end, so that
+a server that lost the lease is done before another one begins."""
+
+TERMINAL: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED})
+
+
+class Settler:
+    """Gives Backups and Restores of our namespace that were left InProgress their terminal state."""
+
+    def __init__(self, scope: Scope, locations: LocationStores) -> None:
+        self._scope = scope
+        self._locations = locations
+
+    async def settle_orphans(self) -> None:
+        """Settle what a dead server left. Only while no other server can be working.
+
+        One that the API server refuses to change is logged and does not keep the server from starting.
+        """
+        for resource in (BACKUPS, RESTORES):
+            for obj in await self._scope.client.list_all(resource, self._scope.namespace):
+                if not _in_progress(obj):
+                    continue
+                with bound_fields(**{resource.kind.lower(): str(Key.of(obj))}):
+                    log.warning(f"{resource.kind} was left InProgress by a former server")
+                    await self._settle(resource, obj, ORPHAN_REASON)
+
+    async def settle_interrupted(self, resource: APIResource, run: Run) -> None:
+        """Settle what we worked on ourselves and were told to drop; does its best for a short time."""
+        key = Key(run.metadata.namespace, run.metadata.name)
+        try:
+            async with asyncio.timeout(INTERRUPTED_SECONDS):
+                obj = await self._scope.client.get(resource, key.name, key.namespace)
+                if _in_progress(obj) and obj["metadata"]["uid"] == run.metadata.uid:
+                    await self._settle(resource, obj, INTERRUPTED_REASON)
+        except (KubeError, TimeoutError) as error:
+            log.warning("Interrupted work stays InProgress until a server starts", error=error)
+
+    async def _settle(self, resource: APIResource, obj: JSONObject, reason: str) -> None:
+        status = await self._stored_status(obj) if resource == BACKUPS else None
+        if status is None:
+            status = {
+                "phase": str(BackupPhase.FAILED),
+                "failureReason": reason.format(kind=resource.kind.lower()),
+                "completionTimestamp": format_time(self._scope.clock()),
+            }
+        key, version = Key.of(obj), obj["metadata"]["resourceVersion"]
+        patch = {"metadata": {"resourceVersion": version}, "status": status}
+        try:
+            await self._scope.client.patch(resource, key.name, patch, key.namespace)
+        except APIStatusError as error:
+            log.warning("It is left as it is", key=str(key), error=error)
+        else:
+            log.info("Settled", key=str(key), phase=status["phase"])
+
+    async def _stored_status(self, obj: JSONObject) -> dict[str, Any] | None:
+        """What the location says of this very backup, if it ended there."""
+        key = Key.of(obj)
+        location = (obj.get("spec") or {}).get("storageLocation") or ""
+        try:
+            async with asyncio.timeout(STORE_SECONDS), self._locations.open(location) as store:
+                if not await store.exists(key.name):
+                    return None
+                stored = decode(Backup, await store.get_metadata(key.name))
+        except (StorageError, KubeError, DecodeError, TimeoutError) as error:
+            log.warning("Cannot tell whether the backup was stored", key=str(key), error=error)
+            return None
+        ours = stored.metadata.uid == obj["metadata"]["uid"] and stored.status.phase in TERMINAL
+        return encode(stored.status) if ours else None
+
+
+def _in_progress(obj: JSONObject) -> bool:
+    return (obj.get("status") or {}).get("phase") == BackupPhase.IN_PROGRESS

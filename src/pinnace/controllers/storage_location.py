@@ -1,0 +1,130 @@
+"""The BackupStorageLocation controller: which locations can be used. (docs/spec: CTL 12, STO 7, API 5)
+
+Each key is one location and is looked at again exactly when its next validation is due.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.durations import Duration
+from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
+from pinnace.api.times import format_time
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.ports import Scope
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import velero
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import get_logger
+from pinnace.storage.errors import StorageError
+
+log = get_logger(__name__)
+
+NAME: Final = "backup-storage-location"
+LOCATIONS: Final = velero("backupstoragelocations")
+WORKERS: Final = 4
+"""A location that does not answer must not hold up the others."""
+
+_LONGEST_MESSAGE: Final = 1000
+
+
+class StorageLocationReconciler:
+    """Validates locations and sees to it that there is a default one.
+
+    Args:
+        default_location: the one that becomes the default when none is.
+        validation_frequency: for locations that name none.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        locations: LocationStores,
+        *,
+        default_location: str,
+        validation_frequency: Duration,
+    ) -> None:
+        self._scope = scope
+        self._locations = locations
+        self._default_location = default_location
+        self._frequency = validation_frequency
+        self._validated_spec: dict[Key, int] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        """Validate the location if it is due, and say when it will be next."""
+        client = self._scope.client
+        try:
+            obj = await client.get(LOCATIONS, key.name, key.namespace)
+        except NotFound:
+            self._validated_spec.pop(key, None)
+            return DONE
+        try:
+            location = decode(BackupStorageLocation, obj)
+        except DecodeError as error:
+            await self._write(key, obj, str(error))
+            return DONE
+        frequency = effective_frequency(location.spec.validation_frequency, self._frequency)
+        generation = location.metadata.generation
+        edited = self._validated_spec.get(key, generation) != generation
+        now = self._scope.clock()
+        if not edited and not is_due(location.status.last_validation_time, frequency, now):
+            self._validated_spec.setdefault(key, generation)
+            return _next(location.status.last_validation_time, frequency, now)
+        generation = await self._make_default(key, location)
+        await self._write(key, obj, await self._problem(location))
+        self._validated_spec[key] = generation
+        return _next(now, frequency, now)
+
+    async def _problem(self, location: BackupStorageLocation) -> str:
+        """Why the location cannot be used; empty if it can."""
+        try:
+            async with self._locations.open_location(location) as store:
+                await store.validate()
+        except (StorageError, KubeError) as error:
+            return str(error) or type(error).__name__
+        return ""
+
+    async def _write(self, key: Key, obj: JSONObject, problem: str) -> None:
+        phase = BackupStorageLocationPhase.UNAVAILABLE if problem else BackupStorageLocationPhase.AVAILABLE
+        if problem:
+            log.error(f'Backup storage location "{key.name}" is unavailable', error=problem)
+        elif (obj.get("status") or {}).get("phase") != phase:
+            log.info("Backup storage location is available", backupLocation=key.name)
+        status = {
+            "phase": str(phase),
+            "lastValidationTime": format_time(self._scope.clock()),
+            "message": problem[:_LONGEST_MESSAGE] or None,
+        }
+        patch = {"status": status}
+        await self._scope.client.patch(LOCATIONS, key.name, patch, key.namespace, subresource="status")
+
+    async def _make_default(self, key: Key, location: BackupStorageLocation) -> int:
+        """Mark the server's default location if no location is marked; its generation then. (STO 13)"""
+        if key.name != self._default_location or location.spec.default:
+            return location.metadata.generation
+        client = self._scope.client
+        others = await client.list_all(LOCATIONS, key.namespace)
+        if any((other.get("spec") or {}).get("default") for other in others):
+            return location.metadata.generation
+        patched = await client.patch(LOCATIONS, key.name, {"spec": {"default": True}}, key.namespace)
+        return int(patched["metadata"]["generation"])
+
+
+def effective_frequency(own: Duration | None, server: Duration) -> Duration:
+    """How often a location is validated; a negative frequency means the server's."""
+    return server if own is None or own < Duration() else own
+
+
+def is_due(last: datetime | None, frequency: Duration, now: datetime) -> bool:
+    """Never validated: always; frequency 0: never again. (docs/spec: STO 7, STO-010)"""
+    if last is None:
+        return True
+    return bool(frequency) and frequency > Duration() and now >= last + frequency.to_timedelta()
+
+
+def _next(last: datetime | None, frequency: Duration, now: datetime) -> Result:
+    if last is None or frequency <= Duration():
+        return DONE
+    wait = last + frequency.to_timedelta() - now
+    return Result.after(max(wait, timedelta(0)).total_seconds())

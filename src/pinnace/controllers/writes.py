@@ -1,0 +1,84 @@
+"""How controllers change objects: merge patches of the difference, claims that only one server can win.
+
+(docs/spec: CTL 1.2)
+"""
+
+import asyncio
+from typing import Any, Final
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import encode, merge_patch
+from pinnace.api.restore import Restore
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests
+from pinnace.kube.resources import APIResource, velero
+from pinnace.runtime.backoff import RetryDelay
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+BACKUPS: Final = velero("backups")
+RESTORES: Final = velero("restores")
+
+PASSING_ERRORS: Final = (ConnectionFailed, ServerFault, TooManyRequests)
+"""What may be over at the next try: never a reason to fail a Backup or Restore for good."""
+
+Run = Backup | Restore
+
+
+async def claim(client: KubeClient, resource: APIResource, before: Run, after: Run) -> JSONObject:
+    """Patch a new object to its first phase, unless somebody changed it since it was read.
+
+    Raises:
+        Conflict: somebody did; read it again and decide from what it is now.
+        ConnectionFailed, ServerFault: it may have been patched all the same.
+    """
+    patch = difference(before, after)
+    patch.setdefault("metadata", {})["resourceVersion"] = before.metadata.resource_version
+    return await client.patch(resource, after.metadata.name, patch, after.metadata.namespace)
+
+
+async def finish(
+    client: KubeClient, resource: APIResource, before: Run, after: Run, *, delay: RetryDelay | None = None
+) -> None:
+    """Patch the terminal state of a run, and wait as long as it takes while the API server is out of reach.
+
+    Nothing but the log hears of a refusal; the next start of a server finds the object InProgress and
+    settles it. So it does when this is cancelled. (docs/spec: RST 2, CTL 15)
+    """
+    key, patch = Key(after.metadata.namespace, after.metadata.name), difference(before, after)
+    # With its uid, the patch cannot hit an object that took the name meanwhile.
+    patch["metadata"] = {**patch.get("metadata", {}), "uid": before.metadata.uid}
+    delay = delay or RetryDelay()
+    while True:
+        try:
+            await client.patch(resource, key.name, patch, key.namespace)
+        except PASSING_ERRORS as error:
+            log.warning("Terminal state not stored yet, will be tried again", key=str(key), error=error)
+            await asyncio.sleep(delay.next_delay())
+            continue
+        except NotFound:
+            log.info("Object was deleted while it was worked on", key=str(key))
+        except KubeError as error:
+            log.error("Error storing the terminal state", key=str(key), error=error)
+        return
+
+
+def difference(before: Run, after: Run) -> dict[str, Any]:
+    """The merge patch from one state of an object to another; fields we do not know stay as they are."""
+    return merge_patch(encode(before), encode(after))
+
+
+async def patch_progress(client: KubeClient, resource: APIResource, run: Run, progress: JSONObject) -> None:
+    """Patch `status.progress`; the engines see to it that this is at most once a second."""
+    patch = {"metadata": {"uid": run.metadata.uid}, "status": {"progress": progress}}
+    await client.patch(resource, run.metadata.name, patch, run.metadata.namespace)
+
+
+async def delete_if_there(client: KubeClient, resource: APIResource, key: Key, *, uid: str = "") -> None:
+    """Delete an object; that it is gone already is success. Raises Conflict if it is another one by now."""
+    try:
+        await client.delete(resource, key.name, key.namespace, uid=uid or None)
+    except NotFound:
+        return

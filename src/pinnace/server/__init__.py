@@ -1,0 +1,1 @@
+"""The processes: server, metrics, health, logging, start-up checks. (docs/spec: SRV)"""

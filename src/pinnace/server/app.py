@@ -1,0 +1,243 @@
+"""The server process: parts made, checked, started and stopped in order. (docs/spec: SRV 4, 13)"""
+
+import asyncio
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pinnace import __version__
+from pinnace.api.backup import Backup
+from pinnace.api.durations import Duration
+from pinnace.api.restore import Restore
+from pinnace.backup.request import ServerDefaults
+from pinnace.controllers import (
+    backup,
+    backup_deletion,
+    download_request,
+    restore,
+    server_status,
+    storage_location,
+)
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.ports import MAIN_WORKERS, Scope
+from pinnace.controllers.runs import RunReconciler, is_new
+from pinnace.controllers.settling import Settler
+from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.kube.client import KubeClient
+from pinnace.kube.config import ClusterConfig
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import APIResource
+from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.registry import ActionRegistry
+from pinnace.restore.engine import RestoreOptions
+from pinnace.runtime.controller import Controller
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+from pinnace.runtime.leader import LeaderElector
+from pinnace.runtime.logfields import get_logger
+from pinnace.runtime.manager import Manager
+from pinnace.server.checks import check_cluster
+from pinnace.server.http import StatusServer
+from pinnace.server.metrics import ServerMetrics
+from pinnace.server.signals import stop_on_signals, unless_stopped
+from pinnace.server.workdir import work_directory
+
+log = get_logger(__name__)
+
+LEASE_NAME = "pinnace-server"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What flags and environment of the server say. (docs/spec: SRV 2)
+
+    Attributes:
+        scratch: where big temporary files go; None: the system's temporary directory.
+        disabled_controllers: names of controllers not to run; names of none are ignored.
+        leader_election: work only while holding the Lease of the namespace.
+    """
+
+    namespace: str
+    metrics_address: str = ":8085"
+    log_level: str = "info"
+    log_format: str = "text"
+    scratch: Path | None = None
+    features: frozenset[str] = frozenset()
+    defaults: ServerDefaults = field(default_factory=ServerDefaults)
+    restore: RestoreOptions = field(default_factory=RestoreOptions)
+    store_validation_frequency: Duration = field(default_factory=lambda: Duration.minutes(1))
+    disabled_controllers: frozenset[str] = frozenset()
+    leader_election: bool = True
+
+
+async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agent: str) -> None:
+    """Run until SIGINT or SIGTERM.
+
+    Raises:
+        StartupError, KubeError, OSError: it cannot start.
+        RuntimeFailure kinds of `pinnace.runtime`: it lost its lease, or had to cancel work at the stop.
+    """
+    log.info(f"Starting Pinnace server v{__version__}", features=",".join(sorted(options.features)) or "none")
+    stop = asyncio.Event()
+    with stop_on_signals(stop):
+        async with (
+            KubeClient(config, user_agent=user_agent) as client,
+            work_directory(options.scratch) as work,
+        ):
+            checks = check_cluster(client, options.namespace, options.features)
+            discovery = await unless_stopped(stop, checks)
+            if discovery is not None:
+                await Assembly(client, discovery, options, work).manager().run(stop)
+    log.info("Server stopped")
+
+
+class Assembly:
+    """The parts of one server, put together; nothing runs yet.
+
+    Args:
+        workdir: private to this server.
+        elector: in place of the usual one.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        discovery: Discovery,
+        options: ServerOptions,
+        workdir: Path,
+        *,
+        elector: LeaderElector | None = None,
+    ) -> None:
+        self.metrics = ServerMetrics()
+        self._client = client
+        self._discovery = discovery
+        self._options = options
+        self._scope = Scope(
+            client=client,
+            namespace=options.namespace,
+            metrics=self.metrics,
+            workdir=workdir,
+            features=options.features,
+            log_level=options.log_level,
+            log_format=options.log_format,
+            log_echo=sys.stdout,
+        )
+        self._locations = LocationStores(client, options.namespace, workdir / "credentials")
+        self._settler = Settler(self._scope, self._locations)
+        self._backups_in_hand: set[Key] = set()
+        if elector is None and options.leader_election:
+            elector = LeaderElector(client, options.namespace, LEASE_NAME, _identity())
+        self._manager = Manager(elector=elector)
+
+    def manager(self) -> Manager:
+        """The manager with everything in it. Once."""
+        manager, options = self._manager, self._options
+        page = StatusServer(options.metrics_address, self.metrics.exposition, lambda: manager.health)
+        manager.add_service("status", page)
+        manager.add_preparation("orphans", self._settler.settle_orphans)
+        controllers: dict[str, Callable[[], Controller]] = {
+            backup.NAME: self._backups,
+            backup_deletion.NAME: self._deletions,
+            restore.NAME: self._restores,
+            storage_location.NAME: self._storage_locations,
+            download_request.NAME: self._downloads,
+            server_status.NAME: self._status_requests,
+        }
+        for name, make in controllers.items():
+            if name not in options.disabled_controllers:
+                manager.add_controller(make())
+        return manager
+
+    def _informer(self, resource: APIResource) -> Informer:
+        return self._manager.add_informer(Informer(self._client, resource, self._options.namespace))
+
+    def _backups(self) -> Controller:
+        informer = self._informer(BACKUPS)
+        work = backup.BackupWork(self._scope, self._locations, defaults=self._options.defaults)
+        reconciler = RunReconciler(
+            self._scope, BACKUPS, Backup, work, self._settler, running=self._backups_in_hand
+        )
+        controller = Controller(
+            backup.NAME,
+            reconciler.reconcile,
+            workers=MAIN_WORKERS,
+            resync=backup.BackupCensus(self._scope, informer).resync,
+            resync_period_seconds=backup.METRICS_PERIOD_SECONDS,
+        )
+        controller.watch(informer, predicate=is_new)
+        return controller
+
+    def _deletions(self) -> Controller:
+        informer = self._informer(backup_deletion.REQUESTS)
+        reconciler = backup_deletion.BackupDeletionReconciler(
+            self._scope, self._locations, informer, running=self._backups_in_hand
+        )
+        controller = Controller(
+            backup_deletion.NAME,
+            reconciler.reconcile,
+            workers=MAIN_WORKERS,
+            resync=reconciler.expire,
+            resync_period_seconds=backup_deletion.EXPIRY_PERIOD_SECONDS,
+        )
+        # Its own patches must not undo the back-off of a request that has to wait.
+        controller.watch(informer, on_update=False)
+        return controller
+
+    def _restores(self) -> Controller:
+        informer = self._informer(RESTORES)
+        work = restore.RestoreWork(self._scope, self._locations, options=self._options.restore)
+        reconciler = RunReconciler(self._scope, RESTORES, Restore, work, self._settler)
+        controller = Controller(
+            restore.NAME,
+            reconciler.reconcile,
+            workers=MAIN_WORKERS,
+            resync=restore.RestoreCensus(self._scope, informer).resync,
+            resync_period_seconds=restore.METRICS_PERIOD_SECONDS,
+        )
+        controller.watch(informer, predicate=is_new)
+        return controller
+
+    def _storage_locations(self) -> Controller:
+        reconciler = storage_location.StorageLocationReconciler(
+            self._scope,
+            self._locations,
+            default_location=self._options.defaults.storage_location,
+            validation_frequency=self._options.store_validation_frequency,
+        )
+        controller = Controller(storage_location.NAME, reconciler.reconcile, workers=storage_location.WORKERS)
+        controller.watch(self._informer(storage_location.LOCATIONS), on_delete=True)
+        return controller
+
+    def _downloads(self) -> Controller:
+        reconciler = download_request.DownloadRequestReconciler(self._scope, self._locations)
+        controller = Controller(download_request.NAME, reconciler.reconcile)
+        controller.watch(self._informer(download_request.REQUESTS))
+        return controller
+
+    def _status_requests(self) -> Controller:
+        reconciler = server_status.ServerStatusReconciler(
+            self._scope, version=f"v{__version__}", plugins=self._plugins()
+        )
+        controller = Controller(server_status.NAME, reconciler.reconcile, workers=server_status.WORKERS)
+        controller.watch(self._informer(server_status.REQUESTS))
+        return controller
+
+    def _plugins(self) -> list[tuple[str, str]]:
+        registry = ActionRegistry(
+            builtin_backup_actions=backup_actions(self._client, self._discovery),
+            builtin_restore_actions=restore_actions(self._client, self._discovery, self._options.namespace),
+        )
+        return [
+            *((action.name, "BackupItemAction") for action in registry.backup_actions),
+            *((action.name, "RestoreItemAction") for action in registry.restore_actions),
+        ]
+
+
+def _identity() -> str:
+    """Unique among candidates, a restarted process in the same pod included."""
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"

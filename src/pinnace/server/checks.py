@@ -1,0 +1,74 @@
+"""What must be there before a server works. (docs/spec: SRV 4)"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from pinnace.api import API_VERSION
+from pinnace.api.kinds import KINDS
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import NAMESPACES
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+CSI_FEATURE: Final = "EnableCSI"
+SNAPSHOT_GROUP: Final = "snapshot.storage.k8s.io"
+
+
+class StartupError(Exception):
+    """The server cannot start; the text says what is missing and what to do."""
+
+
+async def check_cluster(client: KubeClient, namespace: str, features: Collection[str]) -> Discovery:
+    """Look at everything that a server needs; what the cluster serves. Raises StartupError, KubeError."""
+    await check_namespace(client, namespace)
+    discovery = await Discovery.load(client)
+    for warning in discovery.warnings:
+        log.warning(warning)
+    check_kinds(discovery)
+    check_features(discovery, features)
+    return discovery
+
+
+async def check_namespace(client: KubeClient, namespace: str) -> None:
+    """The server's namespace must exist. Raises StartupError, KubeError."""
+    try:
+        await client.get(NAMESPACES, namespace)
+    except NotFound as error:
+        raise StartupError(
+            f'namespace "{namespace}" not found: create it or run `pinnace install`, '
+            "or name another with --namespace"
+        ) from error
+
+
+def check_kinds(discovery: Discovery) -> None:
+    """All eleven kinds must be served. Raises StartupError naming those that are not."""
+    problem = missing_kinds([r.kind for r in discovery.resources if r.api_version == API_VERSION])
+    if problem:
+        raise StartupError(problem)
+
+
+def missing_kinds(served: Sequence[str]) -> str:
+    """What to say when kinds are missing; empty when none is. (docs/spec: CLI 12.1, SRV-007)"""
+    hint = "Please apply the custom resource definitions: `pinnace install --crds-only`"
+    if not served:
+        return f"Velero API group {API_VERSION} not found. {hint}"
+    missing = [kind.kind for kind in KINDS if kind.kind not in served]
+    if not missing:
+        return ""
+    lines = [f"custom resource {kind} not found in Velero API group {API_VERSION}" for kind in missing]
+    return "\n".join([*lines, hint])
+
+
+def check_features(discovery: Discovery, features: Collection[str]) -> None:
+    """What a feature needs must be served. Raises StartupError. (docs/spec: SRV 4, SRV-010)"""
+    if CSI_FEATURE not in features:
+        return
+    if not discovery.serves_group(SNAPSHOT_GROUP):
+        raise StartupError(
+            f"The '{CSI_FEATURE}' feature flag was specified, "
+            f"but CSI API group [{SNAPSHOT_GROUP}/v1beta1] was not found."
+        )
+    log.warning(f"{CSI_FEATURE} is on, but this server does not take CSI snapshots")

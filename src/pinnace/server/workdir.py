@@ -1,0 +1,74 @@
+"""The private directory of one server process: spools of backups and restores, credential files.
+
+It goes with the process. One that was left by a dead process is removed by the next: a pod's scratch volume
+outlives its containers, and a server that is killed again and again must not fill it. A lock tells the
+living from the dead, for the kernel releases it however a process ends. (docs/spec: CTL 15, SRV 12)
+"""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+_PREFIX = "pinnace-server-"
+_LOCK = "lock"
+
+
+@asynccontextmanager
+async def work_directory(parent: Path | None) -> AsyncIterator[Path]:
+    """A new directory below `parent` (the system's temporary directory), mode 0700, removed at the end.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    root = parent or Path(tempfile.gettempdir())
+    await asyncio.to_thread(remove_leftovers, root)
+    path, lock = await asyncio.to_thread(_make, root)
+    try:
+        yield path
+    finally:
+        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+        os.close(lock)
+
+
+def remove_leftovers(root: Path) -> None:
+    """Remove the directories of servers that are dead; those of other users are left alone."""
+    for path in root.glob(f"{_PREFIX}*"):
+        try:
+            if not _is_ours(path):
+                continue
+            lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue  # just being made, or just being removed, by another
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        else:
+            log.info("Removing what a former server left", directory=path.name)
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def _make(root: Path) -> tuple[Path, int]:
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
+    # Locked before it has its name, so that nobody ever sees a living server's lock free.
+    lock = os.open(path / f"{_LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    (path / f"{_LOCK}.new").rename(path / _LOCK)
+    return path, lock
+
+
+def _is_ours(path: Path) -> bool:
+    found = path.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()

@@ -1,0 +1,201 @@
+"""The `pinnace` command as a child process, and what must hold of its output whatever happens."""
+
+import asyncio
+import os
+import pty
+import signal
+import sys
+import termios
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAM = Path(sys.executable).with_name("pinnace")
+SECONDS = 120.0
+"""How long a command may take. None of ours should take two; the machine may have much else to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of standard output."""
+        return self.out.splitlines()
+
+
+class Running:
+    """A command under way."""
+
+    def __init__(self, process: asyncio.subprocess.Process, owner: "Pinnace") -> None:
+        self.process = process
+        self._owner = owner
+
+    def interrupt(self, signum: int = signal.SIGINT) -> None:
+        """Send it a signal, as Ctrl-C does."""
+        self.process.send_signal(signum)
+
+    @property
+    def arguments(self) -> str:
+        """What everybody on the machine can read of it and of its children."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                if folder.name == str(self.process.pid) or parent == str(self.process.pid):
+                    found.append((folder / "cmdline").read_bytes().decode())
+            except OSError:
+                continue  # it has ended meanwhile
+        return "\n".join(found)
+
+    async def finish(self) -> Outcome:
+        """Wait for its end."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                out, err = await self.process.communicate()
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+            raise AssertionError("the command did not end in time") from None
+        assert self.process.returncode is not None
+        return self._owner.check(
+            Outcome(
+                code=self.process.returncode,
+                out=(out or b"").decode(errors="surrogateescape"),
+                err=(err or b"").decode(errors="surrogateescape"),
+            )
+        )
+
+
+class Pinnace:
+    """Runs the command with an environment of its own.
+
+    Args:
+        folder: an empty folder: its working directory, home and temporary files.
+        kubeconfig: the cluster.
+        location: given by `--location`; None leaves it out.
+        secrets: texts that no output may contain.
+        environ: more variables.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        kubeconfig: Path,
+        location: str | None,
+        secrets: tuple[str, ...] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.kubeconfig = kubeconfig
+        self.location = location
+        self.secrets = secrets
+        self.spool = folder / "tmp"
+        for name in ("home", "tmp"):
+            (folder / name).mkdir(exist_ok=True)
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "home"),
+            "TMPDIR": str(self.spool),
+            "TZ": "UTC",
+            "LANG": "C.UTF-8",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **(environ or {}),
+        }
+
+    async def __call__(self, *arguments: str, stdin: str = "") -> Outcome:
+        """Run a command to its end."""
+        running = await self.start(*arguments, stdin=bool(stdin))
+        if stdin:
+            assert running.process.stdin is not None
+            running.process.stdin.write(stdin.encode())
+        return await running.finish()
+
+    async def start(self, *arguments: str, stdin: bool = False) -> Running:
+        """Start a command whose output is read by pipes."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *self._command(arguments),
+            cwd=self.folder,
+            env=self.environ,
+            stdin=pipe if stdin else asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+        )
+        return Running(process, self)
+
+    async def on_terminal(self, *arguments: str) -> Outcome:
+        """Run a command whose standard output is a terminal of 80 columns."""
+        controller, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (24, 80))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command(arguments),
+                cwd=self.folder,
+                env={**self.environ, "TERM": "xterm"},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=terminal,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            os.close(terminal)
+            reading = asyncio.to_thread(_read_terminal, controller)
+            out, outcome = await asyncio.gather(reading, Running(process, self).finish())
+        finally:
+            os.close(controller)
+        return self.check(Outcome(code=outcome.code, out=out, err=outcome.err))
+
+    async def piped_into(self, consumer: str, *arguments: str) -> tuple[Outcome, str]:
+        """Run a command whose output goes into a shell command; also returns what that one printed."""
+        read_end, write_end = os.pipe()
+        reader = await asyncio.create_subprocess_exec(
+            "sh", "-c", consumer, stdin=read_end, stdout=asyncio.subprocess.PIPE
+        )
+        os.close(read_end)
+        process = await asyncio.create_subprocess_exec(
+            *self._command(arguments),
+            cwd=self.folder,
+            env=self.environ,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        os.close(write_end)
+        outcome = await Running(process, self).finish()
+        shown, _ = await reader.communicate()
+        return outcome, shown.decode()
+
+    def check(self, outcome: Outcome) -> Outcome:
+        """What every command keeps to: no traceback, no secret, no temporary file left."""
+        for text in (outcome.out, outcome.err):
+            assert "Traceback" not in text, text
+            assert "Exception ignored" not in text, text
+            assert "Unclosed" not in text, text
+            for secret in self.secrets:
+                assert secret not in text
+        left = list(self.spool.iterdir())
+        assert left == [], f"temporary files are left: {left}"
+        return outcome
+
+    def _command(self, arguments: tuple[str, ...]) -> list[str]:
+        location = [] if self.location is None else ["--location", self.location]
+        return [str(PROGRAM), "--kubeconfig", str(self.kubeconfig), *location, *arguments]
+
+
+def _read_terminal(controller: int) -> str:
+    """Everything that is written to a terminal until its last writer has gone."""
+    parts = []
+    while True:
+        try:
+            data = os.read(controller, 65536)
+        except OSError:  # Linux says EIO when nobody holds the terminal any more
+            break
+        if not data:
+            break
+        parts.append(data)
+    return b"".join(parts).decode()

@@ -1,0 +1,314 @@
+"""Each exit code, for the reasons that users meet. (docs/tasks/without-a-server.md)"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.faults import server_fault
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import CONFIGMAPS, SECRETS
+from tests.e2e.without_server.command import Outcome, Pinnace
+from tests.e2e.without_server.conftest import MakePinnace, exists, files_in
+
+READ = ["get", "list"]
+BINDINGS_RULE = {
+    "apiGroups": ["rbac.authorization.k8s.io"],
+    "resources": ["clusterrolebindings"],
+    "verbs": READ,
+}
+LimitedUser = Callable[..., Awaitable[Path]]
+
+
+def only_error(outcome: Outcome) -> str:
+    """The one line that says what is wrong."""
+    assert outcome.err.count("\n") == 1, outcome.err
+    return outcome.err.strip()
+
+
+async def test_a_forbidden_kind_makes_a_backup_partially_failed(
+    pinnace_for: MakePinnace, location: Path, world: str, limited_user: LimitedUser
+) -> None:
+    rule = {"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": READ}
+    pinnace = pinnace_for(str(location), kubeconfig=await limited_user(rule, BINDINGS_RULE))
+
+    outcome = await pinnace(
+        *("backup", "create", "b1", "--include-namespaces", world),
+        *("--include-resources", "configmaps,secrets", "--exclude-namespaces", "other"),
+    )
+
+    assert outcome.code == 3, outcome
+    assert "Backup b1 PartiallyFailed: 4 items in " in outcome.lines[1]
+    assert ", 1 errors, 0 warnings." in outcome.lines[1]
+    assert outcome.lines[2] == "Run `pinnace backup logs b1` with the same --location for the details."
+    stored = json.loads((location / "backups/b1/velero-backup.json").read_bytes())
+    assert (stored["status"]["phase"], stored["status"]["errors"]) == ("PartiallyFailed", 1)
+    log = await pinnace("backup", "logs", "b1")
+    assert (log.code, log.out.count("level=error")) == (0, 1)
+    assert 'cannot list resource \\"secrets\\"' in log.out
+    assert "Phase:  PartiallyFailed (run `" in (await pinnace("backup", "describe", "b1")).out
+
+
+@pytest.mark.spec("BKP-069")
+async def test_forbidden_cluster_role_bindings_fail_a_backup(
+    pinnace_for: MakePinnace, location: Path, world: str, limited_user: LimitedUser
+) -> None:
+    rule = {"apiGroups": [""], "resources": ["*"], "verbs": READ}
+    pinnace = pinnace_for(str(location), kubeconfig=await limited_user(rule))
+
+    outcome = await pinnace("backup", "create", "b1", "--include-namespaces", world)
+
+    assert outcome.code == 4
+    assert outcome.lines[1].startswith("Backup b1 Failed: 0 items")
+    assert outcome.err.startswith("Reason: ")
+    assert "clusterrolebindings" in outcome.err
+    shown = json.loads((await pinnace("backup", "get", "b1", "-o", "json")).out)
+    assert shown["status"]["phase"] == "Failed"
+    assert "Failed" in (await pinnace("backup", "get")).lines[1]
+
+
+async def test_what_cannot_be_created_makes_a_restore_partially_failed(
+    pinnace: Pinnace, pinnace_for: MakePinnace, location: Path, world: str, limited_user: LimitedUser,
+    client: KubeClient,
+) -> None:  # fmt: skip
+    assert (await pinnace("backup", "create", "b1", "--include-namespaces", world)).code == 0
+    for name in ("settings", "other"):
+        await client.delete(CONFIGMAPS, name, world)
+    await client.delete(SECRETS, "password", world)
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": [*READ, "create"]}
+    reading = {"apiGroups": ["*"], "resources": ["*"], "verbs": READ}
+    limited = pinnace_for(str(location), kubeconfig=await limited_user(rule, reading))
+
+    outcome = await limited("restore", "create", "r1", "--from-backup", "b1")
+
+    assert outcome.code == 3, outcome
+    assert outcome.lines[1].startswith("Restore r1 PartiallyFailed: ")
+    assert (await client.get(CONFIGMAPS, "settings", world))["data"] == {"key": "value of settings"}
+    description = (await pinnace("restore", "describe", "r1")).out
+    assert f"error restoring secrets/{world}/password: secrets is forbidden" in description
+    assert "Phase:                       PartiallyFailed (run 'velero restore logs r1'" in description
+    assert (await pinnace("restore", "logs", "r1")).code == 0
+
+
+async def test_a_restore_whose_backup_is_damaged(pinnace: Pinnace, location: Path, world: str) -> None:
+    flags = ("--include-namespaces", world, "--include-resources", "configmaps")
+    assert (await pinnace("backup", "create", "b1", *flags)).code == 0
+    tarball = location / "backups/b1/b1.tar.gz"
+    content = tarball.read_bytes()
+
+    tarball.write_bytes(content[: len(content) // 2])
+    cut = await pinnace("restore", "create", "r1", "--from-backup", "b1")
+    assert cut.code == 3
+    description = (await pinnace("restore", "describe", "r1")).out
+    assert "Velero:   error reading backup contents: " in description
+
+    tarball.unlink()
+    missing = await pinnace("restore", "create", "r2", "--from-backup", "b1")
+    assert missing.code == 4
+    assert missing.lines[1].startswith("Restore r2 Failed: 0 items")
+    assert missing.err.startswith("Reason: error downloading backup: ")
+    assert (await pinnace("restore", "get", "r2")).lines[1].split()[2] == "Failed"
+
+    (location / "backups/b1/velero-backup.json").write_text("{}")
+    unreadable = await pinnace("restore", "create", "r3", "--from-backup", "b1")
+    assert unreadable.code == 2
+    assert "Error retrieving backup: " in unreadable.err
+
+
+BACKUP = ("backup", "create")
+RESTORE = ("restore", "create")
+WRONG = {
+    "no name": (BACKUP, "A backup name is required, unless you are creating based on a schedule."),
+    "two names": ((*BACKUP, "a", "b"), "accepts at most 1 arg(s), received 2"),
+    "upper case": ((*BACKUP, "B1"), 'metadata.name: invalid value "B1"'),
+    "path": ((*BACKUP, "../b1"), 'metadata.name: invalid value "../b1"'),
+    "namespace": ((*BACKUP, "b1", "-n", "Velero"), 'metadata.namespace: invalid value "Velero"'),
+    "label": ((*BACKUP, "b1", "--labels", "a=b c"), 'invalid label value "b c"'),
+    "no label": ((*BACKUP, "b1", "--labels", "a"), 'error parsing "a"'),
+    "flag": ((*BACKUP, "b1", "--nothing"), "unknown flag: --nothing"),
+    "short flag": ((*BACKUP, "b1", "-x"), "unknown shorthand flag: 'x' in -x"),
+    "no value": ((*BACKUP, "b1", "--ttl"), "flag needs an argument: --ttl"),
+    "duration": ((*BACKUP, "b1", "--ttl", "3d"), 'invalid argument "3d" for "--ttl" flag'),
+    "boolean": ((*BACKUP, "b1", "--wait=perhaps"), 'invalid argument "perhaps" for "-w, --wait" flag'),
+    "selector": ((*BACKUP, "b1", "-l", "a!=b"), '"!=" is not a valid label selector operator'),
+    "order": ((*BACKUP, "b1", "--ordered-resources", "pods"), "Invalid OrderedResources 'pods'."),
+    "format": ((*BACKUP, "b1", "-o", "wide"), 'invalid output format "wide"'),
+    "schedule": ((*BACKUP, "--from-schedule", "s"), "--from-schedule needs a server"),
+    "location": ((*BACKUP, "b1", "--storage-location", "s"), "--storage-location needs a server"),
+    "command": (("backup", "destroy"), 'unknown command "destroy"'),
+    "no source": (RESTORE, "either a backup or schedule must be specified, but not both"),
+    "two sources": (
+        (*RESTORE, "--from-backup", "a", "--from-schedule", "b"),
+        "either a backup or schedule must be specified, but not both",
+    ),
+    "mapping": (
+        (*RESTORE, "--from-backup", "a", "--namespace-mappings", "a=b"),
+        'error parsing "a=b"',
+    ),
+    "list selector": (("backup", "get", "-l", "a=("), 'couldn\'t parse the selector string "a=("'),
+    "tls": (("backup", "logs", "b1", "--cacert", "x"), "--cacert and --insecure-skip-tls-verify are for"),
+    "install": (("install", "--crds-only"), "leave out --location"),
+}
+
+
+async def test_a_wrong_request_ends_with_2_before_anything_happens(
+    pinnace: Pinnace, location: Path, tmp_path: Path
+) -> None:
+    pinnace.kubeconfig = tmp_path / "not-read"
+    limit = asyncio.Semaphore(4)
+
+    async def run(arguments: tuple[str, ...]) -> Outcome:
+        async with limit:
+            return await pinnace(*arguments)
+
+    outcomes = await asyncio.gather(*(run(arguments) for arguments, _ in WRONG.values()))
+
+    found = {
+        name: (outcome.code, text in outcome.err, outcome.out)
+        for (name, (_, text)), outcome in zip(WRONG.items(), outcomes, strict=True)
+    }
+    assert found == dict.fromkeys(WRONG, (2, True, ""))
+    assert not exists(location)
+
+
+async def test_a_wrong_request_that_only_the_cluster_shows(
+    pinnace: Pinnace, location: Path, world: str
+) -> None:
+    flags = ("--include-namespaces", world, "--include-resources", "configmaps")
+    assert (await pinnace("backup", "create", "b1", *flags)).code == 0
+    before = files_in(location)
+
+    taken = await pinnace("backup", "create", "b1", *flags)
+    assert (taken.code, taken.out) == (2, "")
+    assert only_error(taken).endswith("'b1' already exists in the backup storage location; choose another "
+                                      "name or delete it")  # fmt: skip
+    lists = await pinnace(
+        *("backup", "create", "b2", "--include-resources", "pods,*", "--exclude-resources", "*"),
+        *("--include-namespaces", "a", "--exclude-namespaces", "a"),
+    )
+    assert (lists.code, lists.out) == (2, "")
+    assert [line.strip() for line in lists.err.splitlines()[1:]] == [
+        "Invalid included/excluded resource lists: includes list must either contain '*' only, or a "
+        "non-empty list of items",
+        "Invalid included/excluded resource lists: excludes list cannot contain '*'",
+        "Invalid included/excluded resource lists: excludes list cannot contain an item in the includes "
+        "list: *",
+        "Invalid included/excluded namespace lists: excludes list cannot contain an item in the includes "
+        "list: a",
+    ]
+    restore = await pinnace("restore", "create", "r1", "--from-backup", "b1", "--include-resources", "nodes")
+    assert (restore.code, restore.out) == (2, "")
+    assert "nodes are non-restorable resources" in restore.err
+    unknown = await pinnace("restore", "create", "r1", "--from-backup", "nope")
+    assert unknown.code == 2
+    assert 'Error retrieving backup: backup.velero.io "nope" not found' in unknown.err
+    assert files_in(location) == before
+
+
+async def test_unknown_names_end_with_1(pinnace: Pinnace) -> None:
+    for arguments, text in (
+        (("backup", "get", "x"), 'An error occurred: backups.velero.io "x" not found'),
+        (("backup", "describe", "x"), 'An error occurred: backups.velero.io "x" not found'),
+        (("backup", "logs", "x"), 'Backup "x" does not exist.'),
+        (("backup", "download", "x"), 'An error occurred: backups.velero.io "x" not found'),
+        (("backup", "delete", "x", "--confirm"), 'An error occurred: backups.velero.io "x" not found'),
+        (("restore", "get", "x"), 'An error occurred: restores.velero.io "x" not found'),
+        (("restore", "describe", "x"), 'An error occurred: restores.velero.io "x" not found'),
+        (("restore", "logs", "x"), 'Restore "x" does not exist.'),
+        (("restore", "delete", "x", "--confirm"), 'An error occurred: restores.velero.io "x" not found'),
+    ):
+        outcome = await pinnace(*arguments)
+        assert (outcome.code, outcome.out, only_error(outcome)) == (1, "", text)
+
+
+async def test_locations_that_cannot_be_used(pinnace: Pinnace, tmp_path: Path, world: str) -> None:
+    file, foreign = tmp_path / "file", tmp_path / "foreign"
+    file.write_text("not a folder")
+    (foreign / "photos").mkdir(parents=True)
+    (foreign / "photos/cat.jpeg").write_text("meow")
+    for location, text in (
+        ("ftp://host/backups", "unknown scheme 'ftp' in the location"),
+        ("s3://", "an S3 URL names a bucket"),
+        ("s3://bucket?colour=red", "unknown parameters [colour] in the S3 URL"),
+        ("s3://key:s3cr3t-word@bucket", "an S3 URL must not contain credentials"),
+        (str(file), "is not a directory"),
+        (str(foreign), "contains invalid top-level directories: [photos]"),
+        ("/", "cannot hold backups"),
+    ):
+        pinnace.location = location
+        outcome = await pinnace("backup", "create", "b1", "--include-namespaces", world)
+        assert (outcome.code, outcome.out) == (2, ""), outcome
+        assert text in only_error(outcome)
+        assert "s3cr3t-word" not in outcome.err
+    assert [str(path.relative_to(foreign)) for path in foreign.rglob("*")] == ["photos", "photos/cat.jpeg"]
+
+    pinnace.location = "/proc/backups"  # where nobody, not even root, can make a folder
+    outcome = await pinnace(
+        *("backup", "create", "b1", "--include-namespaces", world, "--include-resources", "configmaps")
+    )
+    assert outcome.code == 4
+    assert "Reason: error uploading backup: " in outcome.err
+
+
+async def test_clusters_that_cannot_be_reached_end_with_1(
+    pinnace_for: MakePinnace, tmp_path: Path, location: Path, control_plane: ControlPlane, unused_port: int
+) -> None:
+    def kubeconfig(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    token = "token-that-nobody-may-read"
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    rejected = kubeconfig("rejected", yaml.safe_dump(config))
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{unused_port}"
+    unreachable = kubeconfig("unreachable", yaml.safe_dump(config))
+    config["clusters"][0]["cluster"] = {"server": control_plane.url}
+    untrusted = kubeconfig("untrusted", yaml.safe_dump(config))
+    for path, text in (
+        (unreachable, f"cannot reach https://127.0.0.1:{unused_port}: "),
+        (rejected, "Unauthorized"),
+        (untrusted, f"the certificate of {control_plane.url} is not trusted: "),
+        (kubeconfig("broken", "{"), "is not valid YAML"),
+        (kubeconfig("empty", ""), "current-context is not set"),
+        (tmp_path / "missing", "no such file"),
+    ):
+        outcome = await pinnace_for(str(location), kubeconfig=path)("backup", "create", "b1")
+        assert (outcome.code, outcome.out) == (1, ""), outcome
+        line = only_error(outcome)
+        assert line.startswith("An error occurred: ")
+        assert text in line
+        assert line.count("error finding Kubernetes API server config") <= 1
+        assert token not in line
+    assert not exists(location)
+
+
+async def test_a_server_that_fails_in_the_middle(
+    pinnace_for: MakePinnace, location: Path, world: str, tmp_path: Path, control_plane: ControlPlane,
+    fault_proxy: Callable[..., Awaitable[object]],
+) -> None:  # fmt: skip
+    from hack.cluster.proxy import FaultProxy
+
+    proxy = await fault_proxy(control_plane)
+    assert isinstance(proxy, FaultProxy)
+    kubeconfig = control_plane.write_kubeconfig(tmp_path / "through-proxy", server=proxy.url)
+    rule = proxy.rules.add(server_fault(500), method="GET", path="/secrets$")
+    outcome = await pinnace_for(str(location), kubeconfig=kubeconfig)(
+        *(
+            "backup",
+            "create",
+            "b1",
+            "--include-namespaces",
+            world,
+            "--include-resources",
+            "secrets,configmaps",
+        )
+    )
+    assert rule.hits > 1
+    assert outcome.code == 3
+    assert ", 1 errors, 0 warnings." in outcome.lines[1]

@@ -1,0 +1,168 @@
+"""Ctrl-C at different moments: nothing that looks finished, nothing left behind, exit code 130."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.faults import Stall
+from hack.cluster.proxy import FaultProxy
+from hack.cluster.s3 import Bucket
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES
+from tests.e2e.without_server.command import Outcome, Pinnace, Running
+from tests.e2e.without_server.conftest import MakePinnace, exists, files_in, s3_environ, s3_url, stored
+
+StartProxy = Callable[..., Awaitable[FaultProxy]]
+
+FLAGS = ("--include-resources", "configmaps")
+
+
+@pytest.fixture
+async def api_proxy(fault_proxy: StartProxy, control_plane: ControlPlane) -> FaultProxy:
+    return await fault_proxy(control_plane)
+
+
+@pytest.fixture
+def slow_cluster(control_plane: ControlPlane, api_proxy: FaultProxy, tmp_path: Path) -> Path:
+    """A kubeconfig that leads through `api_proxy`."""
+    return control_plane.write_kubeconfig(tmp_path / "through-proxy", server=api_proxy.url)
+
+
+def assert_interrupted(outcome: Outcome) -> None:
+    assert outcome.code == 130, outcome
+    assert "Completed" not in outcome.out
+    assert outcome.err.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "signum"),
+    [
+        pytest.param("^/apis$", signal.SIGINT, id="discovery"),
+        pytest.param("/configmaps$", signal.SIGINT, id="listing"),
+        pytest.param("/configmaps$", signal.SIGTERM, id="listing-terminated"),
+    ],
+)
+async def test_a_backup_that_talks_to_the_cluster(
+    pinnace_for: MakePinnace, location: Path, world: str, api_proxy: FaultProxy, slow_cluster: Path,
+    path: str, signum: int,
+) -> None:  # fmt: skip
+    rule = api_proxy.rules.add(Stall(), method="GET", path=path)
+    pinnace = pinnace_for(str(location), kubeconfig=slow_cluster)
+    running = await pinnace.start("backup", "create", "b1", "--include-namespaces", world, *FLAGS)
+    await rule.struck()
+
+    running.interrupt(signum)
+
+    assert_interrupted(await running.finish())
+    assert files_in(location) == {}
+    assert (await pinnace("backup", "get")).out == ""
+
+
+@pytest.mark.parametrize("moment", [r"\.tar\.gz$", r"resource-list\.json\.gz$", r"velero-backup\.json$"])
+async def test_a_backup_that_is_being_uploaded(
+    bucket: Bucket, pinnace_for: MakePinnace, world: str, fault_proxy: StartProxy, moment: str
+) -> None:
+    proxy = await fault_proxy(bucket.server)
+    rule = proxy.rules.add(Stall(), method="PUT|POST", path=moment)
+    pinnace = pinnace_for(s3_url(bucket, server_url=proxy.url), environ=s3_environ(bucket.server))
+    secret = bucket.server.credentials.secret_key
+    running = await pinnace.start("backup", "create", "b1", "--include-namespaces", world, *FLAGS)
+    await rule.struck()
+    assert "velero-backup" not in " ".join(stored(bucket))
+    assert secret not in running.arguments
+    assert "backup create b1" in running.arguments.replace("\0", " ")
+
+    running.interrupt()
+    assert running.process.stderr is not None
+    async with asyncio.timeout(30):
+        assert await running.process.stderr.readline() == b"Removing what is unfinished, please wait.\n"
+    running.interrupt()  # impatience must not cut the clean-up short
+    rule.release()  # the request that was under way is carried out only now
+
+    assert_interrupted(await running.finish())
+    assert stored(bucket) <= {"backups/b1/b1-logs.gz"}
+    assert (await pinnace("backup", "get")).out == ""
+
+
+async def make_backup(pinnace: Pinnace, world: str) -> None:
+    assert (await pinnace("backup", "create", "b1", "--include-namespaces", world, *FLAGS)).code == 0
+
+
+async def test_a_restore_that_creates_objects(
+    pinnace_for: MakePinnace, location: Path, world: str, api_proxy: FaultProxy, slow_cluster: Path,
+    client: KubeClient,
+) -> None:  # fmt: skip
+    target = f"{world}-interrupted"
+    pinnace = pinnace_for(str(location), kubeconfig=slow_cluster)
+    await make_backup(pinnace, world)
+    restore = ("restore", "create", "--from-backup", "b1", "--namespace-mappings", f"{world}:{target}")
+    rule = api_proxy.rules.add(Stall(), method="POST", path=f"/{target}/configmaps$", skip=1)
+    running = await pinnace.start(*restore)
+    await rule.struck()
+
+    running.interrupt()
+
+    assert_interrupted(await running.finish())
+    assert (await pinnace("restore", "get")).out == ""
+    api_proxy.rules.clear()
+    again = await pinnace(*restore)  # what the first try made is no obstacle
+    assert (again.code, again.lines[1].split(", ", 1)[1]) == (0, "0 errors, 0 warnings.")
+    for name in ("settings", "other", "plain"):
+        assert (await client.get(CONFIGMAPS, name, target))["data"] == {"key": f"value of {name}"}
+    await client.delete(NAMESPACES, target)
+
+
+async def test_a_restore_that_downloads(
+    bucket: Bucket, pinnace_for: MakePinnace, world: str, fault_proxy: StartProxy, client: KubeClient
+) -> None:
+    proxy = await fault_proxy(bucket.server)
+    pinnace = pinnace_for(s3_url(bucket, server_url=proxy.url), environ=s3_environ(bucket.server))
+    await make_backup(pinnace, world)
+    rule = proxy.rules.add(Stall(after_bytes=100), method="GET", path=r"\.tar\.gz$")
+    target = f"{world}-never"
+    running = await pinnace.start(
+        *("restore", "create", "--from-backup", "b1", "--namespace-mappings", f"{world}:{target}")
+    )
+    await rule.struck()
+
+    running.interrupt()
+
+    assert_interrupted(await running.finish())
+    with pytest.raises(NotFound):
+        await client.get(NAMESPACES, target)
+
+
+async def test_a_download(
+    bucket: Bucket, pinnace_for: MakePinnace, world: str, fault_proxy: StartProxy
+) -> None:
+    proxy = await fault_proxy(bucket.server)
+    pinnace = pinnace_for(s3_url(bucket, server_url=proxy.url), environ=s3_environ(bucket.server))
+    await make_backup(pinnace, world)
+    rule = proxy.rules.add(Stall(after_bytes=100), method="GET", path=r"\.tar\.gz$")
+    before = set(pinnace.folder.iterdir())
+    running = await pinnace.start("backup", "download", "b1")
+    await rule.struck()
+
+    running.interrupt()
+
+    assert_interrupted(await running.finish())
+    assert set(pinnace.folder.iterdir()) == before
+
+
+async def test_a_question(pinnace: Pinnace, location: Path, world: str) -> None:
+    await make_backup(pinnace, world)
+    running: Running = await pinnace.start("backup", "delete", "b1", stdin=True)
+    assert running.process.stdout is not None
+    async with asyncio.timeout(60):
+        asked = await running.process.stdout.readuntil(b"? ")
+    assert asked == b"Are you sure you want to continue (Y/N)? "
+
+    running.interrupt()
+
+    assert (await running.finish()).code == 130
+    assert exists(location / "backups/b1/velero-backup.json")

@@ -1,0 +1,57 @@
+"""Who reads the output: a person at a terminal, a program at a pipe, nobody any more."""
+
+import re
+from pathlib import Path
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import NAMESPACES
+from tests.e2e.without_server.command import Pinnace
+
+ESCAPE = "\x1b"
+
+
+async def test_a_terminal_gets_a_progress_bar_and_colours(
+    pinnace: Pinnace, world: str, client: KubeClient
+) -> None:
+    target = f"{world}-terminal"
+    backup = await pinnace.on_terminal("backup", "create", "b1", "--include-namespaces", world)
+    assert backup.code == 0
+    assert re.search(r"\r\x1b\[Kbackup [█░]{30} \d+/\d+ items  0:\d\d\r\n", backup.out), backup.out
+    assert "Backup b1 Completed: " in backup.out.splitlines()[-1]
+
+    pinnace.environ["PYTHONIOENCODING"] = "ascii"  # a terminal that knows no blocks
+    restore = await pinnace.on_terminal(
+        *("restore", "create", "--from-backup", "b1", "--namespace-mappings", f"{world}:{target}")
+    )
+    assert restore.code == 0
+    assert re.search(r"\r\x1b\[Krestore [#-]{30} (\d+)/\1 items  0:\d\d\r\n", restore.out), restore.out
+    assert f"{ESCAPE}[32mCompleted{ESCAPE}[0m" in (await pinnace.on_terminal("backup", "describe")).out
+    plain = await pinnace.on_terminal("backup", "describe", "--colorized=false")
+    assert ESCAPE not in plain.out
+    await client.delete(NAMESPACES, target)
+
+
+async def test_a_pipe_gets_plain_text(pinnace: Pinnace, world: str) -> None:
+    flags = ("--include-namespaces", world, "--include-resources", "configmaps")
+    outcome = await pinnace("backup", "create", "b1", *flags)
+    assert len(outcome.lines) == 2
+    assert ESCAPE not in outcome.out
+    assert "\r" not in outcome.out
+    assert ESCAPE not in (await pinnace("backup", "describe", "b1")).out
+    assert f"{ESCAPE}[32mCompleted" in (await pinnace("backup", "describe", "b1", "--colorized=true")).out
+
+
+async def test_a_reader_that_goes_away(pinnace: Pinnace, location: Path, world: str) -> None:
+    flags = ("--include-namespaces", world)
+    outcome, shown = await pinnace.piped_into("head -0", "backup", "create", "b1", *flags)
+    assert (outcome.code, outcome.err, shown) == (0, "", "")  # the work counts, not who watches
+    assert (location / "backups/b1/velero-backup.json").exists()
+
+    # More than a pipe holds, so that the command is still writing when its reader leaves.
+    log = location / "backups/b1/b1-logs.gz"
+    log.write_bytes(b"a line of a long log\n" * 100_000)
+    outcome, shown = await pinnace.piped_into("head -1", "backup", "logs", "b1")
+    assert (outcome.code, outcome.err, shown) == (1, "", "a line of a long log\n")
+    for command in (("backup", "get", "-o", "yaml"), ("backup", "describe", "--details")):
+        outcome, _ = await pinnace.piped_into("head -0", *command)
+        assert (outcome.code, outcome.err) == (1, "")

@@ -1,0 +1,103 @@
+"""Deleting backups through a running server."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.faults import Stall
+from hack.cluster.s3 import Bucket
+from tests.conftest import Connect
+from tests.integration.controllers.conftest import Serve, Site, StartProxy
+from tests.integration.controllers.test_backups import counters
+
+
+def request_for(backup: dict[str, Any]) -> dict[str, Any]:
+    """Labels and spec of a DeleteBackupRequest."""
+    name, uid = backup["metadata"]["name"], backup["metadata"]["uid"]
+    return {
+        "labels": {"velero.io/backup-name": name, "velero.io/backup-uid": uid},
+        "spec": {"backupName": name},
+    }
+
+
+def files(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.spec("API-030")
+@pytest.mark.parametrize("in_bucket", [False, True], ids=["folder", "bucket"])
+async def test_a_backup_goes_with_its_restores_and_its_requests(
+    site: Site, serve: Serve, request: pytest.FixtureRequest, in_bucket: bool
+) -> None:
+    if in_bucket:
+        bucket: Bucket = request.getfixturevalue("bucket")
+        await site.add_bucket(bucket)
+        folder = bucket.server.directory / "buckets" / bucket.name
+    else:
+        folder = await site.add_folder()
+    server = await serve()
+    await site.create("backups", "b1", spec=site.maps_of())
+    backup = await site.reached("backups", "b1", "Completed")
+    await site.create("restores", "r1", spec={"backupName": "b1"})
+    await site.reached("restores", "r1", "Completed")
+    assert len(files(folder)) == 10
+    await site.create("deletebackuprequests", "q1", **request_for(backup))
+
+    for plural, name in (("deletebackuprequests", "q1"), ("backups", "b1"), ("restores", "r1")):
+        await site.gone(plural, name)
+
+    assert files(folder) == []
+    moved = counters(server)
+    assert (moved["backup_deletion_attempt"], moved["backup_deletion_success"]) == (1, 1)
+
+
+@pytest.mark.spec("API-030", "API-038")
+async def test_a_running_backup_is_not_deleted(
+    site: Site, serve: Serve, control_plane: ControlPlane, connect: Connect, fault_proxy: StartProxy
+) -> None:
+    await site.add_folder()
+    proxy = await fault_proxy(control_plane)
+    await serve(client=await connect(control_plane, via=proxy))
+    held = proxy.rules.add(Stall(), method="GET", path=f"/namespaces/{site.namespace}/configmaps$")
+    backup = await site.create("backups", "b1", spec=site.maps_of())
+    await held.struck()
+    for name in ("older", "newer"):
+        await site.create("deletebackuprequests", name, **request_for(backup))
+        request = await site.reached("deletebackuprequests", name, "Processed")
+        assert request["status"]["errors"] == ["backup is still in progress"]
+    await site.gone("deletebackuprequests", "older")
+    held.release()
+
+    assert (await site.reached("backups", "b1"))["status"]["phase"] == "Completed"
+
+
+async def test_a_request_left_in_progress_is_finished_by_the_next_server(site: Site, serve: Serve) -> None:
+    folder = await site.add_folder()
+    backup = await site.create(
+        "backups",
+        "b1",
+        spec={"storageLocation": "default"},
+        status={"phase": "Deleting", "startTimestamp": "2021-08-11T21:43:26Z"},
+    )
+    for name in ("backups/b1/b1.tar.gz", "backups/b1/b1-logs.gz"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    await site.create("deletebackuprequests", "q1", **request_for(backup), status={"phase": "InProgress"})
+    await serve()
+
+    await site.gone("deletebackuprequests", "q1")
+    await site.gone("backups", "b1")
+
+    assert files(folder) == []
+
+
+async def test_an_invalid_backup_can_be_deleted(site: Site, serve: Serve) -> None:
+    await serve()
+    await site.create("backups", "b1", spec={"storageLocation": "gone"})
+    backup = await site.reached("backups", "b1", "FailedValidation")
+    await site.create("deletebackuprequests", "q1", **request_for(backup))
+
+    await site.gone("backups", "b1")
+    await site.gone("deletebackuprequests", "q1")

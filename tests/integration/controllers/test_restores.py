@@ -1,0 +1,272 @@
+"""Restores as custom resources, from New to their terminal phase."""
+
+import asyncio
+import gzip
+import json
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.faults import Stall
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
+from pinnace.restore.validation import NON_RESTORABLE
+from tests.conftest import Connect
+from tests.integration.controllers.conftest import Serve, Site, StartProxy
+from tests.integration.controllers.test_backups import counted, counters
+
+SOURCE = "Either a backup or schedule must be specified as a source for the restore, but not both"
+STARTED = "2021-08-11T21:4{}:00Z"
+
+
+@pytest.fixture
+async def target(client: KubeClient) -> AsyncIterator[str]:
+    """The name of a namespace to restore into, which does not exist yet."""
+    name = f"target-{secrets.token_hex(4)}"
+    yield name
+    if any(item["metadata"]["name"] == name for item in await client.list_all(NAMESPACES)):
+        await client.delete(NAMESPACES, name)
+
+
+async def add_stored_backup(site: Site, name: str, **labels: str) -> None:
+    """A Completed backup of the site's config maps, made by the running server."""
+    await site.create("backups", name, spec=site.maps_of(), labels=labels)
+    await site.reached("backups", name, "Completed")
+
+
+@pytest.mark.spec("RST-010", "RST-018", "CTL-049")
+async def test_a_restore_completes_its_spec_and_restores(site: Site, serve: Serve, target: str) -> None:
+    folder = await site.add_folder()
+    await site.add_maps(a="b")
+    server = await serve()
+    await add_stored_backup(site, "b1", **{"velero.io/schedule-name": "nightly"})
+    spec = {"backupName": "b1", "namespaceMapping": {site.namespace: target}}
+    await site.create("restores", "r1", spec=spec)
+
+    restore = await site.reached("restores", "r1")
+
+    status = restore["status"]
+    assert status["phase"] == "Completed"
+    assert status["startTimestamp"] <= status["completionTimestamp"]
+    assert status["progress"]["totalItems"] == status["progress"]["itemsRestored"] >= 3
+    assert "errors" not in status
+    assert restore["spec"]["excludedResources"] == list(NON_RESTORABLE)
+    assert restore["spec"]["scheduleName"] == "nightly"
+    restored = await site.client.get(CONFIGMAPS, "map-0", target)
+    assert restored["data"] == {"a": "b"}
+    assert restored["metadata"]["labels"] == {
+        "velero.io/backup-name": "b1",
+        "velero.io/restore-name": "r1",
+    }
+    log = gzip.decompress((folder / "restores/r1/restore-r1-logs.gz").read_bytes())
+    assert log.decode() == ""  # the fixture's servers log errors only
+    results = gzip.decompress((folder / "restores/r1/restore-r1-results.gz").read_bytes())
+    assert set(json.loads(results)) == {"errors", "warnings"}
+    text = server.metrics.exposition().decode()
+    assert 'velero_restore_attempt_total{schedule="nightly"} 1.0' in text
+    assert 'velero_restore_success_total{schedule="nightly"} 1.0' in text
+
+
+@pytest.mark.spec("CTL-047", "CTL-048", "API-013", "RST-001", "RST-002", "RST-003", "RST-004", "RST-005")
+async def test_what_is_wrong_with_a_restore_is_said(site: Site, serve: Serve) -> None:
+    await site.add_folder()
+    server = await serve()
+    await add_stored_backup(site, "b1")
+    both = "excludes list cannot contain an item in the includes list"
+    cases: dict[str, tuple[dict[str, Any], list[str]]] = {
+        "namespaces": (
+            {"backupName": "b1", "includedNamespaces": ["a"], "excludedNamespaces": ["a"]},
+            [f"Invalid included/excluded namespace lists: {both}: a"],
+        ),
+        "resources": (
+            {"backupName": "b1", "includedResources": ["r"], "excludedResources": ["r"]},
+            [f"Invalid included/excluded resource lists: {both}: r"],
+        ),
+        "no-source": ({"backupName": ""}, [SOURCE]),
+        "two-sources": ({"backupName": "b1", "scheduleName": "s"}, [SOURCE]),
+        "missing": (
+            {"backupName": "backup-1"},
+            ['Error retrieving backup: backup.velero.io "backup-1" not found'],
+        ),
+        **{
+            f"never-{index}": (
+                {"backupName": "b1", "includedResources": [name]},
+                [
+                    f"{name} are non-restorable resources",
+                    f"Invalid included/excluded resource lists: {both}: {name}",
+                ],
+            )
+            for index, name in enumerate(NON_RESTORABLE[:5])
+        },
+    }
+    for name, (spec, _) in cases.items():
+        await site.create("restores", name, spec=spec)
+
+    found = {name: (await site.reached("restores", name))["status"] for name in cases}
+
+    assert {name: status["phase"] for name, status in found.items()} == dict.fromkeys(
+        cases, "FailedValidation"
+    )
+    assert {name: status["validationErrors"] for name, status in found.items()} == {
+        name: errors for name, (_, errors) in cases.items()
+    }
+    await counted(server, restore_attempt=len(cases), restore_validation_failed=len(cases))
+
+
+@pytest.mark.spec("CTL-050", "API-013", "RST-006", "RST-007", "RST-008", "RST-009")
+async def test_the_backup_of_a_schedule_is_its_newest_success(site: Site, serve: Serve) -> None:
+    await site.add_folder()
+    await serve()
+    ends = [
+        ("none-completed", "InProgress", 1),
+        ("two", "Completed", 1),
+        ("two", "Completed", 2),
+        ("partial", "Completed", 1),
+        ("partial", "PartiallyFailed", 2),
+    ]
+    for schedule, phase, minute in ends:
+        await site.create(
+            "backups",
+            f"{schedule}-{minute}",
+            spec={"storageLocation": "default"},
+            labels={"velero.io/schedule-name": schedule},
+            status={"phase": phase, "startTimestamp": STARTED.format(minute)},
+        )
+    schedules = ("nobody", "none-completed", "two", "partial")
+    for schedule in schedules:
+        await site.create("restores", schedule, spec={"backupName": "", "scheduleName": schedule})
+
+    found = {schedule: await site.reached("restores", schedule) for schedule in schedules}
+
+    assert found["nobody"]["status"]["validationErrors"] == [
+        "No backups found for schedule",
+        "No completed backups found for schedule",
+    ]
+    assert found["none-completed"]["status"]["validationErrors"] == [
+        "No completed backups found for schedule"
+    ]
+    assert found["two"]["spec"]["backupName"] == "two-2"
+    assert found["partial"]["spec"]["backupName"] == "partial-1"
+
+
+@pytest.mark.spec("CTL-046", "RST-012", "RST-013")
+async def test_restores_in_other_phases_are_left_alone(site: Site, serve: Serve) -> None:
+    await site.add_folder()
+    await serve()
+    before = {}
+    for phase in ("InProgress", "Completed", "FailedValidation"):
+        before[phase] = await site.create(
+            "restores", phase.lower(), spec={"backupName": "b1"}, status={"phase": phase}
+        )
+    # One that is taken comes after them in the queue.
+    await site.create("restores", "later", spec={"backupName": "b1"})
+    await site.reached("restores", "later")
+
+    after = {phase: await site.get("restores", phase.lower()) for phase in before}
+
+    assert after == before
+
+
+@pytest.mark.spec("RST-014", "CTL-051")
+async def test_a_tarball_that_is_missing(site: Site, serve: Serve) -> None:
+    folder = await site.add_folder()
+    server = await serve()
+    await add_stored_backup(site, "b1")
+    (folder / "backups/b1/b1.tar.gz").unlink()
+    await site.create("restores", "r1", spec={"backupName": "b1"})
+
+    status = (await site.reached("restores", "r1"))["status"]
+
+    assert status["phase"] == "Failed"
+    assert status["failureReason"].startswith("error downloading backup: ")
+    assert "completionTimestamp" in status
+    assert [path.name for path in (folder / "restores/r1").iterdir()] == ["restore-r1-logs.gz"]
+    assert counters(server)["restore_failed"] == 1
+
+
+@pytest.mark.spec("CTL-051", "RST-016")
+async def test_a_log_that_cannot_be_stored(site: Site, serve: Serve, target: str) -> None:
+    folder = await site.add_folder()
+    await site.add_maps()
+    await serve()
+    await add_stored_backup(site, "b1")
+    # Logs of restores can only go below `restores`, and nothing goes below a file.
+    (folder / "restores").touch()
+    spec = {"backupName": "b1", "namespaceMapping": {site.namespace: target}}
+    await site.create("restores", "r1", spec=spec)
+
+    status = (await site.reached("restores", "r1"))["status"]
+
+    assert (status["phase"], status["errors"]) == ("PartiallyFailed", 1)
+    assert (await site.client.get(CONFIGMAPS, "map-0", target))["metadata"]["name"] == "map-0"
+
+
+@pytest.mark.spec("RST-108")
+async def test_two_servers_see_the_same_restore(site: Site, serve: Serve, target: str) -> None:
+    await site.add_folder()
+    await site.add_maps()
+    servers = [await serve(), await serve()]
+    await add_stored_backup(site, "b1")
+    for number in range(4):
+        spec = {"backupName": "b1", "namespaceMapping": {site.namespace: target}}
+        await site.create("restores", f"r{number}", spec=spec)
+
+    phases = [(await site.reached("restores", f"r{number}"))["status"]["phase"] for number in range(4)]
+
+    assert phases == ["Completed"] * 4
+    assert sum(counters(server).get("restore_success", 0) for server in servers) == 4
+
+
+@pytest.mark.spec("RST-108")
+async def test_a_label_comes_between_reading_and_the_first_patch(
+    site: Site,
+    serve: Serve,
+    target: str,
+    control_plane: ControlPlane,
+    connect: Connect,
+    fault_proxy: StartProxy,
+) -> None:
+    await site.add_folder()
+    await site.add_maps()
+    proxy = await fault_proxy(control_plane)
+    await serve(client=await connect(control_plane, via=proxy))
+    await add_stored_backup(site, "b1")
+    held = proxy.rules.add(Stall(), method="PATCH", path="/restores/r1$", times=1)
+    spec = {"backupName": "b1", "namespaceMapping": {site.namespace: target}}
+    await site.create("restores", "r1", spec=spec)
+    await held.struck()
+    labels = {"metadata": {"labels": {"by": "user"}}}
+    await site.client.patch(velero("restores"), "r1", labels, site.namespace)
+    held.release()
+
+    restore = await site.reached("restores", "r1")
+
+    assert restore["status"]["phase"] == "Completed"
+    assert restore["metadata"]["labels"] == {"by": "user"}
+
+
+async def test_a_restore_deleted_while_it_runs_does_not_come_back(
+    site: Site,
+    serve: Serve,
+    target: str,
+    control_plane: ControlPlane,
+    connect: Connect,
+    fault_proxy: StartProxy,
+) -> None:
+    await site.add_folder()
+    await site.add_maps()
+    proxy = await fault_proxy(control_plane)
+    await serve(client=await connect(control_plane, via=proxy))
+    await add_stored_backup(site, "b1")
+    held = proxy.rules.add(Stall(), method="POST", path=f"/namespaces/{target}/configmaps$", times=1)
+    spec = {"backupName": "b1", "namespaceMapping": {site.namespace: target}}
+    await site.create("restores", "r1", spec=spec)
+    await held.struck()
+    await site.client.delete(velero("restores"), "r1", site.namespace)
+    held.release()
+    await site.create("restores", "r2", spec=spec)
+
+    await asyncio.gather(site.gone("restores", "r1"), site.reached("restores", "r2", "Completed"))

@@ -1,0 +1,1 @@
+"""What goes wrong while real backups and restores run, and what they make of it."""

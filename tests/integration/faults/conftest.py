@@ -1,0 +1,119 @@
+"""One application for each module, clients with short deadlines, and stores that give up early."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+import pytest_asyncio
+
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.pki import KeyPair
+from hack.cluster.proxy import FaultProxy
+from hack.cluster.s3 import Bucket
+from pinnace.kube.client import KubeClient
+from pinnace.kube.config import load_config
+from pinnace.kube.resources import NAMESPACES
+from pinnace.kube.retrying import RetryPolicy as KubeRetryPolicy
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.layout import Layout
+from pinnace.storage.s3 import S3Store
+from pinnace.storage.s3_config import parse_s3_config
+from pinnace.storage.s3_http import RetryPolicy
+
+# Before its import, so that a failed assertion in it is explained.
+pytest.register_assert_rewrite("tests.integration.faults.world")
+
+from tests.integration.faults.world import Lab, install_application  # noqa: E402
+
+QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=10.0, upload_seconds=10.0)
+IMPATIENT_STORE = RetryPolicy(attempts=2, delay_seconds=0.01, request_seconds=0.8, upload_seconds=0.8)
+"""For stores that stall."""
+QUICK_CLUSTER = KubeRetryPolicy(attempts=4, throttled_attempts=4, base_seconds=0.01, cap_seconds=0.05)
+CALL_SECONDS = 1.0
+"""The deadline of one request in these tests; a healthy one takes a few milliseconds."""
+
+
+class Reach(Protocol):
+    """The `reach` fixture."""
+
+    async def __call__(
+        self,
+        via: FaultProxy | None = None,
+        *,
+        user: KeyPair | None = None,
+        kind: type[KubeClient] = KubeClient,
+    ) -> KubeClient: ...
+
+
+OpenBucket = Callable[..., BackupStore]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def application(control_plane: ControlPlane) -> AsyncIterator[str]:
+    """The namespace of the application that this module's tests back up; they leave it as it is."""
+    async with KubeClient(load_config(str(control_plane.kubeconfig))) as client:
+        namespace = await install_application(client)
+        yield namespace
+        await client.delete(NAMESPACES, namespace)
+
+
+@pytest.fixture
+async def lab(client: KubeClient, application: str, tmp_path: Path) -> AsyncIterator[Lab]:
+    """Runs backups and restores of the application."""
+    workdir = tmp_path / "work"
+    workdir.mkdir()
+    lab = Lab(client=client, namespace=application, workdir=workdir)
+    yield lab
+    await lab.clean_up()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[BackupStore]:
+    """A location in a directory, which has no faults."""
+    async with BackupStore(FilesystemStore(tmp_path / "store"), Layout(""), location="default") as store:
+        yield store
+
+
+@pytest.fixture
+async def reach(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Reach]:
+    """A function that connects through a proxy, or as another user, with short deadlines and few retries."""
+    async with AsyncExitStack() as stack:
+
+        async def connect(
+            via: FaultProxy | None = None,
+            *,
+            user: KeyPair | None = None,
+            kind: type[KubeClient] = KubeClient,
+        ) -> KubeClient:
+            server = control_plane.url if via is None else via.url
+            path = control_plane.write_kubeconfig(tmp_path / "kubeconfig", server=server, client=user)
+            client = kind(load_config(str(path)), timeout_seconds=CALL_SECONDS, retry=QUICK_CLUSTER)
+            return await stack.enter_async_context(client)
+
+        yield connect
+
+
+@pytest.fixture
+async def open_bucket() -> AsyncIterator[OpenBucket]:
+    """A function that opens a bucket as a location; `via` names a proxy before it. Closed after the test."""
+    async with AsyncExitStack() as stack:
+
+        def opened(
+            bucket: Bucket, *, via: FaultProxy | None = None, policy: RetryPolicy = QUICK_STORE
+        ) -> BackupStore:
+            settings = {
+                **bucket.location_config,
+                "bucket": bucket.name,
+                "credentialsFile": str(bucket.server.credentials_file),
+            }
+            if via is not None:
+                settings["s3Url"] = via.url
+            objects = S3Store(parse_s3_config(settings), environ={}, policy=policy)
+            store = BackupStore(objects, Layout(""), location="default")
+            stack.push_async_callback(store.close)
+            return store
+
+        yield opened

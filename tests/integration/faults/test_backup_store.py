@@ -1,0 +1,260 @@
+"""Backups into a store that refuses, breaks off, stalls, goes away, or fills up.
+
+Whatever happens: a backup is in the location as a whole or not at all.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from hack.cluster.faults import CutBeforeRequest, DropResponse, Fault, Stall, s3_error
+from hack.cluster.proxy import FaultProxy
+from hack.cluster.s3 import Bucket, S3Server
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.plugins.protocols import JSONObject, ResourceIdentifier, ResourceSelector
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.layout import Layout
+from pinnace.storage.s3_http import RetryPolicy
+from tests.integration.faults.conftest import IMPATIENT_STORE, QUICK_STORE, OpenBucket
+from tests.integration.faults.world import Lab, no_longer_than, stored_keys
+from tests.support.faulty_store import DyingStore
+
+StartProxy = Callable[[S3Server], Awaitable[FaultProxy]]
+
+HANG_SECONDS = 45.0
+FILES = [
+    "b1-logs.gz",
+    "b1.tar.gz",
+    "b1-podvolumebackups.json.gz",
+    "b1-volumesnapshots.json.gz",
+    "b1-resource-list.json.gz",
+    "b1-csi-volumesnapshots.json.gz",
+    "b1-csi-volumesnapshotcontents.json.gz",
+    "velero-backup.json",
+]
+WRITES = len(FILES)
+
+REFUSED = s3_error(403, "AccessDenied")
+BROKEN = s3_error(500, "InternalError")
+BUSY = s3_error(503, "SlowDown")
+
+
+@pytest.fixture
+async def proxy(s3: S3Server, fault_proxy: StartProxy) -> FaultProxy:
+    return await fault_proxy(s3)
+
+
+def patience_for(fault: Fault) -> RetryPolicy:
+    """Deadlines that a healthy store keeps, unless one that stalls is to be given up on."""
+    return IMPATIENT_STORE if isinstance(fault, Stall) else QUICK_STORE
+
+
+def assert_failed(done: Backup) -> None:
+    assert done.status.phase == BackupPhase.FAILED
+    assert done.status.failure_reason.startswith("error uploading backup: ")
+    assert "Traceback" not in done.status.failure_reason
+
+
+PASSING: Sequence[tuple[str, Fault, int]] = [
+    ("500", BROKEN, 2),
+    ("503", BUSY, 2),
+    ("cut-before", CutBeforeRequest(), 2),
+    ("answer-dropped", DropResponse(), 2),
+    ("stalled", Stall(), 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "times"), [case[1:] for case in PASSING], ids=[case[0] for case in PASSING]
+)
+async def test_a_fault_that_passes_costs_nothing(
+    lab: Lab, bucket: Bucket, proxy: FaultProxy, open_bucket: OpenBucket, fault: Fault, times: int
+) -> None:
+    """Each of the requests of an upload meets it: the looks for the name, each file, the metadata."""
+    rules = [
+        proxy.rules.add(fault, method="HEAD", path="velero-backup.json$", times=times),
+        *(proxy.rules.add(fault, method="PUT", path=f"/{name}$", times=times) for name in FILES),
+    ]
+    async with no_longer_than(HANG_SECONDS):
+        done = await lab.back_up(open_bucket(bucket, via=proxy, policy=patience_for(fault)))
+
+    assert [rule.hits for rule in rules] == [times] * len(rules)
+    assert done.status.phase == BackupPhase.COMPLETED
+    await lab.assert_whole(open_bucket(bucket))
+
+
+LASTING: Sequence[tuple[str, Fault]] = [
+    ("refused", REFUSED),
+    ("500", BROKEN),
+    ("503", BUSY),
+    ("cut-before", CutBeforeRequest()),
+    ("answer-dropped", DropResponse()),
+    ("stalled", Stall()),
+]
+
+
+@pytest.mark.parametrize("name", ["b1.tar.gz", "velero-backup.json"], ids=["tarball", "metadata"])
+@pytest.mark.parametrize("fault", [case[1] for case in LASTING], ids=[case[0] for case in LASTING])
+@pytest.mark.spec("STO-013")
+async def test_a_file_that_cannot_be_stored_takes_the_backup_back(
+    lab: Lab, bucket: Bucket, proxy: FaultProxy, open_bucket: OpenBucket, name: str, fault: Fault
+) -> None:
+    rule = proxy.rules.add(fault, method="PUT", path=f"/{name}$")
+    async with no_longer_than(HANG_SECONDS):
+        done = await lab.back_up(open_bucket(bucket, via=proxy, policy=patience_for(fault)))
+
+    assert rule.hits > 0
+    assert_failed(done)
+    store = open_bucket(bucket)
+    await lab.assert_no_backup(store)
+    assert await stored_keys(store) == ["backups/b1/b1-logs.gz"]
+    # The name is free again, and what was left does not disturb.
+    assert (await lab.back_up(store)).status.phase == BackupPhase.COMPLETED
+    assert len(await stored_keys(store)) == WRITES
+
+
+@pytest.mark.parametrize("number", range(1, WRITES + 1))
+@pytest.mark.spec("STO-014", "STO-016", "CTL-015")
+async def test_each_single_write_refused(
+    lab: Lab, bucket: Bucket, proxy: FaultProxy, open_bucket: OpenBucket, number: int
+) -> None:
+    rule = proxy.rules.add(REFUSED, method="PUT", skip=number - 1, times=1)
+    done = await lab.back_up(open_bucket(bucket, via=proxy))
+
+    assert rule.hits == 1
+    store = open_bucket(bucket)
+    if number == 1:  # the log, which a backup can do without
+        assert done.status.phase == BackupPhase.COMPLETED
+        assert sorted(await stored_keys(store)) == sorted(f"backups/b1/{name}" for name in FILES[1:])
+        await lab.assert_whole(store)
+    else:
+        assert_failed(done)
+        await lab.assert_no_backup(store)
+
+
+@pytest.mark.parametrize("after_effect", [False, True], ids=["undone", "done-without-an-answer"])
+@pytest.mark.parametrize("lifetime", range(WRITES))
+async def test_a_store_that_goes_away_after_any_write_holds_a_whole_backup_or_none(
+    lab: Lab, bucket: Bucket, open_bucket: OpenBucket, lifetime: int, after_effect: bool
+) -> None:
+    """Nothing can be taken back then: what is stored must be harmless by itself."""
+    healthy = open_bucket(bucket)
+    dying = DyingStore(healthy._store, lifetime, after_effect=after_effect)
+    done = await lab.back_up(BackupStore(dying, Layout(""), location="default"))
+
+    assert done.status.phase == BackupPhase.FAILED
+    assert not await healthy.exists("b1")
+    again = await lab.back_up(healthy)
+    assert again.status.phase == BackupPhase.COMPLETED
+    assert len(await stored_keys(healthy)) == WRITES
+
+
+async def test_metadata_whose_answer_never_came_belongs_to_a_whole_backup(
+    lab: Lab, bucket: Bucket, open_bucket: OpenBucket
+) -> None:
+    """The last write is done, its answer lost, and the store away: Failed here, and yet all is there."""
+    healthy = open_bucket(bucket)
+    dying = DyingStore(healthy._store, WRITES, after_effect=True)
+    done = await lab.back_up(BackupStore(dying, Layout(""), location="default"))
+
+    assert_failed(done)
+    assert await healthy.exists("b1")
+    await lab.assert_whole(healthy)
+
+
+@pytest.mark.parametrize("fault", [case[1] for case in LASTING], ids=[case[0] for case in LASTING])
+@pytest.mark.spec("BKP-012", "CTL-013")
+async def test_when_nobody_can_say_whether_the_name_is_taken_nothing_is_stored(
+    lab: Lab, bucket: Bucket, proxy: FaultProxy, open_bucket: OpenBucket, fault: Fault
+) -> None:
+    proxy.rules.add(fault, method="HEAD")
+    async with no_longer_than(HANG_SECONDS):
+        done = await lab.back_up(open_bucket(bucket, via=proxy, policy=patience_for(fault)))
+
+    assert done.status.phase == BackupPhase.FAILED
+    assert done.status.failure_reason.startswith("error checking if backup already exists in object storage")
+    assert proxy.count(method="PUT") == 0
+    assert await stored_keys(open_bucket(bucket)) == []
+
+
+@pytest.mark.spec("BKP-012", "CTL-013")
+async def test_a_name_that_is_taken_is_left_alone(lab: Lab, bucket: Bucket, open_bucket: OpenBucket) -> None:
+    store = open_bucket(bucket)
+    await lab.back_up(store)
+    first = await store.get_metadata("b1")
+    done = await lab.back_up(store)
+
+    assert done.status.phase == BackupPhase.FAILED
+    assert done.status.failure_reason == "backup already exists in object storage"
+    assert await store.get_metadata("b1") == first
+    await lab.assert_whole(store)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StoreUnavailable("cannot reach it"), StorageError("unable to get credentials")],
+    ids=["away", "no"],
+)
+async def test_a_second_opening_that_fails_fails_the_backup(
+    lab: Lab, bucket: Bucket, open_bucket: OpenBucket, error: StorageError
+) -> None:
+    async def reopen() -> BackupStore:
+        raise error
+
+    store = open_bucket(bucket)
+    done = await lab.back_up(store, reopen_store=reopen)
+
+    assert_failed(done)
+    assert str(error) in done.status.failure_reason
+    assert await stored_keys(store) == []
+
+
+class Inflate:
+    """A backup item action that makes the tarball so large that it is uploaded in parts."""
+
+    name = "faults.pinnace.io/inflate"
+
+    async def applies_to(self) -> ResourceSelector:
+        return ResourceSelector(included_resources=("configmaps",))
+
+    async def execute(
+        self, item: JSONObject, backup: Backup
+    ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
+        return {**item, "data": {"noise": secrets.token_hex(1 << 20)}}, ()
+
+
+@pytest.fixture
+def own_s3(tmp_path: Path) -> Iterator[S3Server]:
+    """A server that only this test uses, and may kill."""
+    server = S3Server(tmp_path / "own-s3")
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.mark.parametrize("in_parts", [False, True], ids=["whole", "in-parts"])
+async def test_a_server_that_dies_in_the_middle_of_an_upload(
+    lab: Lab, own_s3: S3Server, fault_proxy: StartProxy, open_bucket: OpenBucket, in_parts: bool
+) -> None:
+    bucket = own_s3.create_bucket("backups")
+    proxy = await fault_proxy(own_s3)
+    held = proxy.rules.add(Stall(), method="PUT", path="/b1.tar.gz$", skip=1 if in_parts else 0)
+    running = asyncio.create_task(
+        lab.back_up(open_bucket(bucket, via=proxy), actions=[Inflate()] if in_parts else ())
+    )
+    await held.struck()
+    own_s3.stop(grace_seconds=0)
+    held.release()
+    async with no_longer_than(HANG_SECONDS):
+        done = await running
+    own_s3.start()
+
+    assert_failed(done)
+    store = open_bucket(bucket)
+    assert not await store.exists("b1")
+    assert (await lab.back_up(store)).status.phase == BackupPhase.COMPLETED
+    await lab.assert_whole(store)

@@ -1,0 +1,237 @@
+"""A backup whose process is killed or interrupted leaves a whole backup or none, and its name is free."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.faults import Stall
+from hack.cluster.proxy import FaultProxy
+from hack.cluster.s3 import Bucket, S3Server
+from pinnace.api.backup import BackupPhase
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.layout import Layout
+from tests.integration.faults import killed_writes
+from tests.integration.faults.commands import COMMAND_SECONDS, CommandLine
+from tests.integration.faults.conftest import OpenBucket
+from tests.integration.faults.world import SELECTED, Lab, stored_keys
+from tests.support.waiting import eventually
+
+StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
+
+FILES = 8
+FAILED, INTERRUPTED = 4, 130
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.fixture
+def command_line(control_plane: ControlPlane, s3: S3Server, tmp_path: Path) -> CommandLine:
+    return CommandLine(
+        directory=tmp_path, kubeconfig=control_plane.kubeconfig, credentials=s3.credentials_file
+    )
+
+
+def create(lab: Lab, name: str = "b1") -> list[str]:
+    """The arguments that back up the application."""
+    return [
+        *("backup", "create", name, "--include-namespaces", lab.namespace),
+        *("--include-resources", ",".join(SELECTED), "--include-cluster-resources=false"),
+    ]
+
+
+def directory_store(root: Path) -> BackupStore:
+    return BackupStore(FilesystemStore(root), Layout(""), location="default")
+
+
+def files_below(root: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+
+
+async def test_killed_at_any_step_in_a_directory(lab: Lab, command_line: CommandLine, tmp_path: Path) -> None:
+    """Every step on the disk: spool file opened, block written, file published, spool file dropped."""
+    locations, temporary = tmp_path / "locations", tmp_path / "tmp"
+    locations.mkdir()
+    temporary.mkdir()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, killed_writes.__file__, str(locations), *create(lab)),
+        stdout=asyncio.subprocess.PIPE,
+        env=command_line.environment(temporary),
+    )
+    async with asyncio.timeout(3 * COMMAND_SECONDS):
+        out, _ = await process.communicate()
+    ends = {int(number): int(end) for number, end in map(str.split, out.decode().splitlines())}
+
+    last = len(ends)
+    assert list(ends.values()) == [-signal.SIGKILL] * (last - 1) + [0]
+    assert last > FILES * 3
+    finished = [number for number in ends if await look_at_what_was_killed(lab, locations / str(number))]
+    # Once the metadata is there all is there; that happens in the last steps only.
+    assert finished == list(range(finished[0], last + 1))
+    assert len(finished) <= 3
+
+
+async def look_at_what_was_killed(lab: Lab, root: Path) -> bool:
+    """Is the backup there? Then it is whole. If not, the same name can be used and nothing stays behind."""
+    async with directory_store(root) as store:
+        if await store.exists("b1"):
+            stored = await store.read_backup("b1")
+            assert stored.status.phase == BackupPhase.COMPLETED
+            assert len(await stored_keys(store)) == FILES
+            await lab.assert_whole(store)
+            return True
+        done = await lab.back_up(store)
+    assert done.status.phase == BackupPhase.COMPLETED
+    files = files_below(root)
+    assert len(files) == FILES
+    assert all(file.startswith("backups/b1/") for file in files)
+    return False
+
+
+async def test_a_killed_backup_is_not_listed_and_its_name_is_free(
+    lab: Lab, command_line: CommandLine, control_plane: ControlPlane, fault_proxy: StartProxy, tmp_path: Path
+) -> None:
+    """Killed while it still reads the cluster, in the words of the command line."""
+    proxy = await fault_proxy(control_plane)
+    held = proxy.rules.add(Stall(), path="/secrets$")
+    slow = CommandLine(
+        directory=tmp_path, kubeconfig=control_plane.write_kubeconfig(tmp_path / "slow", server=proxy.url)
+    )
+    at = ["--location", str(tmp_path / "store")]
+    async with slow.started(*at, *create(lab)) as command:
+        await held.struck()
+        command.send(signal.SIGKILL)
+        assert (await command.ended()).code == -signal.SIGKILL
+    listed = await command_line.run(*at, "backup", "get")
+    assert (listed.code, "b1" in listed.out) == (0, False)
+
+    again = await command_line.run(*at, *create(lab))
+    assert (again.code, again.err) == (0, "")
+    listed = await command_line.run(*at, "backup", "get")
+    assert "b1" in listed.out
+    assert "Completed" in listed.out
+    async with directory_store(tmp_path / "store") as store:
+        await lab.assert_whole(store)
+
+
+WRITES = [
+    pytest.param(1, None, id="log"),
+    pytest.param(1, 0, id="log-stored"),
+    pytest.param(2, None, id="first-file"),
+    pytest.param(7, 0, id="all-but-the-metadata"),
+    pytest.param(8, None, id="metadata"),
+    pytest.param(8, 0, id="metadata-stored"),
+]
+
+
+@pytest.mark.parametrize(("number", "after_bytes"), WRITES)
+async def test_killed_between_writes_to_a_bucket(
+    lab: Lab,
+    command_line: CommandLine,
+    s3: S3Server,
+    bucket: Bucket,
+    fault_proxy: StartProxy,
+    open_bucket: OpenBucket,
+    number: int,
+    after_bytes: int | None,
+) -> None:
+    """With `after_bytes` the store has done the write, and only its answer is held back."""
+    proxy = await fault_proxy(s3)
+    held = proxy.rules.add(Stall(after_bytes=after_bytes), method="PUT", skip=number - 1)
+    url = f"s3://{bucket.name}?region={s3.region}&s3ForcePathStyle=true&s3Url={proxy.url}"
+    async with command_line.started("--location", url, *create(lab)) as command:
+        await held.struck()
+        if after_bytes is not None:
+            await answered(proxy, number)
+        command.send(signal.SIGKILL)
+        assert (await command.ended()).code == -signal.SIGKILL
+    proxy.rules.clear()
+
+    store = open_bucket(bucket)
+    is_there = await store.exists("b1")
+    assert is_there == (number == FILES and after_bytes is not None)
+    if not is_there:
+        assert (await lab.back_up(store)).status.phase == BackupPhase.COMPLETED
+    assert len(await stored_keys(store)) == FILES
+    await lab.assert_whole(store)
+
+
+async def answered(proxy: FaultProxy, number: int) -> None:
+    """Wait until the store has answered the first n writes."""
+
+    async def all_answered() -> bool:
+        return sum(one.head.method == "PUT" and one.status is not None for one in proxy.exchanges) >= number
+
+    await eventually(all_answered)
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+async def test_interrupted_while_reading_the_cluster(
+    lab: Lab, control_plane: ControlPlane, fault_proxy: StartProxy, tmp_path: Path, signum: signal.Signals
+) -> None:
+    proxy = await fault_proxy(control_plane)
+    held = proxy.rules.add(Stall(), path="/secrets$")
+    kubeconfig = control_plane.write_kubeconfig(tmp_path / "slow", server=proxy.url)
+    slow = CommandLine(directory=tmp_path, kubeconfig=kubeconfig)
+    async with slow.started("--location", str(tmp_path / "store"), *create(lab)) as command:
+        await held.struck()
+        command.send(signum)
+        ended = await command.ended()
+
+    assert ended.code == INTERRUPTED
+    assert "Completed" not in ended.out
+    assert list(command.temporary.iterdir()) == []
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "after_bytes"),
+    [("b1-logs.gz", None), ("b1.tar.gz", None), ("velero-backup.json", None), ("velero-backup.json", 0)],
+    ids=["log", "tarball", "metadata", "metadata-stored"],
+)
+async def test_interrupted_while_writing_to_a_bucket(
+    lab: Lab,
+    command_line: CommandLine,
+    s3: S3Server,
+    bucket: Bucket,
+    fault_proxy: StartProxy,
+    open_bucket: OpenBucket,
+    file: str,
+    after_bytes: int | None,
+) -> None:
+    """It takes back what it stored, whatever became of the write that was under way."""
+    proxy = await fault_proxy(s3)
+    held = proxy.rules.add(Stall(after_bytes=after_bytes), method="PUT", path=f"/{file}$", times=1)
+    url = f"s3://{bucket.name}?region={s3.region}&s3ForcePathStyle=true&s3Url={proxy.url}"
+    async with command_line.started("--location", url, *create(lab)) as command:
+        await held.struck()
+        command.send(signal.SIGTERM)
+        held.release()
+        ended = await command.ended()
+
+    assert ended.code == INTERRUPTED
+    assert list(command.temporary.iterdir()) == []
+    await lab.assert_no_backup(open_bucket(bucket))
+
+
+async def test_a_limit_on_file_sizes_fails_the_backup(
+    lab: Lab, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """The kernel refuses what a file grows beyond 1 KiB, in the temporary files and in the location alike."""
+    limited = CommandLine(
+        directory=tmp_path,
+        kubeconfig=control_plane.kubeconfig,
+        wrapper=("sh", "-c", 'ulimit -f 2; exec "$@"', "sh"),
+    )
+    ended = await limited.run("--location", str(tmp_path / "store"), *create(lab))
+
+    assert ended.code == FAILED
+    assert "Backup b1 Failed" in ended.out
+    assert "File too large" in ended.err
+    async with directory_store(tmp_path / "store") as store:
+        await lab.assert_no_backup(store)
+    assert list((tmp_path / "tmp").iterdir()) == []

@@ -1,0 +1,149 @@
+"""A restore whose process is killed or interrupted can be run again and ends as if nothing had been."""
+
+import gzip
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.faults import Stall
+from hack.cluster.proxy import FaultProxy
+from pinnace.api.backup import BackupPhase
+from pinnace.api.restore import RestorePhase
+from pinnace.storage.backup_store import BackupStore
+from tests.integration.faults.commands import CommandLine
+from tests.integration.faults.world import Lab
+
+StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
+
+PARTIALLY_FAILED, FAILED, INTERRUPTED = 3, 4, 130
+
+
+@pytest.fixture
+async def proxy(control_plane: ControlPlane, fault_proxy: StartProxy) -> FaultProxy:
+    return await fault_proxy(control_plane)
+
+
+@pytest.fixture
+def command_line(control_plane: ControlPlane, tmp_path: Path) -> CommandLine:
+    return CommandLine(directory=tmp_path, kubeconfig=control_plane.kubeconfig)
+
+
+@pytest.fixture
+def slow(control_plane: ControlPlane, proxy: FaultProxy, tmp_path: Path) -> CommandLine:
+    """The command line through the proxy."""
+    kubeconfig = control_plane.write_kubeconfig(tmp_path / "slow", server=proxy.url)
+    return CommandLine(directory=tmp_path, kubeconfig=kubeconfig)
+
+
+@pytest.fixture
+async def stored(lab: Lab, store: BackupStore) -> BackupStore:
+    """A location with a good backup b1."""
+    assert (await lab.back_up(store)).status.phase == BackupPhase.COMPLETED
+    return store
+
+
+def restore(lab: Lab, tmp_path: Path, name: str, target: str) -> list[str]:
+    mapping = f"{lab.namespace}:{target}"
+    return [
+        *("--location", str(tmp_path / "store"), "restore", "create", name),
+        *("--from-backup", "b1", "--namespace-mappings", mapping),
+    ]
+
+
+POINTS = [
+    pytest.param("/namespaces$", None, id="before-the-namespace"),
+    pytest.param("/namespaces$", 0, id="namespace-created"),
+    pytest.param("/secrets$", 0, id="first-kinds"),
+    pytest.param("/configmaps$", None, id="in-the-middle"),
+    pytest.param("/widgets$", 0, id="at-the-end"),
+]
+
+
+@pytest.mark.parametrize(("path", "after_bytes"), POINTS)
+async def test_a_killed_restore_can_be_run_again(
+    lab: Lab,
+    stored: BackupStore,
+    command_line: CommandLine,
+    slow: CommandLine,
+    proxy: FaultProxy,
+    tmp_path: Path,
+    path: str,
+    after_bytes: int | None,
+) -> None:
+    target = lab.new_target()
+    held = proxy.rules.add(Stall(after_bytes=after_bytes), method="POST", path=path)
+    async with slow.started(*restore(lab, tmp_path, "r1", target)) as command:
+        await held.struck()
+        command.send(signal.SIGKILL)
+        assert (await command.ended()).code == -signal.SIGKILL
+    assert await stored.list_restores() == []
+
+    again = await command_line.run(*restore(lab, tmp_path, "r2", target))
+    assert again.code == 0, again.err
+    restored = await stored.read_restore("r2")
+    assert (restored.status.phase, restored.status.errors) == (RestorePhase.COMPLETED, 0)
+    await lab.assert_same(target)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupted_restore_leaves_no_record_and_no_files(
+    lab: Lab,
+    stored: BackupStore,
+    command_line: CommandLine,
+    slow: CommandLine,
+    proxy: FaultProxy,
+    tmp_path: Path,
+    signum: signal.Signals,
+) -> None:
+    target = lab.new_target()
+    held = proxy.rules.add(Stall(), method="POST", path="/configmaps$")
+    async with slow.started(*restore(lab, tmp_path, "r1", target)) as command:
+        await held.struck()
+        command.send(signum)
+        ended = await command.ended()
+
+    assert ended.code == INTERRUPTED
+    assert "Completed" not in ended.out
+    assert list(command.temporary.iterdir()) == []
+    assert await stored.list_restores() == []
+    # The same name serves again.
+    assert (await command_line.run(*restore(lab, tmp_path, "r1", target))).code == 0
+    await lab.assert_same(target)
+
+
+async def test_side_files_of_a_wrong_shape_fail_the_restore(
+    lab: Lab, stored: BackupStore, command_line: CommandLine, tmp_path: Path
+) -> None:
+    """Whoever may write to the location must not be able to make the command break down."""
+    side_file = tmp_path / "store" / "backups" / "b1" / "b1-podvolumebackups.json.gz"
+    side_file.write_bytes(gzip.compress(b'[{"metadata": {"name": 5}, "spec": "x"}]'))
+    ended = await command_line.run(*restore(lab, tmp_path, "r1", lab.new_target()))
+
+    assert ended.code == FAILED
+    assert "error listing pod volume backups" in ended.err
+
+
+async def test_a_damaged_tarball_has_its_exit_code(
+    lab: Lab, stored: BackupStore, command_line: CommandLine, tmp_path: Path
+) -> None:
+    tarball = tmp_path / "store" / "backups" / "b1" / "b1.tar.gz"
+    tarball.write_bytes(tarball.read_bytes()[:-20])
+    ended = await command_line.run(*restore(lab, tmp_path, "r1", lab.new_target()))
+
+    assert ended.code == PARTIALLY_FAILED
+    assert "Restore r1 PartiallyFailed" in ended.out
+    assert (await stored.read_restore("r1")).status.phase == RestorePhase.PARTIALLY_FAILED
+
+
+async def test_metadata_that_is_damaged_is_named(
+    lab: Lab, stored: BackupStore, command_line: CommandLine, tmp_path: Path
+) -> None:
+    metadata = tmp_path / "store" / "backups" / "b1" / "velero-backup.json"
+    metadata.write_bytes(metadata.read_bytes()[:100])
+    ended = await command_line.run(*restore(lab, tmp_path, "r1", lab.new_target()))
+
+    assert ended.code == 2
+    assert "Error retrieving backup" in ended.err

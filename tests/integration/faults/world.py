@@ -1,0 +1,427 @@
+"""An application in a real cluster, backups and restores of it, and the comparison that ends every test.
+
+A backup that says Completed is only believed once `Lab.assert_whole` has restored it beside the application
+and found every object the same.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pinnace.api.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.restore import Restore, RestorePhase, RestoreSpec
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.times import utcnow
+from pinnace.archive.runlog import RunLog
+from pinnace.backup.progress import ProgressSink as BackupProgressSink
+from pinnace.backup.request import ServerDefaults, prepare_backup
+from pinnace.backup.runner import ReopenStore, execute_backup
+from pinnace.cli.standalone import StoredBackups
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import NotFound
+from pinnace.kube.pages import Page
+from pinnace.kube.resources import (
+    CONFIGMAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    APIResource,
+)
+from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
+from pinnace.restore.ports import ProgressSink
+from pinnace.restore.runner import StoreSource, execute_restore
+from pinnace.restore.validation import validate_and_complete
+from pinnace.storage.backup_store import BackupStore
+from tests.support.waiting import eventually
+
+JSONObject = dict[str, Any]
+
+RUN_SECONDS = 60.0
+"""No backup or restore of these few objects takes this long, whatever the faults: it would hang."""
+
+MAPS = 23
+PAGE = 5
+"""Small pages, so that a list of so few objects has continue tokens."""
+
+WIDGETS = APIResource(group="faults.pinnace.io", version="v1", name="widgets", kind="Widget", namespaced=True)
+
+COMPARED: Sequence[APIResource] = (
+    CONFIGMAPS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    DEPLOYMENTS,
+    WIDGETS,
+)
+SELECTED = [resource.group_resource for resource in COMPARED]
+
+
+class SmallPages(KubeClient):
+    """A client whose lists have several pages."""
+
+    async def list_pages(self, resource: APIResource, *args: Any, **options: Any) -> AsyncIterator[Page]:  # type: ignore[override]
+        async with aclosing(super().list_pages(resource, *args, **{**options, "limit": PAGE})) as pages:
+            async for page in pages:
+                yield page
+
+
+# --- The application ------------------------------------------------------------------------------------
+
+
+def _object(api_version: str, kind: str, name: str, **content: Any) -> JSONObject:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **content}
+
+
+def config_map(number: int) -> JSONObject:
+    return _object("v1", "ConfigMap", f"map-{number:02}", data={"number": str(number), "text": "ä\n\u2028"})
+
+
+CONTAINER = {"name": "main", "image": "registry.invalid/never-run"}
+
+APPLICATION: Sequence[tuple[APIResource, JSONObject]] = (
+    *((CONFIGMAPS, config_map(number)) for number in range(MAPS)),
+    (SECRETS, _object("v1", "Secret", "password", type="Opaque", data={"password": "c2VjcmV0"})),
+    (SECRETS, _object("v1", "Secret", "token", type="Opaque", data={"token": "AAEC"})),
+    (SERVICE_ACCOUNTS, _object("v1", "ServiceAccount", "runner")),
+    (SERVICES, _object("v1", "Service", "web", spec={"ports": [{"port": 80, "targetPort": 8080}]})),
+    (
+        PERSISTENT_VOLUME_CLAIMS,
+        _object(
+            "v1",
+            "PersistentVolumeClaim",
+            "data",
+            spec={
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        ),
+    ),
+    (
+        PODS,
+        _object(
+            "v1",
+            "Pod",
+            "worker",
+            spec={
+                "automountServiceAccountToken": False,
+                "containers": [CONTAINER],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+            },
+        ),
+    ),
+    (
+        DEPLOYMENTS,
+        _object(
+            "apps/v1",
+            "Deployment",
+            "web",
+            spec={
+                "replicas": 0,
+                "paused": True,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [CONTAINER]}},
+            },
+        ),
+    ),
+    (WIDGETS, _object("faults.pinnace.io/v1", "Widget", "first", spec={"size": 1})),
+    (WIDGETS, _object("faults.pinnace.io/v1", "Widget", "second", spec={"size": 2})),
+)
+
+WIDGET_DEFINITION = _object(
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "widgets.faults.pinnace.io",
+    spec={
+        "group": WIDGETS.group,
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "properties": {"size": {"type": "integer"}}}
+                        },
+                    }
+                },
+            }
+        ],
+    },
+)
+
+
+async def install_application(client: KubeClient) -> str:
+    """Create the application in a fresh namespace; returns its name."""
+    namespace = f"faults-{secrets.token_hex(4)}"
+    await client.create(NAMESPACES, _object("v1", "Namespace", namespace))
+    await _ensure_widgets(client)
+    await asyncio.gather(*(client.create(kind, item, namespace) for kind, item in APPLICATION))
+    await _account_exists(client, namespace)
+    return namespace
+
+
+async def _ensure_widgets(client: KubeClient) -> None:
+    try:
+        await client.get(CUSTOM_RESOURCE_DEFINITIONS, WIDGET_DEFINITION["metadata"]["name"])
+    except NotFound:
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGET_DEFINITION)
+
+    async def served() -> bool:
+        try:
+            await client.list_all(WIDGETS)
+        except NotFound:
+            return False
+        return True
+
+    await eventually(served)
+
+
+async def _account_exists(client: KubeClient, namespace: str) -> None:
+    """Wait for what the cluster puts into every namespace, so that both sides have it."""
+
+    async def there() -> bool:
+        names = {item["metadata"]["name"] for item in await client.list_all(SERVICE_ACCOUNTS, namespace)}
+        maps = {item["metadata"]["name"] for item in await client.list_all(CONFIGMAPS, namespace)}
+        return "default" in names and "kube-root-ca.crt" in maps
+
+    await eventually(there)
+
+
+# --- Comparing ------------------------------------------------------------------------------------------
+
+
+async def objects_in(client: KubeClient, namespace: str) -> dict[str, JSONObject]:
+    """Everything of the compared kinds by `<resource>/<name>`, without what belongs to one cluster only."""
+    lists = await asyncio.gather(*(client.list_all(resource, namespace) for resource in COMPARED))
+    return {
+        f"{resource.group_resource}/{item['metadata']['name']}": _essence(item)
+        for resource, items in zip(COMPARED, lists, strict=True)
+        for item in items
+    }
+
+
+def _essence(item: JSONObject) -> JSONObject:
+    essence = {key: value for key, value in item.items() if key not in ("metadata", "status")}
+    labels = item["metadata"].get("labels") or {}
+    essence["labels"] = {key: value for key, value in labels.items() if not key.startswith("velero.io/")}
+    essence["annotations"] = item["metadata"].get("annotations") or {}
+    if item["kind"] == "Service":
+        essence["spec"] = {
+            key: value for key, value in item["spec"].items() if key not in ("clusterIP", "clusterIPs")
+        }
+    return essence
+
+
+# --- Backups and restores of it -------------------------------------------------------------------------
+
+
+class Silent:
+    """Takes a restore's progress and forgets it."""
+
+    async def publish(self, total_items: int, items_restored: int) -> None:
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Lab:
+    """The application, a direct client to the cluster, and what runs backups and restores.
+
+    Attributes:
+        client: direct, without faults.
+        namespace: of the application; never changed by tests.
+        workdir: where temporary files are made; asserted to be empty after each run.
+    """
+
+    client: KubeClient
+    namespace: str
+    workdir: Path
+    targets: list[str] = field(default_factory=list)
+
+    def new_target(self) -> str:
+        """A name for a namespace to restore into, deleted after the test."""
+        self.targets.append(f"target-{secrets.token_hex(4)}")
+        return self.targets[-1]
+
+    async def back_up(
+        self,
+        store: BackupStore,
+        *,
+        client: KubeClient | None = None,
+        name: str = "b1",
+        actions: Sequence[BackupItemAction] = (),
+        progress: BackupProgressSink | None = None,
+        reopen_store: ReopenStore | None = None,
+        discovery: Discovery | None = None,
+        **spec: Any,
+    ) -> Backup:
+        """Back up the application through `client`; the discovery is always made directly."""
+        backup = await self.prepared(name, **spec)
+        discovery = discovery or await Discovery.load(self.client)
+        through = client or self.client
+        async with asyncio.timeout(RUN_SECONDS):
+            done = await execute_backup(
+                backup,
+                store,
+                client=through,
+                discovery=discovery,
+                actions=[*backup_actions(through, discovery), *actions],
+                workdir=self.workdir,
+                progress=progress,
+                reopen_store=reopen_store,
+            )
+        assert self.left_over == []
+        assert done.status.completion_timestamp is not None
+        return done
+
+    async def prepared(self, name: str, **spec: Any) -> Backup:
+        version = await self.client.version()
+        prepared = prepare_backup(
+            Backup(
+                metadata=ObjectMeta(name=name, namespace="velero"),
+                spec=BackupSpec(
+                    **{
+                        "included_namespaces": [self.namespace],
+                        "included_resources": SELECTED,
+                        "include_cluster_resources": False,
+                        **spec,
+                    }
+                ),
+            ),
+            defaults=ServerDefaults(),
+            storage_locations=[BackupStorageLocation(metadata=ObjectMeta(name="default"))],
+            snapshot_locations=[],
+            server_version=version,
+            now=utcnow(),
+        )
+        assert prepared.status.validation_errors == []
+        return prepared
+
+    async def restore(
+        self,
+        store: BackupStore,
+        target: str,
+        *,
+        client: KubeClient | None = None,
+        name: str = "r1",
+        backup_name: str = "b1",
+        progress: ProgressSink | None = None,
+        reopen_store: StoreSource | None = None,
+        source: str = "",
+        **spec: Any,
+    ) -> Restore:
+        """Restore the application, or what came from namespace `source`, into another namespace."""
+        wanted = Restore(
+            metadata=ObjectMeta(name=name, namespace="velero"),
+            spec=RestoreSpec(
+                backup_name=backup_name, namespace_mapping={source or self.namespace: target}, **spec
+            ),
+        )
+        completed = await validate_and_complete(wanted, StoredBackups(store))
+        assert completed.errors == ()
+        assert completed.backup is not None
+        begun = completed.restore
+        begun.status.phase, begun.status.start_timestamp = RestorePhase.IN_PROGRESS, utcnow()
+        discovery = await Discovery.load(self.client)
+        through = client or self.client
+
+        async def actions(_log: RunLog) -> Sequence[RestoreItemAction]:
+            return restore_actions(through, discovery, "velero")
+
+        async def no_volumes() -> Sequence[PodVolumeBackup]:
+            return ()
+
+        async def same_store() -> BackupStore:
+            return store
+
+        async with asyncio.timeout(RUN_SECONDS):
+            done = await execute_restore(
+                begun,
+                completed.backup,
+                store,
+                client=through,
+                discovery=discovery,
+                actions=actions,
+                pod_volume_backups=no_volumes,
+                reopen_store=reopen_store or same_store,
+                workdir=self.workdir,
+                progress=progress or Silent(),
+            )
+        assert self.left_over == []
+        assert done.status.completion_timestamp is not None
+        return done
+
+    @property
+    def left_over(self) -> list[str]:
+        """Temporary files that a run forgot."""
+        return sorted(path.name for path in self.workdir.rglob("*"))
+
+    async def assert_whole(self, store: BackupStore, backup_name: str = "b1") -> None:
+        """The stored backup says Completed, and restoring it gives the application back, object by object."""
+        stored = await store.read_backup(backup_name)
+        assert (stored.status.phase, stored.status.errors) == (BackupPhase.COMPLETED, 0)
+        target = self.new_target()
+        done = await self.restore(store, target, name=f"check-{target}", backup_name=backup_name)
+        assert (done.status.phase, done.status.errors, done.status.warnings) == (RestorePhase.COMPLETED, 0, 0)
+        await self.assert_same(target)
+
+    async def assert_same(self, target: str, *, missing: Sequence[str] = ()) -> None:
+        """The target namespace holds the application, but for the objects named `<resource>/<name>`."""
+        expected = await objects_in(self.client, self.namespace)
+        assert set(missing) <= expected.keys()
+        found = await objects_in(self.client, target)
+        assert found == {key: item for key, item in expected.items() if key not in missing}
+
+    async def assert_no_backup(self, store: BackupStore, backup_name: str = "b1") -> None:
+        """Nothing in the location looks like a finished backup: at most its log is there."""
+        assert not await store.exists(backup_name)
+        keys = await stored_keys(store)
+        assert {key.rpartition("/")[2] for key in keys} <= {f"{backup_name}-logs.gz"}
+
+    async def clean_up(self) -> None:
+        """Begin the deletion of the namespaces that were restored into."""
+        for target in self.targets:
+            try:
+                await self.client.delete(NAMESPACES, target)
+            except NotFound:
+                continue
+
+
+async def stored_keys(store: BackupStore) -> list[str]:
+    """Every key below `backups/`."""
+    return await store._store.list_keys("backups/")
+
+
+async def results_of(store: BackupStore, restore: str = "r1") -> Mapping[str, Any]:
+    """The results file of a restore: `{"errors": ..., "warnings": ...}`."""
+    return await store.read_restore_results(restore)
+
+
+@asynccontextmanager
+async def no_longer_than(seconds: float) -> AsyncIterator[None]:
+    """Fail, instead of hanging, what should have given up long ago."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise AssertionError(f"it hung for more than {seconds:.0f} s") from None

@@ -1,0 +1,375 @@
+"""The descriptions, byte for byte against the samples of the specification."""
+
+import textwrap
+from typing import Any
+
+import pytest
+
+from pinnace.cli.describe_backup import BackupFacts, describe_backup
+from pinnace.cli.describe_restore import RestoreFacts, describe_restore
+from pinnace.cli.layout import align
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Any:
+    import time
+
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def sample(text: str) -> str:
+    return textwrap.dedent(text).strip("\n")
+
+
+def nginx_backup(**status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "nginx-backup",
+            "namespace": "velero",
+            "labels": {"velero.io/storage-location": "default"},
+            "annotations": {
+                "velero.io/source-cluster-k8s-minor-version": "21",
+                "velero.io/source-cluster-k8s-gitversion": "v1.21.1",
+                "velero.io/source-cluster-k8s-major-version": "1",
+            },
+        },
+        "spec": {
+            "includedNamespaces": ["nginx"],
+            "labelSelector": {"matchLabels": {"app": "nginx"}},
+            "storageLocation": "default",
+            "ttl": "720h0m0s",
+            "hooks": {},
+        },
+        "status": {
+            "phase": "PartiallyFailed",
+            "errors": 1,
+            "formatVersion": "1.1.0",
+            "startTimestamp": "2021-08-11T21:43:26Z",
+            "completionTimestamp": "2021-08-11T21:43:56Z",
+            "expiration": "2021-09-10T21:43:26Z",
+            "progress": {"totalItems": 17, "itemsBackedUp": 17},
+            **status,
+        },
+    }
+
+
+def pod_volume(phase: str, pod: str = "a", volume: str = "data", **progress: int) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"{pod}-{volume}"},
+        "spec": {"pod": {"namespace": "nginx", "name": pod}, "volume": volume},
+        "status": {"phase": phase, "progress": progress},
+    }
+
+
+BACKUP_SAMPLE = sample("""
+    Name:         nginx-backup
+    Namespace:    velero
+    Labels:       velero.io/storage-location=default
+    Annotations:  velero.io/source-cluster-k8s-gitversion=v1.21.1
+                  velero.io/source-cluster-k8s-major-version=1
+                  velero.io/source-cluster-k8s-minor-version=21
+
+    Phase:  PartiallyFailed (run `velero backup logs nginx-backup` for more information)
+
+    Errors:    1
+    Warnings:  0
+
+    Namespaces:
+      Included:  nginx
+      Excluded:  <none>
+
+    Resources:
+      Included:        *
+      Excluded:        <none>
+      Cluster-scoped:  auto
+
+    Label selector:  app=nginx
+
+    Storage Location:  default
+
+    Velero-Native Snapshot PVs:  auto
+
+    TTL:  720h0m0s
+
+    Hooks:  <none>
+
+    Backup Format Version:  1.1.0
+
+    Started:    2021-08-11 21:43:26 +0000 UTC
+    Completed:  2021-08-11 21:43:56 +0000 UTC
+
+    Expiration:  2021-09-10 21:43:26 +0000 UTC
+
+    Total items to be backed up:  17
+    Items backed up:              17
+
+    Velero-Native Snapshots: <none included>
+
+    Restic Backups (specify --details for more information):
+      Completed:    2
+      In Progress:  1
+    """)
+
+
+@pytest.mark.spec("CLI-019")
+def test_backup_sample() -> None:
+    volumes = [pod_volume("Completed"), pod_volume("Completed", "b"), pod_volume("InProgress", "c")]
+    assert describe_backup(nginx_backup(), BackupFacts(pod_volume_backups=volumes)) == BACKUP_SAMPLE
+
+
+def test_backup_details_fragments() -> None:
+    facts = BackupFacts(
+        details=True,
+        resource_list={"v1/Pod": ["nginx/a", "nginx/b"], "apps/v1/Deployment": ["nginx/nginx"]},
+        snapshots=[
+            {
+                "spec": {"PersistentVolumeName": "pvc-1", "volumeType": "gp2", "volumeAZ": "us-east-1a"},
+                "status": {"providerSnapshotID": "snap-1", "phase": "Completed"},
+            }
+        ],
+        delete_requests=[
+            {
+                "metadata": {"creationTimestamp": "2021-08-12T00:00:00Z"},
+                "status": {"phase": "Processed", "errors": ["boom"]},
+            }
+        ],
+        csi_enabled=True,
+        csi_contents=[
+            {
+                "metadata": {"name": "vsc-1"},
+                "status": {"snapshotHandle": "h-1", "restoreSize": 1073741824, "readyToUse": True},
+            }
+        ],
+        pod_volume_backups=[
+            pod_volume("Completed", "a", "logs"),
+            pod_volume("Completed", "a", "data"),
+            pod_volume("InProgress", "b", "data", totalBytes=4, bytesDone=2),
+        ],
+    )
+    text = describe_backup(nginx_backup(volumeSnapshotsAttempted=1), facts)
+    expected = sample("""
+        Resource List:
+          apps/v1/Deployment:
+            - nginx/nginx
+          v1/Pod:
+            - nginx/a
+            - nginx/b
+
+        Velero-Native Snapshots:
+          pvc-1:
+            Snapshot ID:        snap-1
+            Type:               gp2
+            Availability Zone:  us-east-1a
+            IOPS:               <N/A>
+
+        Deletion Attempts (1 failed):
+          2021-08-12 00:00:00 +0000 UTC: Processed
+          Errors:
+            boom
+
+        CSI Volume Snapshots:
+        Snapshot Content Name: vsc-1
+          Storage Snapshot ID: h-1
+          Snapshot Size (bytes): 1073741824
+          Ready to use: true
+
+        Restic Backups:
+          Completed:
+            nginx/a: data, logs
+          In Progress:
+            nginx/b: data (50.00%)
+        """)
+    assert text.endswith(expected)
+
+
+def test_hooks_show_their_own_lists() -> None:
+    backup = nginx_backup()
+    backup["spec"]["hooks"] = {
+        "resources": [
+            {
+                "name": "my-hook",
+                "includedNamespaces": ["nginx"],
+                "includedResources": ["pods"],
+                "pre": [
+                    {
+                        "exec": {
+                            "container": "fsfreeze",
+                            "command": ["/sbin/fsfreeze", "--freeze", "/var/log/nginx"],
+                            "onError": "Fail",
+                            "timeout": "30s",
+                        }
+                    }
+                ],
+            }
+        ]
+    }
+    expected = sample("""
+        Hooks:
+          Resources:
+            my-hook:
+              Namespaces:
+                Included:  nginx
+                Excluded:  <none>
+
+              Resources:
+                Included:  pods
+                Excluded:  <none>
+
+              Label selector:  <none>
+
+              Pre Exec Hook:
+                Container:  fsfreeze
+                Command:    /sbin/fsfreeze --freeze /var/log/nginx
+                On Error:   Fail
+                Timeout:    30s
+        """)
+    assert expected in describe_backup(backup, BackupFacts())
+
+
+@pytest.mark.spec("CLI-020", "CLI-047")
+def test_new_backup_has_placeholders() -> None:
+    text = describe_backup({"metadata": {"name": "b", "namespace": "velero"}}, BackupFacts())
+    lines = text.splitlines()
+    assert "Phase:  New" in lines
+    assert "Storage Location:  " in lines
+    assert "Backup Format Version:  " in lines
+    assert "Started:    <n/a>" in lines
+    assert "Expiration:  <nil>" in lines
+
+
+@pytest.mark.spec("CLI-021")
+@pytest.mark.parametrize(
+    ("volume", "shown"),
+    [
+        (pod_volume("", "p"), "New:\n    nginx/p: data"),
+        (pod_volume("New", "p"), "New:\n    nginx/p: data"),
+        (pod_volume("InProgress", "p", totalBytes=4, bytesDone=1), "nginx/p: data (25.00%)"),
+        (pod_volume("InProgress", "p", totalBytes=0, bytesDone=0), "nginx/p: data"),
+        (pod_volume("InProgress", "p", totalBytes=0, bytesDone=7), "nginx/p: data"),
+    ],
+)
+def test_pod_volume_progress(volume: dict[str, Any], shown: str) -> None:
+    text = describe_backup(nginx_backup(), BackupFacts(details=True, pod_volume_backups=[volume]))
+    assert text.endswith(shown)
+
+
+@pytest.mark.spec("CLI-022")
+def test_csi_section_only_with_the_feature() -> None:
+    assert "CSI" not in describe_backup(nginx_backup(), BackupFacts())
+    assert describe_backup(nginx_backup(), BackupFacts(csi_enabled=True)).endswith(
+        "CSI Volume Snapshots: <none included>"
+    )
+
+
+def restore_object(**status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "r1", "namespace": "velero"},
+        "spec": {
+            "backupName": "b1",
+            "includedNamespaces": ["*"],
+            "excludedResources": [
+                "nodes",
+                "events",
+                "events.events.k8s.io",
+                "backups.velero.io",
+                "restores.velero.io",
+                "resticrepositories.velero.io",
+            ],
+            "namespaceMapping": {"c": "d", "a": "b"},
+        },
+        "status": {
+            "phase": "PartiallyFailed",
+            "startTimestamp": "2021-08-11T21:43:26Z",
+            "completionTimestamp": "2021-08-11T21:43:56Z",
+            "warnings": 3,
+            "errors": 1,
+            "progress": {"totalItems": 17, "itemsRestored": 17},
+            **status,
+        },
+    }
+
+
+RESTORE_SAMPLE = sample("""
+    Name:         r1
+    Namespace:    velero
+    Labels:       <none>
+    Annotations:  <none>
+
+    Phase:                       PartiallyFailed (run 'velero restore logs r1' for more information)
+    Total items to be restored:  17
+    Items restored:              17
+
+    Started:    2021-08-11 21:43:26 +0000 UTC
+    Completed:  2021-08-11 21:43:56 +0000 UTC
+
+    Warnings:
+      Velero:     <none>
+      Cluster:  w0
+      Namespaces:
+        ns1:  w1
+              w2
+
+    Errors:
+      Velero:   e1
+      Cluster:    <none>
+      Namespaces: <none>
+
+    Backup:  b1
+
+    Namespaces:
+      Included:  all namespaces found in the backup
+      Excluded:  <none>
+
+    Resources:
+      Included:        *
+      Excluded:        nodes, events, events.events.k8s.io, backups.velero.io, restores.velero.io, resticrepositories.velero.io
+      Cluster-scoped:  auto
+
+    Namespace mappings:  a=b
+                         c=d
+
+    Label selector:  <none>
+
+    Restore PVs:  auto
+
+    Restic Restores (specify --details for more information):
+      Completed:  2
+
+    Preserve Service NodePorts:  auto
+    """)  # noqa: E501
+
+
+@pytest.mark.spec("CLI-019", "CLI-051")
+def test_restore_sample() -> None:
+    facts = RestoreFacts(
+        results={
+            "warnings": {"cluster": ["w0"], "namespaces": {"ns1": ["w1", "w2"]}},
+            "errors": {"velero": ["e1"]},
+        },
+        pod_volume_restores=[pod_volume("Completed"), pod_volume("Completed", "b")],
+    )
+    assert describe_restore(restore_object(), facts) == RESTORE_SAMPLE
+
+
+@pytest.mark.spec("CLI-023", "CLI-051")
+def test_results_that_cannot_be_read() -> None:
+    text = describe_restore(restore_object(errors=0), RestoreFacts(results="file not found"))
+    lines = text.splitlines()
+    completed = next(i for i, line in enumerate(lines) if line.startswith("Completed:"))
+    assert lines[completed + 1] == "Warnings:   <error getting warnings: file not found>"
+    assert lines[completed + 2] == ""
+    assert lines[completed + 3] == "Errors:  <error getting errors: file not found>"
+
+
+def test_colour_marks_name_and_phase() -> None:
+    text = describe_backup(nginx_backup(), BackupFacts(), colour=True)
+    assert "\x1b[1mnginx-backup\x1b[0m" in text
+    assert "\x1b[31mPartiallyFailed\x1b[0m" in text
+
+
+def test_a_line_without_tabs_ends_all_columns() -> None:
+    assert align(["a:\t1", "long:\t2", "", "b:\t3"]) == "a:     1\nlong:  2\n\nb:  3"

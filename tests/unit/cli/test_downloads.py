@@ -1,0 +1,215 @@
+"""Files through DownloadRequests: a scripted cluster, and a web server that behaves or does not."""
+
+import asyncio
+import gzip
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from aiohttp import web
+
+from hack.cluster.pki import CertificateAuthority
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.cli.backend import DownloadOptions, FileMissing, fetch
+from pinnace.cli.backup_read import _write_file
+from pinnace.cli.errors import CommandError
+from pinnace.cli.server_backend import ServerBackend
+from pinnace.kube.client import KubeClient
+
+LOG, CONTENTS = DownloadTargetKind.BACKUP_LOG, DownloadTargetKind.BACKUP_CONTENTS
+OPTIONS = DownloadOptions(timeout_seconds=10)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Cluster:
+    """Answers each DownloadRequest at the second look, unless `url` is empty."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.requests: list[dict[str, Any]] = []
+
+    async def create(self, _resource: object, body: dict[str, Any], _namespace: str) -> dict[str, Any]:
+        self.requests.append(body)
+        return body
+
+    async def get(self, _resource: object, name: str, _namespace: str) -> dict[str, Any]:
+        assert name == self.requests[-1]["metadata"]["name"]
+        return {"status": {"downloadURL": self.url} if self.url else {}}
+
+
+def backend(cluster: Cluster) -> ServerBackend:
+    return ServerBackend(cast("KubeClient", cluster), "velero")
+
+
+async def fetched(
+    url: str, kind: DownloadTargetKind = LOG, *, options: DownloadOptions = OPTIONS, name: str = "b"
+) -> bytes:
+    sink = BytesIO()
+    await fetch(backend(Cluster(url)), kind, name, options, sink)
+    return sink.getvalue()
+
+
+@asynccontextmanager
+async def serving(handler: Handler, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_get("/file", handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    try:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}/file?signature=secret"
+    finally:
+        await runner.cleanup()
+
+
+def answer(body: bytes, status: int = 200) -> Handler:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(body=body, status=status)
+
+    return handler
+
+
+async def test_logs_are_decompressed_and_tarballs_are_not() -> None:
+    packed = gzip.compress(b"line\n" * 100_000)
+    async with serving(answer(packed)) as url:
+        assert await fetched(url) == b"line\n" * 100_000
+        assert await fetched(url, CONTENTS) == packed
+
+
+async def test_a_file_that_is_not_compressed_passes_as_it_is() -> None:
+    async with serving(answer(b"plain")) as url:
+        assert await fetched(url) == b"plain"
+
+
+async def test_requests_name_target_and_namespace_and_never_meet() -> None:
+    long_name = "n" * 250
+    async with serving(answer(b"")) as url:
+        cluster = Cluster(url)
+        for _ in range(3):
+            await fetch(backend(cluster), LOG, long_name, OPTIONS, BytesIO())
+
+    names = [request["metadata"]["name"] for request in cluster.requests]
+    assert len(set(names)) == 3
+    assert all(len(name) <= 253 for name in names)
+    assert cluster.requests[0]["spec"] == {"target": {"kind": "BackupLog", "name": long_name}}
+    assert cluster.requests[0]["metadata"]["namespace"] == "velero"
+
+
+@pytest.mark.spec("CLI-028")
+async def test_a_server_that_never_answers() -> None:
+    with pytest.raises(CommandError) as caught:
+        await fetched("", options=DownloadOptions(timeout_seconds=0.05))
+
+    assert str(caught.value) == (
+        "timed out after 0.05s waiting for the download of BackupLog b; "
+        "is the server in namespace velero running? (--timeout gives it longer)"
+    )
+
+
+@pytest.mark.spec("CLI-027")
+async def test_refusals_of_the_store() -> None:
+    async with serving(answer(b"x", 500)) as url:
+        with pytest.raises(CommandError, match=r"^request failed: x$"):
+            await fetched(url)
+    async with serving(answer(b"", 404)) as url:
+        with pytest.raises(FileMissing, match="file not found"):
+            await fetched(url)
+
+
+@pytest.mark.parametrize("cut", [b"", gzip.compress(b"line\n" * 1000)[:-9]], ids=["at once", "in the middle"])
+async def test_a_connection_that_breaks_does_not_show_the_signed_url(cut: bytes) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "1000"})
+        await response.prepare(request)
+        await response.write(cut)
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async with serving(handler) as url:
+        with pytest.raises(CommandError) as caught:
+            await fetched(url)
+
+    assert "secret" not in str(caught.value)
+
+
+async def test_silence_ends_a_download_but_slowness_does_not() -> None:
+    steps: list[asyncio.Event] = [asyncio.Event() for _ in range(2)]
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"first")
+        steps[0].set()
+        await steps[1].wait()
+        return response
+
+    async with serving(handler) as url:
+        with pytest.raises(CommandError, match=r"download from 127\.0\.0\.1:"):
+            await fetched(url, CONTENTS, options=DownloadOptions(timeout_seconds=0.1))
+        steps[1].set()
+    assert steps[0].is_set()
+
+
+async def test_a_damaged_file_is_an_error() -> None:
+    whole = gzip.compress(b"line\n" * 1000)
+    async with serving(answer(whole[:-9])) as url:
+        with pytest.raises(CommandError, match="ends early: the stored file is damaged"):
+            await fetched(url)
+    async with serving(answer(whole[:20] + b"\xff" * 20)) as url:
+        with pytest.raises(CommandError, match="is damaged"):
+            await fetched(url)
+
+
+@pytest.mark.spec("CLI-027")
+async def test_certificates_are_verified_unless_asked_otherwise(tmp_path: Path) -> None:
+    authority = CertificateAuthority(tmp_path, name="CA")
+    pair = authority.issue_server("server", addresses=("127.0.0.1",), names=("localhost",))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    async with serving(answer(b"x"), tls=tls) as url:
+        with pytest.raises(CommandError) as caught:
+            await fetched(url)
+        assert "The --insecure-skip-tls-verify flag can also be used" in str(caught.value)
+        assert "secret" not in str(caught.value)
+        trusting = DownloadOptions(timeout_seconds=10, ca_cert=str(authority.certificate))
+        assert await fetched(url, options=trusting) == b"x"
+        assert await fetched(url, options=DownloadOptions(timeout_seconds=10, insecure=True)) == b"x"
+        missing = DownloadOptions(timeout_seconds=10, ca_cert=str(tmp_path / "missing"))
+        with pytest.raises(CommandError, match="couldn't open cacert"):
+            await fetched(url, options=missing)
+
+
+async def test_a_location_in_a_folder_is_read_directly(tmp_path: Path) -> None:
+    path = tmp_path / "a log.gz"
+    path.write_bytes(gzip.compress(b"line"))
+
+    assert await fetched(path.as_uri()) == b"line"
+    with pytest.raises(FileMissing, match="the location is a folder of the server's machine"):
+        await fetched((tmp_path / "missing").as_uri())
+    with pytest.raises(CommandError, match=r"cannot read .*: Is a directory"):
+        await fetched(tmp_path.as_uri())
+
+
+@pytest.mark.spec("CLI-027")
+async def test_a_failed_download_leaves_no_file_and_keeps_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "b-data.tar.gz"
+    path.write_bytes(b"old")
+    async with serving(answer(b"", 404)) as url:
+        with pytest.raises(FileMissing):
+            await _write_file(backend(Cluster(url)), "b", path, OPTIONS)
+        assert _files(tmp_path) == {"b-data.tar.gz": b"old"}
+    async with serving(answer(b"new")) as url:
+        await _write_file(backend(Cluster(url)), "b", path, OPTIONS)
+
+    assert _files(tmp_path) == {"b-data.tar.gz": b"new"}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}

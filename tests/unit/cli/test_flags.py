@@ -1,0 +1,208 @@
+"""Flags as the compatible command line reads them, through the real commands."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pinnace.cli.build import ordered_resources
+from pinnace.cli.errors import InvalidInput
+from pinnace.cli.main import run
+from pinnace.cli.quantities import resource_requirements
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No config file, no location and no cluster of whoever runs the tests."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
+    for name in ("PINNACE_LOCATION", "VELERO_NAMESPACE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert run(words) == 0
+    result: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
+    return result
+
+
+def backup_spec(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    spec: dict[str, Any] = printed(capsys, "backup", "create", "b", *words, "-o", "yaml")["spec"]
+    return spec
+
+
+@pytest.mark.spec("CLI-004")
+def test_lists_replace_and_maps_add(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = backup_spec(capsys, "--include-namespaces", "a,b", "--include-namespaces", "c")
+    assert spec["includedNamespaces"] == ["c"]
+    words = ["--volume-snapshot-locations", "a", "--volume-snapshot-locations", "b"]
+    assert backup_spec(capsys, *words)["volumeSnapshotLocations"] == ["a", "b"]
+    whole = printed(capsys, "backup", "create", "b", "--labels", "a=b=c", "--labels", "d=e", "-o", "json")
+    assert whole["metadata"]["labels"] == {"a": "b=c", "d": "e"}
+    assert run(["backup", "create", "b", "--labels", "x", "-o", "json"]) == 1
+    assert 'error parsing "x"' in capsys.readouterr().err
+
+
+@pytest.mark.spec("CLI-005")
+def test_optional_booleans(capsys: pytest.CaptureFixture[str]) -> None:
+    assert backup_spec(capsys, "--snapshot-volumes")["snapshotVolumes"] is True
+    assert backup_spec(capsys, "--snapshot-volumes=false")["snapshotVolumes"] is False
+    assert "snapshotVolumes" not in backup_spec(capsys)
+    assert "snapshotVolumes" not in backup_spec(capsys, "--snapshot-volumes=")
+    assert run(["backup", "create", "b", "--snapshot-volumes", "false"]) == 1
+    assert "accepts at most 1 arg(s), received 2" in capsys.readouterr().err
+
+
+@pytest.mark.spec("CLI-006")
+def test_namespace_mappings(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["restore", "create", "r", "--from-backup", "b1", "--namespace-mappings", "a:b,c:d"]
+    whole = printed(capsys, "--location", "nowhere", *words, "-o", "yaml")
+    assert whole["spec"]["namespaceMapping"] == {"a": "b", "c": "d"}
+
+
+@pytest.mark.spec("CLI-007")
+def test_ordered_resources() -> None:
+    text = "pods= ns1/p1,ns1/p2 ; persistentvolumeclaims=ns2/pvc1,ns2/pvc2"
+    assert ordered_resources(text) == {
+        "pods": "ns1/p1,ns1/p2",
+        "persistentvolumeclaims": "ns2/pvc1,ns2/pvc2",
+    }
+    assert ordered_resources("pods=p1,p2;persistentvolumes=pv1,pv2")["persistentvolumes"] == "pv1,pv2"
+    with pytest.raises(InvalidInput, match=r"Invalid OrderedResources ' ns1/p2'\."):
+        ordered_resources("pods= ns1/p1; ns1/p2;pods=x")
+
+
+@pytest.mark.spec("CLI-008")
+def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["backup", "create"]) == 1
+    assert "A backup name is required" in capsys.readouterr().err
+    assert run(["--location", "x", "backup", "create"]) == 2
+
+
+@pytest.mark.spec("CLI-009")
+def test_a_backup_with_labels_and_order(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = printed(
+        capsys, "backup", "create", "b", "--labels", "velero.io/test=true",
+        "--ordered-resources", "pods=p1,p2;persistentvolumeclaims=pvc1,pvc2", "-o", "json",
+    )  # fmt: skip
+    assert whole["metadata"]["labels"] == {"velero.io/test": "true"}
+    assert whole["spec"] == {
+        "ttl": "720h0m0s",
+        "hooks": {},
+        "includedNamespaces": ["*"],
+        "orderedResources": {"pods": "p1,p2", "persistentvolumeclaims": "pvc1,pvc2"},
+    }
+
+
+@pytest.mark.spec("CLI-011")
+def test_output_prints_without_sending(capsys: pytest.CaptureFixture[str]) -> None:
+    # There is no cluster: a command that sent anything would fail.
+    whole = printed(capsys, "backup", "create", "b1", "--include-namespaces", "nginx", "-o", "yaml")
+    assert whole == {
+        "apiVersion": "velero.io/v1",
+        "kind": "Backup",
+        "metadata": {"creationTimestamp": None, "name": "b1", "namespace": "velero"},
+        "spec": {"hooks": {}, "includedNamespaces": ["nginx"], "ttl": "720h0m0s"},
+        "status": {},
+    }
+    assert run(["backup", "create", "b1", "-o", "xml"]) == 1
+    assert (
+        "invalid output format \"xml\" - valid values are 'table', 'json', and 'yaml'"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.spec("CLI-044")
+def test_selectors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert backup_spec(capsys, "-l", "a=b,c in (y,x),!d")["labelSelector"] == {
+        "matchLabels": {"a": "b"},
+        "matchExpressions": [
+            {"key": "c", "operator": "In", "values": ["x", "y"]},
+            {"key": "d", "operator": "DoesNotExist"},
+        ],
+    }
+    for text, problem in (
+        ("a!=b", '"!=" is not a valid label selector operator'),
+        ("a>1", '"gt" isn\'t supported in label selectors'),
+    ):
+        assert run(["backup", "create", "b", "-l", text, "-o", "yaml"]) == 1
+        assert f'invalid argument "{text}" for "-l, --selector" flag: {problem}' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["backup", "create", "b", "--nope"], "unknown flag: --nope"),
+        (["backup", "create", "b", "--ttl"], "flag needs an argument: --ttl"),
+        (["backup", "create", "b", "--ttl", "1d"], 'invalid argument "1d" for "--ttl" flag: '),
+        (["backup", "logs"], "accepts 1 arg(s), received 0"),
+        (["bakup"], 'unknown command "bakup" for "pinnace"'),
+        (["backup", "delete"], "you must specify exactly one of: specific backup name(s)"),
+        (["backup", "delete", "b", "--all"], "you must specify exactly one of: specific backup name(s)"),
+        (["restore", "create", "r"], "either a backup or schedule must be specified, but not both"),
+    ],
+)
+def test_wrong_words(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 1
+    shown = capsys.readouterr().err
+    assert text in shown
+    assert "Traceback" not in shown
+    assert run(["--location", "somewhere", *words]) == 2
+
+
+def test_global_flags_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "-n", "x", "backup", "create", "b", "-o", "json")["metadata"]["namespace"] == "x"
+    assert (
+        printed(capsys, "create", "backup", "b", "-o", "json", "-n", "y", "-v", "4")["metadata"]["namespace"]
+        == "y"
+    )
+
+
+@pytest.mark.spec("CLI-001", "SRV-004")
+def test_namespace_precedence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def namespace(*words: str) -> str:
+        found: str = printed(capsys, "backup", "create", "b", "-o", "json", *words)["metadata"]["namespace"]
+        return found
+
+    assert namespace() == "velero"
+    monkeypatch.setenv("VELERO_NAMESPACE", "env")
+    assert namespace() == "env"
+    config = tmp_path / ".config" / "velero" / "config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"namespace": "cfg"}))
+    assert namespace() == "cfg"
+    assert namespace("--namespace", "f") == "f"
+
+
+@pytest.mark.spec("CLI-038")
+def test_resource_requirements() -> None:
+    assert resource_requirements("0", "0", "0", "0") == {"requests": {}, "limits": {}}
+    assert resource_requirements("100m", "0", "0", "0") == {"requests": {"cpu": "100m"}, "limits": {}}
+    assert resource_requirements("500m", "128Mi", "1000m", "512Mi") == {
+        "requests": {"cpu": "500m", "memory": "128Mi"},
+        "limits": {"cpu": "1", "memory": "512Mi"},
+    }
+    with pytest.raises(ValueError, match='CPU request "300m" must be less than or equal to CPU limit "200m"'):
+        resource_requirements("300m", "0", "200m", "0")
+    with pytest.raises(ValueError, match='couldn\'t parse CPU request "invalid"'):
+        resource_requirements("invalid", "0", "0", "0")
+
+
+@pytest.mark.spec("CLI-033", "CLI-048")
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    from pinnace import __version__
+    from pinnace.cli.version import mismatch
+
+    assert run(["version", "--client-only"]) == 0
+    assert capsys.readouterr().out == f"Client:\n\tVersion: v{__version__}\n\tGit commit: -\n"
+    assert mismatch("v1.6.3", "v1.6.9") == []
+    assert mismatch("v1.6.3", "v1.5.4")[0].endswith("Please update server")
+    assert mismatch("v1.6.3", "v1.7.0")[0].endswith("Please update client")
+    assert run(["version"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "error finding Kubernetes API server config" in shown.err

@@ -1,0 +1,383 @@
+"""`backup-location`, `snapshot-location` and `restic repo`."""
+
+import base64
+import json
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pinnace.cli.main import run
+from pinnace.cli.output import OutputFlags, render_table
+from pinnace.cli.server_tables import (
+    backup_location_table,
+    restic_repository_table,
+    snapshot_location_table,
+)
+from pinnace.kube.errors import Forbidden
+from pinnace.kube.resources import velero
+from pinnace.storage.location_url import location_from_url
+from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, SNAPSHOT_LOCATIONS, FakeCluster, connected
+
+TABLE = OutputFlags(format="table")
+RESTIC_REPOSITORIES = velero("resticrepositories")
+AWS = ("--provider", "aws", "--bucket", "b")
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    return connected(monkeypatch, tmp_path)
+
+
+def location(name: str, spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
+
+
+# --- backup-location create -----------------------------------------------------------------------------
+
+
+def created(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """What would be sent."""
+    assert run(["backup-location", "create", "x", *words, "-o", "yaml"]) == 0, capsys.readouterr().err
+    printed: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
+    return printed
+
+
+@pytest.mark.spec("CLI-030")
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "--provider is required"),
+        (["--provider", "aws"], "--bucket is required"),
+        ([*AWS, "--backup-sync-period=-1s"], "--backup-sync-period must be non-negative"),
+        ([*AWS, "--credential", "a=b,c=d"], "--credential can only contain 1 key/value pair"),
+    ],
+)
+def test_what_create_refuses(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+) -> None:
+    assert run(["backup-location", "create", "x", *words]) == 1
+    assert capsys.readouterr().err == f"An error occurred: {text}\n"
+    assert cluster.writes == []
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([*AWS, "--access-mode", "Write"], 'invalid argument "Write" for "--access-mode" flag: invalid value'),
+        ([*AWS, "--labels", "x"], 'error parsing "x"'),
+        ([*AWS, "--cacert", "/no/such/file"], "couldn't open cacert /no/such/file: No such file"),
+        (["--provider", "filesystem"], "--config path=/absolute/folder is required"),
+        (["--provider", "filesystem", "--config", "path=backups"], "--config path=/absolute/folder"),
+    ],
+)
+def test_what_create_refuses_too(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+) -> None:
+    assert run(["backup-location", "create", "x", *words]) == 1
+    assert text in capsys.readouterr().err
+    assert cluster.writes == []
+
+
+@pytest.mark.spec("CLI-030")
+def test_the_least_that_create_sends(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    assert created(capsys, "--provider", "p", "--bucket", "b") == {
+        "apiVersion": "velero.io/v1",
+        "kind": "BackupStorageLocation",
+        "metadata": {"creationTimestamp": None, "name": "x", "namespace": "velero"},
+        "spec": {"accessMode": "ReadWrite", "objectStorage": {"bucket": "b"}, "provider": "p"},
+        "status": {},
+    }
+    assert cluster.writes == []
+
+
+def test_all_that_create_sends(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.pem").write_text("PEM")
+    words = [
+        *AWS, "--prefix", "p", "--credential", "cloud=key", "--default", "--backup-sync-period", "0s",
+        "--validation-frequency", "1h", "--config", "region=r,s3Url=http://h:1", "--labels", "a=b",
+        "--labels", "c=d", "--cacert", str(tmp_path / "ca.pem"), "--access-mode", "ReadOnly",
+    ]  # fmt: skip
+    assert run(["create", "backup-location", "x", *words]) == 0
+
+    assert capsys.readouterr().out == 'Backup storage location "x" configured successfully.\n'
+    sent = cluster.named(BACKUP_LOCATIONS, "x")
+    assert sent["metadata"]["labels"] == {"a": "b", "c": "d"}
+    assert sent["spec"] == {
+        "provider": "aws",
+        "objectStorage": {"bucket": "b", "prefix": "p", "caCert": base64.b64encode(b"PEM").decode()},
+        "config": {"region": "r", "s3Url": "http://h:1"},
+        "credential": {"name": "cloud", "key": "key"},
+        "default": True,
+        "accessMode": "ReadOnly",
+        "backupSyncPeriod": "0s",
+        "validationFrequency": "1h0m0s",
+    }
+
+
+def test_a_folder_is_the_one_that_works_without_a_server(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    made = created(capsys, "--provider", "filesystem", "--config", "path=/srv/backups")
+
+    same = location_from_url("/srv/backups").spec
+    assert (made["spec"]["provider"], made["spec"]["config"]) == (same.provider, same.config)
+    assert made["spec"]["objectStorage"] == {"bucket": same.object_storage.bucket}
+
+
+@pytest.mark.spec("CLI-030")
+def test_there_is_one_default(cluster: FakeCluster) -> None:
+    cluster.add(BACKUP_LOCATIONS, "old", spec={"default": True, "config": {"region": "r"}})
+    cluster.add(BACKUP_LOCATIONS, "other", spec={"provider": "p"})
+
+    assert run(["backup-location", "create", "x", *AWS, "--default"]) == 0
+
+    assert cluster.named(BACKUP_LOCATIONS, "old")["spec"] == {"default": False, "config": {"region": "r"}}
+    assert cluster.named(BACKUP_LOCATIONS, "x")["spec"]["default"] is True
+    assert [write[:2] for write in cluster.writes] == [
+        ("patch", "backupstoragelocations"),
+        ("create", "backupstoragelocations"),
+    ]
+
+
+def test_a_name_that_is_taken_leaves_the_default_as_it_was(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    cluster.add(BACKUP_LOCATIONS, "old", spec={"default": True})
+    cluster.add(BACKUP_LOCATIONS, "x", spec={})
+
+    assert run(["backup-location", "create", "x", *AWS, "--default"]) == 1
+
+    assert 'backupstoragelocations.velero.io "x" already exists' in capsys.readouterr().err
+    assert cluster.named(BACKUP_LOCATIONS, "old")["spec"] == {"default": True}
+
+
+# --- backup-location get --------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("CLI-017")
+def test_the_table_of_backup_locations() -> None:
+    full = {
+        "provider": "aws",
+        "objectStorage": {"bucket": "b", "prefix": "p/q"},
+        "accessMode": "ReadOnly",
+        "default": True,
+    }
+    status = {"phase": "Available", "lastValidationTime": "2021-08-11T21:43:26Z"}
+    rows = [
+        location("main", full, status),
+        location("fresh", {"provider": "velero.io/gcp", "objectStorage": {"bucket": "other"}}),
+    ]
+
+    assert render_table(rows, backup_location_table(), TABLE) == textwrap.dedent("""\
+        NAME    PROVIDER        BUCKET/PREFIX   PHASE       LAST VALIDATED                  ACCESS MODE   DEFAULT
+        main    aws             b/p/q           Available   2021-08-11 21:43:26 +0000 UTC   ReadOnly      true
+        fresh   velero.io/gcp   other           Unknown     Unknown                         ReadWrite     ..
+        """).replace("..", "")  # noqa: E501 - the lines of the table
+
+
+def test_get_defaults_only(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    for name in ("a", "b", "c"):
+        spec = {"provider": "p", "objectStorage": {"bucket": name}, "default": name != "a"}
+        cluster.add(BACKUP_LOCATIONS, name, labels={"n": name}, spec=spec)
+
+    def names(*words: str) -> list[str]:
+        assert run(["backup-location", "get", *words, "-o", "name"]) == 0
+        return [line.rpartition("/")[2] for line in capsys.readouterr().out.splitlines()]
+
+    assert names() == ["a", "b", "c"]
+    assert names("--default") == ["b", "c"]
+    assert names("--default", "-l", "n=c") == ["c"]
+    # Of those that were named the first one; what comes after it need not even exist.
+    assert names("--default", "a", "b", "nope") == ["b"]
+    assert names("--default", "a") == []
+    assert run(["get", "backup-locations", "--default", "a", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == "BackupStorageLocationList"
+
+
+# --- backup-location set --------------------------------------------------------------------------------
+
+
+def changed(cluster: FakeCluster, before: dict[str, Any], *words: str) -> dict[str, Any]:
+    """The spec of a location after `set` with these words."""
+    cluster.add(BACKUP_LOCATIONS, "x", spec=before)
+    assert run(["backup-location", "set", "x", *words]) == 0
+    spec: dict[str, Any] = cluster.named(BACKUP_LOCATIONS, "x")["spec"]
+    return spec
+
+
+@pytest.mark.spec("CLI-031")
+def test_only_what_is_given_changes(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.pem").write_text("new")
+    encoded = base64.b64encode(b"new").decode()
+    storage = {"bucket": "b", "caCert": "b2xk"}
+
+    assert changed(cluster, {"objectStorage": storage}, "--default") == {
+        "objectStorage": storage,
+        "default": True,
+    }
+    before = {"objectStorage": storage, "default": True}
+    assert changed(cluster, before, "--cacert", str(tmp_path / "ca.pem")) == {
+        "objectStorage": {"bucket": "b", "caCert": encoded},
+        "default": True,
+    }
+    assert changed(cluster, before) == before
+    assert changed(cluster, before, "--default=false") == {**before, "default": False}
+    assert changed(cluster, {"credential": {"name": "a", "key": "b", "optional": True}}, "--credential", "c=d") == {
+        "credential": {"name": "c", "key": "d"}
+    }  # fmt: skip
+    said = set(capsys.readouterr().out.splitlines())
+    assert said == {'Backup storage location "x" configured successfully.'}
+
+
+def test_a_new_default_takes_the_place_of_the_old(cluster: FakeCluster) -> None:
+    for name, default in (("a", True), ("b", False), ("c", True)):
+        cluster.add(BACKUP_LOCATIONS, name, spec={"default": default})
+
+    assert run(["backup-location", "set", "b", "--default"]) == 0
+
+    defaults = [cluster.named(BACKUP_LOCATIONS, name)["spec"]["default"] for name in ("a", "b", "c")]
+    assert defaults == [False, True, False]
+
+
+def test_what_set_refuses(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    cluster.add(BACKUP_LOCATIONS, "old", spec={"default": True})
+
+    assert run(["backup-location", "set", "nope", "--default"]) == 1
+    assert 'backupstoragelocations.velero.io "nope" not found' in capsys.readouterr().err
+    assert run(["backup-location", "set", "old", "--credential", "a=b,c=d"]) == 1
+    assert "--credential can only contain 1 key/value pair" in capsys.readouterr().err
+    assert cluster.writes == []
+
+
+# --- backup-location delete -----------------------------------------------------------------------------
+
+
+def test_delete(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    for name in ("a", "b"):
+        cluster.add(BACKUP_LOCATIONS, name)
+    message = "you are not allowed to"
+    cluster.failures["delete", "backupstoragelocations"] = Forbidden(403, reason="Forbidden", message=message)
+    assert run(["backup-location", "delete", "a", "--confirm"]) == 1
+    assert capsys.readouterr().err == f"An error occurred: {message}\n"
+    cluster.failures.clear()
+
+    assert run(["delete", "backup-locations", "a", "--confirm"]) == 0
+    assert run(["backup-location", "delete", "--all", "--confirm"]) == 0
+    assert run(["backup-location", "delete", "--all", "--confirm"]) == 0
+    assert capsys.readouterr().out == (
+        'Backup storage location "a" deleted successfully.\n'
+        'Backup storage location "b" deleted successfully.\n'
+        "No backup-locations found\n"
+    )
+    assert run(["backup-location", "delete"]) == 1
+    assert "specific backup-location name(s), the --all flag" in capsys.readouterr().err
+
+
+# --- snapshot-location ----------------------------------------------------------------------------------
+
+
+def test_create_a_snapshot_location(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    assert run(["snapshot-location", "create", "v"]) == 1
+    assert capsys.readouterr().err == "An error occurred: --provider is required\n"
+    words = ["--provider", "aws", "--config", "region=r", "--labels", "a=b"]
+    assert run(["create", "snapshot-location", "v", *words]) == 0
+
+    assert capsys.readouterr().out == 'Snapshot volume location "v" configured successfully.\n'
+    sent = cluster.named(SNAPSHOT_LOCATIONS, "v")
+    assert (sent["spec"], sent["metadata"]["labels"]) == (
+        {"provider": "aws", "config": {"region": "r"}},
+        {"a": "b"},
+    )
+
+
+def test_set_writes_a_snapshot_location_as_it_is(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    cluster.add(SNAPSHOT_LOCATIONS, "v", spec={"provider": "p", "unknown": {"to": "us"}})
+    before = cluster.named(SNAPSHOT_LOCATIONS, "v")
+
+    assert run(["snapshot-location", "set", "v"]) == 0
+
+    assert capsys.readouterr().out == 'Volume snapshot location "v" configured successfully.\n'
+    assert cluster.writes == [("replace", "volumesnapshotlocations", "v")]
+    assert cluster.named(SNAPSHOT_LOCATIONS, "v") == before
+    assert run(["snapshot-location", "--help"]) == 0
+    assert " set " not in capsys.readouterr().out
+
+
+def test_the_table_of_snapshot_locations(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    rows = [location("main", {"provider": "velero.io/aws"}), location("v", {})]
+    assert render_table(rows, snapshot_location_table(), TABLE) == (
+        "NAME   PROVIDER\n"
+        "main   velero.io/aws\n"
+        "v      \n"
+    )  # fmt: skip
+
+    cluster.add(SNAPSHOT_LOCATIONS, "v", spec={"provider": "p"})
+    assert run(["get", "snapshot-location"]) == 0
+    assert capsys.readouterr().out == "NAME   PROVIDER\nv      p\n"
+
+
+# --- restic repo ----------------------------------------------------------------------------------------
+
+
+def test_the_table_of_restic_repositories(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    ready = {"phase": "Ready", "lastMaintenanceTime": "2021-08-11T21:43:26Z"}
+    cluster.add(RESTIC_REPOSITORIES, "ns1-default-x7k2p", labels={"a": "b"}, spec={}, status=ready)
+    cluster.add(RESTIC_REPOSITORIES, "ns2-default-9qqzz", spec={})
+    rows = list(cluster.objects.values())
+
+    assert render_table(rows, restic_repository_table(), TABLE) == textwrap.dedent("""\
+        NAME                STATUS   LAST MAINTENANCE
+        ns1-default-x7k2p   Ready    2021-08-11 21:43:26 +0000 UTC
+        ns2-default-9qqzz   New      <never>
+        """)
+    assert run(["restic", "repo", "get", "-l", "a=b", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "resticrepository.velero.io/ns1-default-x7k2p\n"
+
+
+# --- without a server -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["backup-location", "create", "x", *AWS],
+        ["backup-location", "get"],
+        ["backup-location", "get", "--default"],
+        ["backup-location", "set", "x"],
+        ["backup-location", "delete", "x"],
+        ["snapshot-location", "create", "x", "--provider", "p"],
+        ["snapshot-location", "get"],
+        ["snapshot-location", "set", "x"],
+        ["restic", "repo", "get"],
+    ],
+    ids=" ".join,
+)
+def test_a_location_has_none_of_these(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str]
+) -> None:
+    assert run(["--location", "./backups", *words]) == 2
+    assert "works on a server in the cluster; leave out --location" in capsys.readouterr().err

@@ -1,0 +1,226 @@
+"""`plugin add|remove|get`."""
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pinnace.cli.main import run
+from pinnace.cli.plugin_images import init_container_name
+from pinnace.kube.errors import ConnectionFailed, Forbidden
+from pinnace.kube.resources import DEPLOYMENTS
+from tests.unit.cli.fake_cluster import FakeCluster, connected
+
+IMAGE = "velero/velero-plugin-for-aws:v1.2.0"
+NAME = "velero-velero-plugin-for-aws"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    return connected(monkeypatch, tmp_path)
+
+
+def deploy(cluster: FakeCluster, **pod: Any) -> None:
+    spec = {"containers": [{"name": "sidecar"}, {"name": "velero", "image": "i"}], **pod}
+    cluster.add(
+        DEPLOYMENTS, "velero", labels={"component": "velero"}, spec={"template": {"spec": spec}}
+    )
+    cluster.add(DEPLOYMENTS, "other", spec={"template": {"spec": {"containers": []}}})
+
+
+def pod_of(cluster: FakeCluster) -> dict[str, Any]:
+    spec: dict[str, Any] = cluster.named(DEPLOYMENTS, "velero")["spec"]["template"]["spec"]
+    return spec
+
+
+@pytest.mark.spec("CLI-032")
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("gcr.io/my-repo/my-image:latest", "my-repo-my-image"),
+        ("gcr.io/my-repo/my-image", "my-repo-my-image"),
+        ("my-repo/my-image:latest", "my-repo-my-image"),
+        ("my-repo/my-image", "my-repo-my-image"),
+        ("mycustomregistry.io:8080/my-repo/my-image:latest", "my-repo-my-image"),
+        ("/my-repo/my-image", "my-repo-my-image"),
+        ("my-image", "my-image"),
+        ("/my-image", "my-image"),
+        ("gcr.io/my-repo/mystery/another/my-image", "my-repo-mystery-another-my-image"),
+        ("/gcr.io/my-repo/mystery/another/my-image", "gcr-io-my-repo-mystery-another-my-image"),
+        ("projects.registry.vmware.com/tanzu_migrator/route-2-httpproxy:myTag", "tanzu-migrator-route-2-httpproxy"),
+        ("projects.registry.vmware.com/tanzu.migrator/route-2-httpproxy:myTag", "tanzu-migrator-route-2-httpproxy"),
+        (IMAGE, NAME),
+    ],
+)  # fmt: skip
+def test_names_of_init_containers(image: str, name: str) -> None:
+    assert init_container_name(image) == name
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("host:5000/a/b", "a-b"),
+        ("host:5000/a", "a"),
+        ("host:5000/a/b:v1@sha256:0123", "a-b"),
+        ("velero/velero-plugin-for-aws@sha256:0123456789abcdef", NAME),
+    ],
+)
+def test_ports_and_digests_are_no_part_of_a_name(image: str, name: str) -> None:
+    assert init_container_name(image) == name
+
+
+def test_add(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    deploy(cluster)
+
+    assert run(["plugin", "add", IMAGE]) == 0
+
+    assert capsys.readouterr().out == ""
+    assert pod_of(cluster) == {
+        "containers": [
+            {"name": "sidecar"},
+            {
+                "name": "velero",
+                "image": "i",
+                "volumeMounts": [{"name": "plugins", "mountPath": "/plugins"}],
+            },
+        ],
+        "volumes": [{"name": "plugins", "emptyDir": {}}],
+        "initContainers": [
+            {
+                "name": NAME,
+                "image": IMAGE,
+                "imagePullPolicy": "IfNotPresent",
+                "volumeMounts": [{"name": "plugins", "mountPath": "/target"}],
+            }
+        ],
+    }
+
+
+def test_add_beside_others(cluster: FakeCluster) -> None:
+    volumes = [{"name": "plugins", "emptyDir": {}}, {"name": "scratch", "emptyDir": {}}]
+    deploy(cluster, volumes=volumes, initContainers=[{"name": "a", "image": "a:1"}])
+
+    assert run(["plugin", "add", "b:1", "--image-pull-policy", "Never"]) == 0
+
+    pod = pod_of(cluster)
+    assert pod["volumes"] == volumes
+    # The mount comes with the volume: where that was there already, somebody has taken care of both.
+    assert pod["containers"][1] == {"name": "velero", "image": "i"}
+    assert [container["name"] for container in pod["initContainers"]] == ["a", "b"]
+    assert pod["initContainers"][1]["imagePullPolicy"] == "Never"
+
+
+@pytest.mark.parametrize("word", ["b", "b:1"])
+def test_remove(capsys: pytest.CaptureFixture[str], cluster: FakeCluster, word: str) -> None:
+    deploy(cluster, initContainers=[{"name": name, "image": f"{name}:1"} for name in ("a", "b", "c")])
+
+    assert run(["plugin", "remove", word]) == 0
+
+    assert capsys.readouterr().out == ""
+    assert [container["name"] for container in pod_of(cluster)["initContainers"]] == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["add"], "accepts 1 arg(s), received 0"),
+        (["add", "a", "--image-pull-policy", "Sometimes"], 'invalid value: "Sometimes"'),
+        (["remove", "nope"], "init container nope not found in Velero server deployment"),
+        (["add", "a", "-n", "elsewhere"], "Velero deployment not found"),
+    ],
+)
+def test_what_is_refused(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+) -> None:
+    deploy(cluster)
+    assert run(["plugin", *words]) == 1
+    assert text in capsys.readouterr().err
+    assert cluster.writes == []
+
+
+def test_a_deployment_of_something_else(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    deploy(cluster, containers=[{"name": "x"}])
+    assert run(["plugin", "add", IMAGE]) == 1
+    assert capsys.readouterr().err == (
+        "An error occurred: velero container not found in velero deployment\n"
+    )
+
+
+@pytest.mark.parametrize(("conflicts", "exit_code"), [(3, 0), (5, 1)])
+def test_a_deployment_that_changes_meanwhile(
+    cluster: FakeCluster, conflicts: int, exit_code: int
+) -> None:
+    deploy(cluster)
+    cluster.conflicts = conflicts
+
+    assert run(["plugin", "add", IMAGE]) == exit_code
+    assert ("initContainers" in pod_of(cluster)) == (exit_code == 0)
+
+
+@pytest.mark.spec("CLI-018")
+def test_get(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    cluster.plugins = [{"name": "b", "kind": "X"}, {"name": "a", "kind": "Y"}, {"name": "a", "kind": "X"}]
+
+    assert run(["plugin", "get"]) == 0
+    assert capsys.readouterr().out == textwrap.dedent("""\
+        NAME   KIND
+        a      X
+        b      X
+        a      Y
+        """)
+    assert run(["get", "plugins", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "a\nb\na\n"
+
+
+def test_get_as_objects(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    cluster.plugins = [{"name": "velero.io/pv", "kind": "BackupItemAction"}]
+
+    assert run(["plugin", "get", "-o", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["kind"] == "ServerStatusRequest"
+    assert printed["metadata"]["generateName"] == "velero-cli-"
+    assert printed["status"]["plugins"] == cluster.plugins
+    assert run(["plugin", "get", "-o", "yaml"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["status"]["plugins"] == cluster.plugins
+
+
+def test_get_without_an_answer(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    cluster.plugins = None
+
+    assert run(["plugin", "get", "--timeout", "1ms"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("The server did not answer within 0.001s")
+
+
+def test_get_where_nobody_can_be_asked(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    key = ("create", "serverstatusrequests")
+    cluster.failures[key] = Forbidden(403, reason="Forbidden", message="you may not")
+    assert run(["plugin", "get"]) == 0
+    assert capsys.readouterr().out == "<error getting plugin information: you may not>\n"
+    cluster.failures.clear()
+    cluster.unserved = {("serverstatusrequests", "v1")}
+    assert run(["plugin", "get"]) == 0
+    assert "install them with `pinnace install`" in capsys.readouterr().out
+
+
+def test_get_from_a_cluster_that_is_away(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> dict[str, Any]:
+        raise ConnectionFailed("connection refused")
+
+    monkeypatch.setattr(cluster, "create", refused)
+    assert run(["plugin", "get"]) == 1
+    assert capsys.readouterr().err == "An error occurred: connection refused\n"
+
+
+@pytest.mark.parametrize("words", [["add", IMAGE], ["remove", IMAGE], ["get"]])
+def test_a_location_has_no_plugins(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str]
+) -> None:
+    assert run(["--location", "./backups", "plugin", *words]) == 2
+    assert f"`plugin {words[0]}` works on a server" in capsys.readouterr().err

@@ -1,0 +1,152 @@
+"""The flags of `server`, as options of the process."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.api.durations import Duration
+from pinnace.backup.request import ServerDefaults
+from pinnace.cli import server_run
+from pinnace.cli.main import run
+from pinnace.restore.engine import RestoreOptions
+from pinnace.server.app import ServerOptions
+
+ALL = (
+    "backup",
+    "backup-deletion",
+    "backup-sync",
+    "download-request",
+    "gc",
+    "restic-repo",
+    "restore",
+    "schedule",
+    "server-status-request",
+)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("PINNACE_LOCATION", "VELERO_NAMESPACE", "VELERO_SCRATCH_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerOptions]:
+    """The options of servers that would have been started."""
+    options: list[ServerOptions] = []
+
+    async def record(_config: Any, given: ServerOptions, *, user_agent: str) -> None:
+        assert user_agent.startswith("velero-server/v")
+        options.append(given)
+
+    monkeypatch.setattr(server_run, "run_server", record)
+    monkeypatch.setattr(server_run, "load_config", lambda *_: None)
+    monkeypatch.setattr(server_run, "configure_logging", lambda *_: None)
+    return options
+
+
+def options_of(started: list[ServerOptions], *words: str) -> ServerOptions:
+    assert run(["server", *words]) == 0
+    return started.pop()
+
+
+def test_defaults(started: list[ServerOptions]) -> None:
+    options = options_of(started)
+
+    assert (options.namespace, options.metrics_address, options.scratch) == ("velero", ":8085", None)
+    assert (options.log_level, options.log_format, options.leader_election) == ("info", "text", True)
+    assert options.defaults == ServerDefaults()
+    assert options.restore == RestoreOptions(features=frozenset())
+    assert options.store_validation_frequency == Duration.minutes(1)
+    assert options.disabled_controllers == options.features == frozenset()
+
+
+@pytest.mark.spec("SRV-008", "CLI-042")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--disable-controllers", "backup"],
+        ["--disable-controllers", "backup,gc"],
+        ["--disable-controllers", ",".join(ALL)],
+        ["--disable-controllers", "backup,backup", "--disable-controllers", "backup"],
+    ],
+    ids=["one", "two", "all", "repeated"],
+)
+def test_controllers_to_leave_out(started: list[ServerOptions], words: list[str]) -> None:
+    named = {name for word in words[1::2] for name in word.split(",")}
+
+    assert options_of(started, *words).disabled_controllers == named
+
+
+@pytest.mark.spec("SRV-008", "CLI-042")
+@pytest.mark.parametrize("name", ["backup-storage-location", "go"])
+def test_controllers_that_cannot_be_left_out(
+    started: list[ServerOptions], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["server", "--disable-controllers", f"backup,{name}"]) == 1
+
+    assert capsys.readouterr().err == (
+        f"An error occurred: Invalid value for --disable-controllers flag provided: {name}. "
+        f"Valid values are: {','.join(ALL)}\n"
+    )
+    assert started == []
+
+
+@pytest.mark.spec("SRV-008")
+def test_restore_only_may_overlap(started: list[ServerOptions]) -> None:
+    options = options_of(started, "--restore-only", "--disable-controllers=backup")
+
+    assert options.disabled_controllers == {"backup", "schedule", "gc", "backup-deletion"}
+
+
+@pytest.mark.spec("SRV-002")
+def test_snapshot_locations(started: list[ServerOptions], capsys: pytest.CaptureFixture[str]) -> None:
+    flag = "--default-volume-snapshot-locations"
+    given = options_of(started, flag, "aws:a,gcp:b", flag, "p:a:b,aws:c").defaults.snapshot_locations
+    assert given == {"aws": "c", "gcp": "b", "p": "a:b"}
+    assert run(["server", flag, "aws"]) == 1
+    assert 'error parsing "aws"' in capsys.readouterr().err
+
+
+def test_everything_else(started: list[ServerOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VELERO_SCRATCH_DIR", "/scratch")
+    options = options_of(
+        started,
+        *("-n", "other", "--features", "EnableCSI,X", "--metrics-address", "127.0.0.1:0"),
+        *("--log-level", "debug", "--log-format", "json", "--leader-elect=false"),
+        *("--default-backup-ttl", "1h", "--default-backup-storage-location", "there"),
+        *("--default-volumes-to-restic", "--store-validation-frequency", "0s"),
+        *("--restore-resource-priorities", "namespaces,secrets", "--terminating-resource-timeout", "1m"),
+    )
+
+    assert (options.namespace, options.metrics_address) == ("other", "127.0.0.1:0")
+    assert (options.log_level, options.log_format, options.leader_election) == ("debug", "json", False)
+    assert options.features == {"EnableCSI", "X"}
+    assert set(options.restore.features) == {"EnableCSI", "X"}
+    assert options.scratch == Path("/scratch")
+    assert options.defaults.backup_ttl == Duration.hours(1)
+    assert options.defaults.storage_location == "there"
+    assert options.defaults.volumes_to_restic
+    assert options.store_validation_frequency == Duration()
+    assert options.restore.priorities == ("namespaces", "secrets")
+    assert options.restore.terminating_timeout_seconds == 60
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--metrics-address", "8085"], '--metrics-address: "8085" is not an address'),
+        (["--log-level", "warn"], 'invalid argument "warn" for "--log-level" flag: invalid value: "warn"'),
+        (["--location", "./backups"], "`server` works on a server in the cluster"),
+        (["--default-backup-ttl", "3d"], 'invalid argument "3d" for "--default-backup-ttl" flag'),
+    ],
+)
+def test_what_is_refused(
+    started: list[ServerOptions], words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["server", *words]) in (1, 2)
+
+    assert text in capsys.readouterr().err
+    assert started == []

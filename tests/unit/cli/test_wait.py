@@ -1,0 +1,126 @@
+"""Waiting for a server, with scripted watches."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any, cast
+
+import pytest
+
+from pinnace.cli.wait import wait_for_end
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError, NotFound
+from pinnace.kube.resources import velero
+from pinnace.kube.watching import WatchEvent
+
+CREATED = {"metadata": {"name": "b", "namespace": "velero", "uid": "1", "resourceVersion": "10"}}
+INTRODUCTION = (
+    "Waiting for backup to complete. You may safely press ctrl-c to stop waiting - "
+    "your backup will continue in the background."
+)
+
+
+def state(phase: str, version: str = "11", *, uid: str = "1") -> dict[str, Any]:
+    status = {"phase": phase, "progress": {"totalItems": 9, "itemsBackedUp": 3}}
+    return {"metadata": {**CREATED["metadata"], "resourceVersion": version, "uid": uid}, "status": status}
+
+
+def modified(phase: str, version: str = "11") -> WatchEvent:
+    return WatchEvent("MODIFIED", state(phase, version))
+
+
+class Script:
+    """Each watch plays the next list of events and errors, then ends; each get gives the next answer."""
+
+    def __init__(
+        self, *watches: Iterable[WatchEvent | KubeError], gets: Iterable[dict[str, Any] | KubeError] = ()
+    ) -> None:
+        self._watches = [list(watch) for watch in watches]
+        self._gets = list(gets)
+        self.versions: list[str] = []
+
+    async def watch(
+        self, _resource: object, _namespace: str, *, resource_version: str, field_selector: str
+    ) -> AsyncGenerator[WatchEvent, None]:
+        assert field_selector == "metadata.name=b"
+        self.versions.append(resource_version)
+        for step in self._watches.pop(0):
+            await asyncio.sleep(0)
+            if isinstance(step, KubeError):
+                raise step
+            yield step
+
+    async def get(self, *_where: object) -> dict[str, Any]:
+        answer = self._gets.pop(0)
+        if isinstance(answer, KubeError):
+            raise answer
+        return answer
+
+
+async def waited(script: Script, created: dict[str, Any] | None = None) -> str | None:
+    client = cast("KubeClient", script)
+    return await wait_for_end(client, velero("backups"), created or CREATED, "backup", "itemsBackedUp")
+
+
+@pytest.mark.spec("CLI-012")
+async def test_dots_until_the_final_phase(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda _seconds: turn(0))
+    script = Script([], [modified(""), modified("New"), modified("InProgress"), modified("PartiallyFailed")])
+
+    assert await waited(script) == "PartiallyFailed"
+
+    introduction, dots, result = capsys.readouterr().out.splitlines()
+    assert introduction == INTRODUCTION
+    assert re.fullmatch(r"\.+", dots)
+    assert result == (
+        "Backup completed with status: PartiallyFailed. You may check for more information using the "
+        "commands `pinnace backup describe b` and `pinnace backup logs b`."
+    )
+    assert script.versions == ["10", "10"]
+
+
+async def test_an_end_before_the_watch_is_seen() -> None:
+    assert await waited(Script(), state("Completed")) == "Completed"
+
+
+async def test_a_watch_goes_on_from_the_last_event() -> None:
+    script = Script([modified("InProgress", "15")], [modified("Failed", "16")])
+
+    assert await waited(script) == "Failed"
+    assert script.versions == ["10", "15"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Gone(410, message="too old"), ConnectionFailed("the connection broke")],
+    ids=["expired", "cut"],
+)
+async def test_a_watch_that_breaks_starts_anew_from_a_read(error: KubeError) -> None:
+    script = Script([error], [modified("Completed")], gets=[state("InProgress", "20")])
+
+    assert await waited(script) == "Completed"
+    assert script.versions == ["10", "20"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script([WatchEvent("DELETED", state("InProgress"))]),
+        Script([Gone(410, message="too old")], gets=[NotFound(404, message="not found")]),
+        Script([Gone(410, message="too old")], gets=[state("New", uid="2")]),
+    ],
+    ids=["seen", "while cut off", "and made anew"],
+)
+async def test_a_deletion_ends_the_waiting(capsys: pytest.CaptureFixture[str], script: Script) -> None:
+    assert await waited(script) is None
+    assert capsys.readouterr().out.endswith("The backup was deleted while waiting for it.\n")
+
+
+async def test_what_cannot_be_watched_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    script = Script([Forbidden(403, message="you may not watch")])
+
+    assert await waited(script) is None
+    assert capsys.readouterr().out.endswith("Error waiting: unable to watch backups: you may not watch\n")

@@ -1,0 +1,412 @@
+"""Deleting a backup: what is refused, what goes, and that it can be resumed at every point."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.codec import decode
+from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotStatus
+from pinnace.controllers.backup_deletion import REQUESTS, BackupDeletionReconciler
+from pinnace.kube.errors import ConnectionFailed
+from pinnace.runtime.controller import DONE
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.storage.backup_files import BackupFiles, encode_metadata
+from pinnace.storage.errors import StorageError, StoreUnavailable
+from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key
+
+COMPLETED = {
+    "phase": "Completed",
+    "startTimestamp": "2021-08-11T21:40:00Z",
+    "completionTimestamp": "2021-08-11T21:41:00Z",
+}
+LONG_NAME = "b" * 70
+
+
+class Scene:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.running: set[Key] = set()
+        self.requests = _Cached(world)
+        self.reconciler = BackupDeletionReconciler(
+            world.scope, world.locations, self.requests, running=self.running
+        )
+
+    async def reconcile(self, name: str = "q1") -> None:
+        assert await self.reconciler.reconcile(key(name)) == DONE
+
+    def request(self, name: str = "q1", backup: str = "b1", **status: object) -> JSONObject:
+        marks = {labels.BACKUP_NAME: labels.label_value(backup), labels.BACKUP_UID: f"uid-{backup[:20]}"}
+        return self.world.cluster.add(
+            REQUESTS.name, name, labels=marks, spec={"backupName": backup}, status=status
+        )
+
+    async def backup(self, name: str = "b1", **files: object) -> None:
+        """A Completed backup with its files, and a restore of it with its files."""
+        spec, marks = {"storageLocation": "default"}, {labels.SCHEDULE_NAME: "nightly"}
+        self.world.cluster.add("backups", name, spec=spec, labels=marks, status=COMPLETED)
+        self.world.cluster.add("restores", f"r-{name}", spec={"backupName": name}, status=COMPLETED)
+        await self.store(name, **files)
+        async with self.world.locations.open("default") as store:
+            await store.put_restore_results(f"r-{name}", {})
+
+    async def store(self, name: str, **files: object) -> None:
+        backup = decode(Backup, self.world.cluster.objects["backups", name])
+        contents = self.world.folder / "contents.tar.gz"
+        contents.write_bytes(b"tarball")
+        async with self.world.locations.open("default") as store:
+            put = BackupFiles(name=name, metadata=encode_metadata(backup), contents=contents)
+            for member, value in files.items():
+                object.__setattr__(put, member, value)
+            await store.put_backup(put)
+
+    @property
+    def left(self) -> set[tuple[str, str]]:
+        """What there is in the cluster besides the location."""
+        return {place for place in self.world.cluster.objects if place[0] != "backupstoragelocations"}
+
+    @property
+    def errors(self) -> object:
+        return self.world.cluster.status(REQUESTS.name, "q1").get("errors")
+
+    @property
+    def phase(self) -> object:
+        return self.world.cluster.status(REQUESTS.name, "q1").get("phase")
+
+
+class _Cached(Informer):
+    """A cache that is always in step with the fake cluster."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.cluster.client, REQUESTS, NAMESPACE)
+        self._world = world
+
+    def objects(self) -> list[JSONObject]:
+        return [obj for (plural, _), obj in self._world.cluster.objects.items() if plural == REQUESTS.name]
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    world.add_location()
+    return Scene(world)
+
+
+@pytest.mark.spec("API-030")
+@pytest.mark.parametrize("name", ["b1", LONG_NAME], ids=["short", "long"])
+@pytest.mark.parametrize("phase", ["", "New", "InProgress"])
+async def test_a_backup_goes_with_all_that_belongs_to_it(scene: Scene, phase: str, name: str) -> None:
+    await scene.backup(name)
+    await scene.backup("another")
+    kept = scene.left
+    kept -= {("backups", name), ("restores", f"r-{name}")}
+    scene.request(backup=name, phase=phase)
+    scene.request("q2", backup="another")
+    kept.add((REQUESTS.name, "q2"))
+
+    await scene.reconcile()
+
+    assert scene.left == kept
+    assert {file.split("/")[1] for file in scene.world.files()} == {"another", "r-another"}
+    assert scene.world.metrics.calls == [
+        ("backup_deletion_attempted", "nightly"),
+        ("backup_deletion_finished", "nightly", True),
+    ]
+
+
+async def test_deletion_marks_request_and_backup_before_anything_goes(scene: Scene) -> None:
+    await scene.backup()
+    obj = scene.request()
+    obj["metadata"]["labels"].clear()
+    scene.world.cluster.objects[REQUESTS.name, "q1"]["metadata"]["labels"] = {}
+    seen: list[Mapping[str, object]] = []
+
+    def look(verb: str, plural: str, _name: str) -> None:
+        if (verb, plural) == ("list", "restores"):
+            cluster = scene.world.cluster
+            seen.append(cluster.objects[REQUESTS.name, "q1"]["metadata"]["labels"])
+            seen.append({"request": scene.phase, "backup": cluster.status("backups", "b1")["phase"]})
+
+    scene.world.cluster.before = look
+    await scene.reconcile()
+
+    assert seen == [
+        {labels.BACKUP_NAME: "b1", labels.BACKUP_UID: "uid-b1"},
+        {"request": "InProgress", "backup": "Deleting"},
+    ]
+    assert scene.left == set()
+
+
+async def test_a_processed_request_is_left_alone(scene: Scene) -> None:
+    await scene.backup()
+    scene.request(phase="Processed")
+
+    await scene.reconcile()
+    await scene.reconcile("nobody")
+
+    assert scene.world.cluster.writes() == []
+
+
+async def test_a_request_must_name_a_backup(scene: Scene) -> None:
+    scene.request(backup="")
+
+    await scene.reconcile()
+
+    assert (scene.phase, scene.errors) == ("Processed", ["spec.backupName is required"])
+
+
+@pytest.mark.spec("API-030", "API-038")
+async def test_a_backup_in_progress_is_not_deleted_and_older_requests_give_way(scene: Scene) -> None:
+    await scene.backup()
+    scene.request("older", phase="Processed")
+    scene.request("of-another", backup="another")
+    scene.request()
+    scene.running.add(key("b1"))
+
+    await scene.reconcile()
+
+    assert (scene.phase, scene.errors) == ("Processed", ["backup is still in progress"])
+    assert {name for plural, name in scene.left if plural == REQUESTS.name} == {"q1", "of-another"}
+    assert scene.world.cluster.status("backups", "b1") == COMPLETED
+
+
+@pytest.mark.spec("API-030")
+async def test_an_unknown_backup_is_said_to_be_so(scene: Scene) -> None:
+    scene.request(phase="New")
+
+    await scene.reconcile()
+
+    assert (scene.phase, scene.errors) == ("Processed", ["backup not found"])
+
+
+async def test_a_backup_whose_location_is_gone_is_kept(scene: Scene) -> None:
+    await scene.backup()
+    scene.request()
+    del scene.world.cluster.objects["backupstoragelocations", "default"]
+
+    await scene.reconcile()
+
+    assert scene.errors == ["backup storage location default not found"]
+    assert scene.world.cluster.status("backups", "b1") == COMPLETED
+
+
+async def test_a_read_only_location_keeps_its_backups(scene: Scene) -> None:
+    await scene.backup()
+    scene.request()
+    location = scene.world.cluster.objects["backupstoragelocations", "default"]
+    location["spec"]["accessMode"] = "ReadOnly"
+    files = scene.world.files()
+
+    await scene.reconcile()
+
+    assert scene.errors == [
+        "cannot delete backup because backup storage location default is currently in read-only mode"
+    ]
+    assert scene.world.files() == files
+    assert scene.world.metrics.calls == []
+
+
+SNAPSHOT = VolumeSnapshot(status=VolumeSnapshotStatus(provider_snapshot_id="snap-1", phase="Completed"))
+POD_VOLUME = {"metadata": {"name": "v"}, "status": {"snapshotID": "2fa3"}}
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ({"snapshots": [SNAPSHOT]}, "volume snapshot snap-1"),
+        ({"pod_volume_backups": [POD_VOLUME]}, "restic snapshot 2fa3"),
+        (
+            {"csi_volume_snapshot_contents": [{"metadata": {"name": "vsc-1"}}]},
+            "CSI volume snapshot content vsc-1",
+        ),
+    ],
+    ids=["native", "restic", "CSI"],
+)
+async def test_snapshots_that_nobody_here_can_delete_are_never_leaked(
+    scene: Scene, files: dict[str, Any], named: str
+) -> None:
+    await scene.backup(**files)
+    scene.request()
+    before = scene.world.files()
+
+    await scene.reconcile()
+
+    assert scene.errors == [f"this server cannot delete the backup's snapshots: {named}"]
+    assert scene.world.files() == before
+    assert scene.world.cluster.status("backups", "b1") == COMPLETED
+
+
+async def test_restic_snapshots_known_only_to_the_cluster_count_too(scene: Scene) -> None:
+    await scene.backup()
+    scene.request()
+    scene.world.cluster.add(
+        "podvolumebackups", "v", labels={labels.BACKUP_NAME: "b1"}, status=POD_VOLUME["status"]
+    )
+
+    await scene.reconcile()
+
+    assert scene.errors == ["this server cannot delete the backup's snapshots: restic snapshot 2fa3"]
+
+
+async def test_a_list_of_snapshots_that_cannot_be_read_keeps_the_backup(scene: Scene) -> None:
+    await scene.backup()
+    scene.request()
+    path = scene.world.folder / "bucket-default/backups/b1/b1-volumesnapshots.json.gz"
+    path.write_bytes(b"no gzip")
+
+    await scene.reconcile()
+
+    assert "cannot tell which snapshots belong to the backup" in str(scene.errors)
+    assert "backups/b1/velero-backup.json" in scene.world.files()
+
+
+async def test_a_backup_that_never_began_needs_no_location(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", status={"phase": "FailedValidation"})
+    scene.request()
+    del scene.world.cluster.objects["backupstoragelocations", "default"]
+
+    await scene.reconcile()
+
+    assert scene.left == set()
+
+
+async def test_a_backup_that_failed_because_its_name_was_taken_leaves_the_other_alone(scene: Scene) -> None:
+    await scene.backup()
+    files = scene.world.files()
+    late = {"phase": "Failed", "startTimestamp": "2021-08-11T21:42:00Z"}
+    scene.world.cluster.add("backups", "b1", spec={"storageLocation": "default"}, status=late)
+    scene.request()
+
+    await scene.reconcile()
+
+    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert [file for file in files if file.startswith("backups/")] == scene.world.files()
+
+
+async def test_what_a_failed_upload_left_goes_too(scene: Scene) -> None:
+    await scene.backup()
+    (scene.world.folder / "bucket-default/backups/b1/velero-backup.json").unlink()
+    scene.request()
+
+    await scene.reconcile()
+
+    assert scene.world.files() == []
+
+
+@pytest.mark.spec("CTL-036")
+async def test_a_restore_whose_files_cannot_be_deleted_is_kept(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.backup()
+    scene.request()
+
+    async def refuse(_store: object, _name: str) -> None:
+        raise StorageError("denied")
+
+    monkeypatch.setattr("pinnace.storage.backup_store.BackupStore.delete_restore", refuse)
+    await scene.reconcile()
+
+    assert scene.errors == ["error deleting restore velero/r-b1: denied"]
+    assert scene.phase == "Processed"
+    assert {("restores", "r-b1"), ("backups", "b1")} <= scene.left
+    assert scene.world.cluster.status("backups", "b1")["phase"] == BackupPhase.DELETING
+    assert scene.world.metrics.calls[-1] == ("backup_deletion_finished", "nightly", False)
+
+    monkeypatch.undo()
+    scene.request("q2")
+    await scene.reconcile("q2")
+    assert scene.left == set()
+    assert scene.world.files() == []
+
+
+async def test_a_location_out_of_reach_is_waited_for_and_the_request_says_so(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.backup()
+    scene.request()
+
+    async def unreachable(_store: object, _name: str) -> None:
+        raise StoreUnavailable("no route to host")
+
+    monkeypatch.setattr("pinnace.storage.backup_store.BackupStore.read_backup", unreachable)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await scene.reconciler.reconcile(key("q1"))
+    assert (scene.phase, scene.errors) == (None, ["no route to host"])
+    assert len(scene.world.cluster.writes()) == 1
+
+    monkeypatch.undo()
+    await scene.reconcile()
+    assert scene.left == set()
+
+
+@pytest.mark.parametrize("verb", ["patch", "delete"])
+@pytest.mark.parametrize("lost", ["request", "answer"])
+async def test_deletion_is_resumed_from_every_write(scene: Scene, verb: str, lost: str) -> None:
+    """The n-th write fails, before or after it took effect; the next pass always ends the work."""
+    for number in range(10):
+        world = World(scene.world.folder / f"{number}")
+        world.folder.mkdir()
+        world.add_location()
+        trial = Scene(world)
+        await trial.backup()
+        trial.request()
+        fault = _fail_nth(verb, number)
+        setattr(world.cluster, "before" if lost == "request" else "after", fault)
+        try:
+            await trial.reconcile()
+        except ConnectionFailed:
+            await trial.reconcile()
+        assert trial.left == set()
+        assert world.files() == []
+
+
+def _fail_nth(verb: str, number: int) -> object:
+    seen = [0]
+    fault = fail_once(verb)
+
+    def check(*call: str) -> None:
+        if call[0] == verb:
+            seen[0] += 1
+            if seen[0] > number:
+                fault(*call)
+
+    return check
+
+
+async def test_a_backup_taken_meanwhile_is_looked_at_again(scene: Scene) -> None:
+    """Between the checks and the first mark the backup controller may have begun it."""
+    scene.world.cluster.add("backups", "b1")
+    scene.request()
+
+    def begin(verb: str, plural: str, _name: str) -> None:
+        if (verb, plural) == ("patch", "backups") and not scene.running:
+            scene.running.add(key("b1"))
+            scene.world.cluster.objects["backups", "b1"]["metadata"]["resourceVersion"] = "99"
+
+    scene.world.cluster.before = begin
+    with pytest.raises(Exception, match="modified"):
+        await scene.reconciler.reconcile(key("q1"))
+    await scene.reconcile()
+
+    assert scene.errors == ["backup is still in progress"]
+    assert scene.world.cluster.status("backups", "b1") == {}
+
+
+@pytest.mark.spec("CTL-037", "API-030")
+async def test_processed_requests_can_be_read_for_a_day(scene: Scene, tmp_path: Path) -> None:
+    for name, phase in (("processed", "Processed"), ("new", "New"), ("none", ""), ("running", "InProgress")):
+        scene.request(name, phase=phase)
+
+    scene.world.clock.advance(24 * 3600 - 60)
+    await scene.reconciler.expire()
+    assert len(scene.left) == 4
+
+    scene.world.clock.advance(60)
+    await scene.reconciler.expire()
+    scene.world.clock.advance(24 * 3600)
+    await scene.reconciler.expire()
+    assert {name for _, name in scene.left} == {"new", "none", "running"}

@@ -1,0 +1,177 @@
+"""What the controllers count, and the gauges of all objects there are."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pinnace.api.backup import Backup, BackupPhase, BackupStatus
+from pinnace.api.labels import SCHEDULE_NAME
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
+from pinnace.backup.request import ServerDefaults
+from pinnace.controllers.backup import BackupCensus, BackupWork, last_successes
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.restore import RestoreCensus, RestoreWork
+from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.restore.engine import RestoreOptions
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import JSONObject
+from pinnace.server.metrics import ServerMetrics
+from tests.unit.controllers.fakes import World
+
+T = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
+
+
+def counted_scope(world: World) -> tuple[Scope, ServerMetrics]:
+    metrics = ServerMetrics()
+    scope = Scope(client=world.cluster.client, namespace="velero", metrics=metrics, workdir=world.folder)
+    return scope, metrics
+
+
+def moved(metrics: ServerMetrics, schedule: str = "") -> dict[str, float]:
+    """Samples that are not zero, but buckets."""
+    return {
+        sample.name.removeprefix("velero_"): sample.value
+        for family in text_string_to_metric_families(metrics.exposition().decode())
+        for sample in family.samples
+        if sample.name.startswith("velero_")
+        and sample.value
+        and "le" not in sample.labels
+        and sample.labels.get("schedule", schedule) == schedule
+    }
+
+
+def backup(phase: BackupPhase, *, attempted: int = 0, completed: int = 0) -> Backup:
+    return Backup(
+        metadata=ObjectMeta(name="b", labels={SCHEDULE_NAME: "s"}),
+        status=BackupStatus(
+            phase=phase,
+            start_timestamp=T,
+            completion_timestamp=T + timedelta(seconds=90),
+            volume_snapshots_attempted=attempted,
+            volume_snapshots_completed=completed,
+        ),
+    )
+
+
+@pytest.fixture
+def work(world: World) -> tuple[BackupWork, ServerMetrics]:
+    scope, metrics = counted_scope(world)
+    return BackupWork(scope, world.locations, defaults=ServerDefaults()), metrics
+
+
+@pytest.mark.spec("SRV-014")
+def test_a_completed_backup_of_a_schedule(work: tuple[BackupWork, ServerMetrics]) -> None:
+    backups, metrics = work
+    backups.taken(backup(BackupPhase.IN_PROGRESS))
+    backups.ended(backup(BackupPhase.COMPLETED))
+
+    assert moved(metrics, "s") == {
+        "backup_attempt_total": 1,
+        "backup_success_total": 1,
+        "backup_duration_seconds_count": 1,
+        "backup_duration_seconds_sum": 90,
+        "backup_last_successful_timestamp": (T + timedelta(seconds=90)).timestamp(),
+    }
+
+
+@pytest.mark.spec("SRV-014")
+def test_a_partially_failed_backup_with_snapshots(work: tuple[BackupWork, ServerMetrics]) -> None:
+    backups, metrics = work
+    backups.taken(backup(BackupPhase.IN_PROGRESS))
+    backups.ended(backup(BackupPhase.PARTIALLY_FAILED, attempted=3, completed=2))
+
+    assert moved(metrics, "s") == {
+        "backup_attempt_total": 1,
+        "backup_partial_failure_total": 1,
+        "backup_duration_seconds_count": 1,
+        "backup_duration_seconds_sum": 90,
+        "volume_snapshot_attempt_total": 3,
+        "volume_snapshot_success_total": 2,
+        "volume_snapshot_failure_total": 1,
+    }
+
+
+def test_an_invalid_backup_is_no_attempt(work: tuple[BackupWork, ServerMetrics]) -> None:
+    backups, metrics = work
+    invalid = Backup(status=BackupStatus(phase=BackupPhase.FAILED_VALIDATION))
+    backups.taken(invalid)
+    backups.ended(invalid)
+
+    assert moved(metrics) == {"backup_validation_failure_total": 1}
+
+
+@pytest.mark.parametrize(
+    ("phase", "name"),
+    [
+        (RestorePhase.COMPLETED, "restore_success_total"),
+        (RestorePhase.PARTIALLY_FAILED, "restore_partial_failure_total"),
+        (RestorePhase.FAILED, "restore_failed_total"),
+        (RestorePhase.FAILED_VALIDATION, "restore_validation_failed_total"),
+    ],
+)
+def test_every_restore_is_an_attempt_of_its_schedule(world: World, phase: RestorePhase, name: str) -> None:
+    scope, metrics = counted_scope(world)
+    restores = RestoreWork(scope, world.locations, options=RestoreOptions())
+    ended = Restore(spec=RestoreSpec(schedule_name="s"), status=RestoreStatus(phase=phase))
+    restores.taken(ended)
+    restores.ended(ended)
+
+    assert moved(metrics, "s") == {"restore_attempt_total": 1, name: 1}
+
+
+def stored(phase: str, seconds: int | None, schedule: str = "") -> JSONObject:
+    status = {"phase": phase}
+    if seconds is not None:
+        moment = T + timedelta(seconds=seconds)
+        status["completionTimestamp"] = moment.isoformat().replace("+00:00", "Z")
+    return {"metadata": {"labels": {SCHEDULE_NAME: schedule} if schedule else {}}, "status": status}
+
+
+@pytest.mark.spec("CTL-017", "BKP-064")
+@pytest.mark.parametrize(
+    ("backups", "expected"),
+    [
+        ([stored("Completed", 0), stored("Completed", 1), stored("Completed", -1)], {"": 1}),
+        ([stored("Completed", 0, "s"), stored("Failed", 9, "s")], {"s": 0}),
+        (
+            [stored(phase, 9, "s") for phase in ("InProgress", "Failed", "PartiallyFailed")]
+            + [stored("Completed", None, "s")],
+            {},
+        ),
+        ([stored("Completed", 1), stored("Completed", 2, "s"), stored("Completed", 3, "t")],
+         {"": 1, "s": 2, "t": 3}),
+        ([{"metadata": {}}], {}),
+    ],
+    ids=["newest", "a newer failure", "no success", "schedules apart", "no status"],
+)  # fmt: skip
+def test_the_last_success_of_each_schedule(backups: list[JSONObject], expected: dict[str, int]) -> None:
+    assert last_successes(backups) == {
+        schedule: T + timedelta(seconds=seconds) for schedule, seconds in expected.items()
+    }
+
+
+class Cached(Informer):
+    """A cache with given objects."""
+
+    def __init__(self, world: World, *, backups: bool, objects: list[JSONObject]) -> None:
+        super().__init__(world.cluster.client, BACKUPS if backups else RESTORES, "velero")
+        self._given = objects
+
+    def objects(self) -> list[JSONObject]:
+        return self._given
+
+
+async def test_the_census_counts_what_there_is(world: World) -> None:
+    scope, metrics = counted_scope(world)
+    backups = [stored("Completed", 0), stored("Failed", 1), stored("New", None)]
+
+    await BackupCensus(scope, Cached(world, backups=True, objects=backups)).resync()
+    await RestoreCensus(scope, Cached(world, backups=False, objects=[{}, {}])).resync()
+
+    assert moved(metrics) == {
+        "backup_total": 3,
+        "restore_total": 2,
+        "backup_last_successful_timestamp": T.timestamp(),
+    }

@@ -1,0 +1,182 @@
+"""DownloadRequests and ServerStatusRequests by the clock; URLs of real stores are integration tests."""
+
+import pytest
+
+from pinnace.controllers.download_request import DownloadRequestReconciler
+from pinnace.controllers.server_status import ServerStatusReconciler
+from pinnace.kube.errors import NotFound
+from pinnace.runtime.controller import DONE, Result
+from pinnace.storage.errors import StorageError
+from tests.unit.controllers.fakes import World, key
+
+KINDS = {
+    "BackupLog": "backups/b1/b1-logs.gz",
+    "BackupContents": "backups/b1/b1.tar.gz",
+    "BackupVolumeSnapshots": "backups/b1/b1-volumesnapshots.json.gz",
+    "BackupResourceList": "backups/b1/b1-resource-list.json.gz",
+    "RestoreLog": "restores/r1/restore-r1-logs.gz",
+    "RestoreResults": "restores/r1/restore-r1-results.gz",
+}
+
+
+def add_request(world: World, kind: str, name: str, **status: str) -> None:
+    world.cluster.add("downloadrequests", "d1", spec={"target": {"kind": kind, "name": name}}, status=status)
+
+
+def status(world: World) -> dict[str, object]:
+    return world.cluster.status("downloadrequests", "d1")
+
+
+@pytest.fixture
+def downloads(world: World) -> DownloadRequestReconciler:
+    world.add_location()
+    world.cluster.add("backups", "b1", spec={"storageLocation": "default"})
+    world.cluster.add("restores", "r1", spec={"backupName": "b1"})
+    return DownloadRequestReconciler(world.scope, world.locations)
+
+
+@pytest.mark.spec("CTL-060", "STO-023", "API-031")
+@pytest.mark.parametrize("phase", ["", "New"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_new_request_is_answered_with_a_url_for_ten_minutes(
+    world: World, downloads: DownloadRequestReconciler, kind: str, phase: str
+) -> None:
+    add_request(world, kind, "r1" if kind.startswith("Restore") else "b1", phase=phase)
+
+    assert await downloads.reconcile(key("d1")) == Result.after(601.0)
+
+    assert status(world) == {
+        "phase": "Processed",
+        "expiration": "2021-08-11T21:53:26Z",
+        "downloadURL": (world.folder / "bucket-default" / KINDS[kind]).as_uri(),
+    }
+
+
+@pytest.mark.spec("CTL-060", "STO-023")
+@pytest.mark.parametrize(
+    ("kind", "name", "missing"),
+    [
+        ("BackupLog", "nobody", None),
+        ("RestoreLog", "nobody", None),
+        ("RestoreLog", "r1", ("backups", "b1")),
+        ("BackupLog", "b1", ("backupstoragelocations", "default")),
+    ],
+    ids=["backup", "restore", "backup of the restore", "location"],
+)
+async def test_a_request_that_cannot_be_answered_expires_all_the_same(
+    world: World,
+    downloads: DownloadRequestReconciler,
+    kind: str,
+    name: str,
+    missing: tuple[str, str] | None,
+) -> None:
+    add_request(world, kind, name)
+    if missing:
+        del world.cluster.objects[missing]
+
+    with pytest.raises(NotFound):
+        await downloads.reconcile(key("d1"))
+    assert status(world) == {"expiration": "2021-08-11T21:53:26Z"}
+
+    world.clock.advance(599)
+    with pytest.raises(NotFound):
+        await downloads.reconcile(key("d1"))
+    assert status(world) == {"expiration": "2021-08-11T21:53:26Z"}
+
+    world.clock.advance(2)
+    assert await downloads.reconcile(key("d1")) == DONE
+    assert ("downloadrequests", "d1") not in world.cluster.objects
+
+
+async def test_an_unknown_kind_of_file_is_an_error(
+    world: World, downloads: DownloadRequestReconciler
+) -> None:
+    add_request(world, "BackupSecrets", "b1")
+
+    with pytest.raises(StorageError, match='unsupported download target kind "BackupSecrets"'):
+        await downloads.reconcile(key("d1"))
+
+
+@pytest.mark.spec("CTL-060", "STO-023", "API-031")
+async def test_a_processed_request_is_kept_until_it_expires(
+    world: World, downloads: DownloadRequestReconciler
+) -> None:
+    add_request(world, "RestoreLog", "r1", phase="Processed", expiration="2021-08-11T21:53:26Z")
+
+    world.clock.advance(300)
+    assert await downloads.reconcile(key("d1")) == Result.after(301.0)
+    assert world.cluster.writes() == []
+
+    world.clock.advance(301)
+    assert await downloads.reconcile(key("d1")) == DONE
+    assert ("downloadrequests", "d1") not in world.cluster.objects
+
+
+@pytest.mark.parametrize("phase", ["", "New", "Processed"])
+async def test_an_expired_request_is_deleted_whatever_its_phase(
+    world: World, downloads: DownloadRequestReconciler, phase: str
+) -> None:
+    add_request(world, "BackupLog", "b1", phase=phase, expiration="2021-08-11T21:43:25Z")
+
+    assert await downloads.reconcile(key("d1")) == DONE
+    assert await downloads.reconcile(key("d1")) == DONE
+
+    assert ("downloadrequests", "d1") not in world.cluster.objects
+
+
+async def test_a_processed_request_without_expiration_gets_one(
+    world: World, downloads: DownloadRequestReconciler
+) -> None:
+    add_request(world, "BackupLog", "b1", phase="Processed", downloadURL="https://example.com")
+
+    await downloads.reconcile(key("d1"))
+
+    assert status(world)["expiration"] == "2021-08-11T21:53:26Z"
+    assert status(world)["downloadURL"] == "https://example.com"
+
+
+@pytest.fixture
+def servers(world: World) -> ServerStatusReconciler:
+    plugins = [("velero.io/pod", "BackupItemAction"), ("velero.io/job", "RestoreItemAction")]
+    return ServerStatusReconciler(world.scope, version="v1.2.3", plugins=plugins)
+
+
+@pytest.mark.spec("CTL-061")
+@pytest.mark.parametrize("phase", ["", "New"])
+async def test_a_server_says_what_it_is(world: World, servers: ServerStatusReconciler, phase: str) -> None:
+    world.cluster.add("serverstatusrequests", "s1", status={"phase": phase})
+
+    assert await servers.reconcile(key("s1")) == Result.after(300.0)
+
+    assert world.cluster.status("serverstatusrequests", "s1") == {
+        "phase": "Processed",
+        "processedTimestamp": "2021-08-11T21:43:26Z",
+        "serverVersion": "v1.2.3",
+        "plugins": [
+            {"name": "velero.io/pod", "kind": "BackupItemAction"},
+            {"name": "velero.io/job", "kind": "RestoreItemAction"},
+        ],
+    }
+
+
+@pytest.mark.spec("CTL-061")
+@pytest.mark.parametrize(("age_seconds", "kept"), [(59, True), (61, False)])
+async def test_an_answer_is_kept_for_a_minute(
+    world: World, servers: ServerStatusReconciler, age_seconds: int, kept: bool
+) -> None:
+    processed = {"phase": "Processed", "processedTimestamp": "2021-08-11T21:43:26Z"}
+    world.cluster.add("serverstatusrequests", "s1", status=processed)
+    world.clock.advance(age_seconds)
+
+    assert await servers.reconcile(key("s1")) == (Result.after(300.0) if kept else DONE)
+
+    assert (("serverstatusrequests", "s1") in world.cluster.objects) is kept
+
+
+@pytest.mark.spec("CTL-061")
+async def test_an_unknown_phase_is_an_error(world: World, servers: ServerStatusReconciler) -> None:
+    world.cluster.add("serverstatusrequests", "s1", status={"phase": "Odd"})
+
+    with pytest.raises(ValueError, match="unexpected ServerStatusRequest phase 'Odd'"):
+        await servers.reconcile(key("s1"))
+    assert await servers.reconcile(key("nobody")) == DONE

@@ -1,0 +1,273 @@
+"""The life of a Backup or Restore: who gets it, and that it never stays InProgress."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.controllers.runs import Plan, RunReconciler, is_new
+from pinnace.controllers.settling import Settler
+from pinnace.controllers.writes import BACKUPS
+from pinnace.kube.errors import KubeError, ServerFault
+from pinnace.runtime.controller import DONE
+from pinnace.runtime.keys import Key
+from tests.unit.controllers.fakes import BROKEN, World, fail_once, key
+
+
+class ScriptedWork:
+    """Begins every backup and lets it end as `outcome` says; keeps what was planned, run and counted."""
+
+    def __init__(self, world: World) -> None:
+        self.outcome: Callable[[Backup], Awaitable[Backup]] = completed
+        self.valid = True
+        self.planned: list[Backup] = []
+        self.executed: list[Backup] = []
+        self.counted: list[tuple[str, str]] = []
+        self._clock = world.clock
+
+    async def plan(self, run: Backup) -> Plan[Backup]:
+        self.planned.append(run)
+        if not self.valid:
+            errors = ["no good"]
+            status = msgspec.structs.replace(
+                run.status, phase=BackupPhase.FAILED_VALIDATION, validation_errors=errors
+            )
+            return Plan(begun=msgspec.structs.replace(run, status=status))
+        status = msgspec.structs.replace(
+            run.status, phase=BackupPhase.IN_PROGRESS, start_timestamp=self._clock()
+        )
+        return Plan(begun=msgspec.structs.replace(run, status=status), execute=self._execute)
+
+    async def _execute(self, run: Backup) -> Backup:
+        self.executed.append(run)
+        return await self.outcome(run)
+
+    def taken(self, run: Backup) -> None:
+        self.counted.append(("taken", run.status.phase))
+
+    def ended(self, run: Backup) -> None:
+        self.counted.append(("ended", run.status.phase))
+
+
+async def completed(run: Backup) -> Backup:
+    return msgspec.structs.replace(
+        run, status=msgspec.structs.replace(run.status, phase=BackupPhase.COMPLETED)
+    )
+
+
+class Scene:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.work = ScriptedWork(world)
+        self.running: set[Key] = set()
+        self.reconciler = RunReconciler(
+            world.scope,
+            BACKUPS,
+            Backup,
+            self.work,
+            Settler(world.scope, world.locations),
+            running=self.running,
+        )
+
+    async def reconcile(self, name: str = "b1") -> None:
+        assert await self.reconciler.reconcile(key(name)) == DONE
+
+    @property
+    def phase(self) -> str:
+        return str(self.status.get("phase"))
+
+    @property
+    def status(self) -> dict[str, object]:
+        return self.world.cluster.status("backups", "b1")
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    return Scene(world)
+
+
+@pytest.mark.parametrize("status", [None, {"phase": ""}, {"phase": "New"}], ids=["none", "empty", "New"])
+async def test_a_new_object_is_taken_to_its_terminal_phase(
+    scene: Scene, status: dict[str, str] | None
+) -> None:
+    obj = scene.world.cluster.add("backups", "b1", spec={}, status=status)
+    assert is_new(obj)
+
+    await scene.reconcile()
+
+    assert scene.status == {"phase": "Completed", "startTimestamp": "2021-08-11T21:43:26Z"}
+    assert scene.work.counted == [("taken", "InProgress"), ("ended", "Completed")]
+    assert scene.running == set()
+
+
+@pytest.mark.spec("CTL-004", "BKP-010", "API-010")
+@pytest.mark.parametrize("phase", ["FailedValidation", "InProgress", "Completed", "Failed", "Deleting"])
+async def test_objects_in_other_phases_are_left_alone(scene: Scene, phase: str) -> None:
+    scene.world.cluster.add("backups", "b1", spec={}, status={"phase": phase})
+
+    await scene.reconcile()
+    await scene.reconcile("nonexistent")
+    await scene.reconciler.reconcile(Key("bad/key", "here"))
+
+    assert scene.world.cluster.writes() == []
+    assert scene.work.planned == []
+
+
+async def test_an_invalid_object_is_failed_and_counted(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+    scene.work.valid = False
+
+    await scene.reconcile()
+
+    assert scene.status == {"phase": "FailedValidation", "validationErrors": ["no good"]}
+    assert scene.work.counted == [("taken", "FailedValidation"), ("ended", "FailedValidation")]
+    assert scene.work.executed == []
+
+
+async def test_an_object_that_cannot_be_read_is_failed_with_the_reason(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={"ttl": "long"})
+
+    await scene.reconcile()
+
+    assert scene.status["phase"] == "FailedValidation"
+    assert "spec.ttl" in str(scene.status["validationErrors"])
+
+
+async def test_an_object_edited_before_the_first_patch_is_read_again(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+
+    def edit(verb: str, plural: str, name: str) -> None:
+        if verb == "patch" and len(scene.work.planned) == 1:
+            obj = scene.world.cluster.objects[plural, name]
+            obj["metadata"] |= {"resourceVersion": "99", "labels": {"by": "user"}}
+
+    scene.world.cluster.before = edit
+    await scene.reconcile()
+
+    assert [run.metadata.labels for run in scene.work.planned] == [{}, {"by": "user"}]
+    assert len(scene.work.executed) == 1
+    assert scene.status["phase"] == "Completed"
+
+
+async def test_an_object_that_another_server_took_is_dropped(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+
+    def take(verb: str, plural: str, name: str) -> None:
+        if verb == "patch":
+            obj = scene.world.cluster.objects[plural, name]
+            obj["metadata"]["resourceVersion"] = "99"
+            obj["status"] = {"phase": "InProgress", "startTimestamp": "2020-01-01T00:00:00Z"}
+
+    scene.world.cluster.before = take
+    await scene.reconcile()
+
+    assert scene.work.executed == []
+    assert scene.status == {"phase": "InProgress", "startTimestamp": "2020-01-01T00:00:00Z"}
+
+
+async def test_two_servers_run_a_backup_once(world: World) -> None:
+    first, second = Scene(world), Scene(world)
+    world.cluster.add("backups", "b1", spec={})
+
+    await asyncio.gather(first.reconcile(), second.reconcile())
+
+    assert len(first.work.executed) + len(second.work.executed) == 1
+    assert first.status["phase"] == "Completed"
+
+
+@pytest.mark.parametrize("error", [BROKEN, ServerFault(504, message="timeout")], ids=["cut", "504"])
+async def test_a_claim_whose_answer_was_lost_is_carried_out_at_the_next_try(
+    scene: Scene, error: KubeError
+) -> None:
+    """It would stay InProgress for as long as this server lives."""
+    scene.world.cluster.add("backups", "b1", spec={})
+    scene.world.cluster.after = fail_once("patch", error=error)
+
+    with pytest.raises(type(error)):
+        await scene.reconcile()
+    assert scene.phase == "InProgress"
+    assert scene.running == {key("b1")}  # nobody may delete it meanwhile
+    await scene.reconcile()
+
+    assert scene.phase == "Completed"
+    assert len(scene.work.planned) == 1
+    assert scene.running == set()
+
+
+async def test_a_claim_that_was_lost_on_the_way_is_made_again(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+    scene.world.cluster.before = fail_once("patch")
+
+    with pytest.raises(type(BROKEN)):
+        await scene.reconcile()
+    scene.world.clock.advance(5)
+    await scene.reconcile()
+
+    assert scene.status == {"phase": "Completed", "startTimestamp": "2021-08-11T21:43:31Z"}
+    assert scene.running == set()
+
+
+async def test_a_lost_claim_of_a_deleted_object_is_forgotten(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+    scene.world.cluster.after = fail_once("patch")
+    with pytest.raises(type(BROKEN)):
+        await scene.reconcile()
+
+    scene.world.cluster.objects.clear()
+    await scene.reconcile()
+
+    assert scene.work.executed == []
+    assert scene.running == set()
+
+
+async def test_a_defect_fails_the_run_and_keeps_its_details_for_the_servers_log(scene: Scene) -> None:
+    async def defect(_run: Backup) -> Backup:
+        raise LookupError("with a secret in it")
+
+    scene.world.cluster.add("backups", "b1", spec={})
+    scene.work.outcome = defect
+
+    await scene.reconcile()
+
+    assert scene.status["phase"] == "Failed"
+    assert scene.status["failureReason"] == "unexpected LookupError, see the server's log"
+    assert scene.status["completionTimestamp"] == "2021-08-11T21:43:26Z"
+    assert scene.work.counted[-1] == ("ended", "Failed")
+
+
+async def test_an_interrupted_run_is_settled(scene: Scene) -> None:
+    begun = asyncio.Event()
+
+    async def hang(run: Backup) -> Backup:
+        begun.set()
+        await asyncio.Event().wait()
+        return run
+
+    scene.world.cluster.add("backups", "b1", spec={})
+    scene.work.outcome = hang
+    task = asyncio.create_task(scene.reconcile())
+    await begun.wait()
+    assert scene.running == {key("b1")}
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert scene.status["phase"] == "Failed"
+    assert scene.status["failureReason"] == "the server was stopped before the backup had ended"
+    assert scene.running == set()
+
+
+async def test_a_deletion_while_it_runs_ends_quietly(scene: Scene) -> None:
+    async def deleted(run: Backup) -> Backup:
+        scene.world.cluster.objects.clear()
+        return await completed(run)
+
+    scene.world.cluster.add("backups", "b1", spec={})
+    scene.work.outcome = deleted
+
+    await scene.reconcile()
+
+    assert scene.world.cluster.objects == {}
+    assert scene.work.counted[-1] == ("ended", "Completed")

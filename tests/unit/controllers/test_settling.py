@@ -1,0 +1,171 @@
+"""What a dead server left InProgress."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.codec import decode
+from pinnace.controllers import settling
+from pinnace.controllers.settling import Settler
+from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.kube.errors import ConnectionFailed, Invalid
+from pinnace.storage.backup_files import BackupFiles, encode_metadata
+from tests.unit.controllers.fakes import World, fail_always
+
+IN_PROGRESS = {"phase": "InProgress", "startTimestamp": "2021-08-11T21:40:00Z"}
+SPEC = {"storageLocation": "default"}
+
+
+@pytest.fixture
+def settler(world: World) -> Settler:
+    world.add_location()
+    return Settler(world.scope, world.locations)
+
+
+async def store_backup(world: World, name: str, *, uid: str, phase: BackupPhase) -> None:
+    """What the upload of a backup leaves."""
+    backup = decode(Backup, world.cluster.objects["backups", name])
+    backup.metadata.uid = uid
+    backup.status.phase = phase
+    backup.status.warnings = 3
+    backup.status.completion_timestamp = world.clock()
+    async with world.locations.open("default") as store:
+        await store.put_backup(BackupFiles(name=name, metadata=encode_metadata(backup), contents=None))
+
+
+async def test_what_is_in_progress_is_failed_with_the_reason(world: World, settler: Settler) -> None:
+    world.cluster.add("backups", "b1", spec=SPEC, status={**IN_PROGRESS, "progress": {"totalItems": 9}})
+    world.cluster.add("restores", "r1", spec={"backupName": "b1"}, status=IN_PROGRESS)
+    others = {"New": {}, "Completed": {"phase": "Completed"}, "Deleting": {"phase": "Deleting"}}
+    for name, status in others.items():
+        world.cluster.add("backups", name, spec=SPEC, status=status)
+
+    await settler.settle_orphans()
+
+    failed = {**IN_PROGRESS, "phase": "Failed", "completionTimestamp": "2021-08-11T21:43:26Z"}
+    backup = 'get a backup with status "InProgress" during the server starting, mark it as "Failed"'
+    restore = 'get a restore with status "InProgress" during the server starting, mark it as "Failed"'
+    assert world.cluster.status("backups", "b1") == {
+        **failed,
+        "progress": {"totalItems": 9},
+        "failureReason": backup,
+    }
+    assert world.cluster.status("restores", "r1") == {**failed, "failureReason": restore}
+    assert {name: world.cluster.status("backups", name) for name in others} == others
+
+
+@pytest.mark.parametrize("phase", [BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED])
+async def test_what_was_stored_in_full_takes_its_status_from_there(
+    world: World, settler: Settler, phase: BackupPhase
+) -> None:
+    world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
+    await store_backup(world, "b1", uid="uid-b1", phase=phase)
+
+    await settler.settle_orphans()
+
+    status = world.cluster.status("backups", "b1")
+    assert (status["phase"], status["warnings"]) == (phase, 3)
+    assert "failureReason" not in status
+
+
+@pytest.mark.parametrize(
+    ("uid", "phase"),
+    [("uid-of-another", BackupPhase.COMPLETED), ("uid-b1", BackupPhase.IN_PROGRESS)],
+    ids=["another backup", "no end"],
+)
+async def test_what_is_stored_counts_only_if_it_is_the_end_of_this_very_backup(
+    world: World, settler: Settler, uid: str, phase: BackupPhase
+) -> None:
+    world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
+    await store_backup(world, "b1", uid=uid, phase=phase)
+
+    await settler.settle_orphans()
+
+    assert world.cluster.status("backups", "b1")["phase"] == "Failed"
+
+
+async def test_damaged_metadata_and_missing_locations_do_not_keep_a_server_from_starting(
+    world: World, settler: Settler, tmp_path: Path
+) -> None:
+    world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
+    world.cluster.add("backups", "b2", spec={"storageLocation": "gone"}, status=IN_PROGRESS)
+    world.cluster.add("backups", "b3", status=IN_PROGRESS)
+    (tmp_path / "bucket-default/backups/b1").mkdir(parents=True)
+    (tmp_path / "bucket-default/backups/b1/velero-backup.json").write_bytes(b"{")
+
+    await settler.settle_orphans()
+
+    assert {world.cluster.status("backups", name)["phase"] for name in ("b1", "b2", "b3")} == {"Failed"}
+
+
+async def test_a_location_that_does_not_answer_is_waited_for_a_limited_time(
+    world: World, settler: Settler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "STORE_SECONDS", 0.01)
+    world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
+
+    async def hang(_name: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(world.locations, "acquire", hang)
+    await settler.settle_orphans()
+
+    assert world.cluster.status("backups", "b1")["phase"] == "Failed"
+
+
+async def test_one_that_the_api_server_refuses_to_change_does_not_stop_the_others(
+    world: World, settler: Settler
+) -> None:
+    world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
+    world.cluster.add("backups", "b2", spec=SPEC, status=IN_PROGRESS)
+    refusal = Invalid(422, reason="Invalid", message="a webhook says no")
+    world.cluster.before = fail_always("patch", "backups", "b1", error=refusal)
+
+    await settler.settle_orphans()
+
+    assert world.cluster.status("backups", "b1") == IN_PROGRESS
+    assert world.cluster.status("backups", "b2")["phase"] == "Failed"
+
+
+async def test_an_api_server_out_of_reach_ends_the_start(world: World, settler: Settler) -> None:
+    world.cluster.before = fail_always("list")
+
+    with pytest.raises(ConnectionFailed):
+        await settler.settle_orphans()
+
+
+async def test_an_interrupted_run_is_settled_unless_it_is_somebody_elses(
+    world: World, settler: Settler
+) -> None:
+    for name in ("ours", "recreated", "ended"):
+        world.cluster.add("restores", name, spec={}, status=IN_PROGRESS)
+    runs = {name: decode(Backup, {**obj, "kind": "Backup"}) for (_, name), obj in restores(world).items()}
+    world.cluster.objects["restores", "recreated"]["metadata"]["uid"] = "another"
+    world.cluster.objects["restores", "ended"]["status"] = {"phase": "Completed"}
+
+    for run in runs.values():
+        await settler.settle_interrupted(RESTORES, run)
+
+    assert {name: world.cluster.status("restores", name)["phase"] for name in runs} == {
+        "ours": "Failed",
+        "recreated": "InProgress",
+        "ended": "Completed",
+    }
+
+
+async def test_settling_an_interrupted_run_ends_when_the_api_server_is_gone(
+    world: World, settler: Settler
+) -> None:
+    world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
+    run = decode(Backup, world.cluster.objects["backups", "b1"])
+    world.cluster.before = fail_always("get")
+
+    await settler.settle_interrupted(BACKUPS, run)
+
+    assert world.cluster.status("backups", "b1") == IN_PROGRESS
+
+
+def restores(world: World) -> dict[tuple[str, str], dict[str, object]]:
+    return {place: obj for place, obj in world.cluster.objects.items() if place[0] == "restores"}

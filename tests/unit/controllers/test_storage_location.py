@@ -1,0 +1,161 @@
+"""When locations are validated, and what their status says."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.durations import Duration
+from pinnace.controllers.storage_location import StorageLocationReconciler, effective_frequency, is_due
+from pinnace.runtime.controller import DONE, Result
+from tests.support.clock import START
+from tests.unit.controllers.fakes import World, key
+
+MINUTE = Duration.minutes(1)
+ZERO = Duration()
+
+
+@pytest.mark.spec("CTL-058", "STO-010", "API-017")
+@pytest.mark.parametrize(
+    ("own", "server", "last_seconds_ago", "due"),
+    [
+        (ZERO, MINUTE, None, True),
+        (ZERO, MINUTE, 0, False),
+        (Duration.hours(1), MINUTE, None, True),
+        (ZERO, MINUTE, 120, False),
+        (None, MINUTE, 59, False),
+        (None, MINUTE, 60, True),
+        (None, ZERO, 120, False),
+        (None, ZERO, None, True),
+        (Duration.seconds(1), MINUTE, 1, True),
+        (Duration.seconds(1), MINUTE, 2, True),
+        (Duration.seconds(1), MINUTE, 0, False),
+        (Duration.minutes(10), MINUTE, 300, False),
+        (Duration.minutes(10), MINUTE, 660, True),
+        (Duration.seconds(-1), MINUTE, 59, False),
+        (Duration.seconds(-1), MINUTE, 61, True),
+    ],
+)
+def test_when_a_location_is_due(
+    own: Duration | None, server: Duration, last_seconds_ago: int | None, due: bool
+) -> None:
+    last: datetime | None = None
+    if last_seconds_ago is not None:
+        last = START - timedelta(seconds=last_seconds_ago)
+
+    assert is_due(last, effective_frequency(own, server), START) is due
+
+
+def reconciler(world: World, *, frequency: Duration = MINUTE) -> StorageLocationReconciler:
+    return StorageLocationReconciler(
+        world.scope, world.locations, default_location="default", validation_frequency=frequency
+    )
+
+
+def status(world: World, name: str = "default") -> dict[str, object]:
+    return world.cluster.status("backupstoragelocations", name)
+
+
+@pytest.mark.spec("CTL-059")
+async def test_a_valid_location_is_available_until_it_no_longer_is(world: World, tmp_path: Path) -> None:
+    world.add_location(default=True)
+    controller = reconciler(world)
+
+    assert await controller.reconcile(key("default")) == Result.after(60.0)
+    assert status(world) == {"phase": "Available", "lastValidationTime": "2021-08-11T21:43:26Z"}
+
+    (tmp_path / "bucket-default/foreign").mkdir(parents=True)
+    (tmp_path / "bucket-default/foreign/file").touch()
+    world.clock.advance(60)
+    await controller.reconcile(key("default"))
+    assert status(world) == {
+        "phase": "Unavailable",
+        "lastValidationTime": "2021-08-11T21:44:26Z",
+        "message": "Backup store contains invalid top-level directories: [foreign]",
+    }
+
+    (tmp_path / "bucket-default/foreign/file").unlink()
+    world.clock.advance(60)
+    await controller.reconcile(key("default"))
+    assert status(world) == {"phase": "Available", "lastValidationTime": "2021-08-11T21:45:26Z"}
+
+
+@pytest.mark.spec("API-035")
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            {"credential": {"name": "absent", "key": "cloud"}},
+            'unable to get credentials: unable to get key for secret: Secret "absent" not found in',
+        ),
+        ({"provider": "nobody"}, "unable to locate ObjectStore plugin named velero.io/nobody"),
+        ({"validationFrequency": "often"}, "spec.validationFrequency"),
+    ],
+    ids=["no Secret", "no provider", "unreadable"],
+)
+async def test_a_location_that_cannot_be_opened_says_why(
+    world: World, spec: dict[str, object], message: str
+) -> None:
+    world.add_location("broken", **spec)
+    world.add_location("good")
+    controller = reconciler(world)
+
+    for name in ("broken", "good"):
+        await controller.reconcile(key(name))
+
+    assert status(world, "broken")["phase"] == "Unavailable"
+    assert message in str(status(world, "broken")["message"])
+    assert status(world, "broken")["lastValidationTime"] == "2021-08-11T21:43:26Z"
+    assert status(world, "good")["phase"] == "Available"
+
+
+async def test_a_location_is_looked_at_again_exactly_when_it_is_due(world: World) -> None:
+    world.add_location()
+    controller = reconciler(world)
+    await controller.reconcile(key("default"))
+    writes = len(world.cluster.writes())
+
+    world.clock.advance(20)
+    assert await controller.reconcile(key("default")) == Result.after(40.0)
+    assert len(world.cluster.writes()) == writes
+
+
+async def test_a_location_validated_once_for_all_is_left_alone_unless_it_is_edited(world: World) -> None:
+    obj = world.add_location(default=True, validationFrequency="0s")
+    controller = reconciler(world)
+
+    assert await controller.reconcile(key("default")) == DONE
+    before = status(world)
+    world.clock.advance(3600)
+    assert await controller.reconcile(key("default")) == DONE
+    assert status(world) == before
+
+    edited = world.cluster.objects["backupstoragelocations", "default"]
+    edited["spec"] = {**obj["spec"], "provider": "nobody"}
+    edited["metadata"]["generation"] = 2
+    await controller.reconcile(key("default"))
+    assert status(world)["phase"] == "Unavailable"
+
+
+@pytest.mark.spec("API-018", "CTL-059")
+@pytest.mark.parametrize("other_is_default", [False, True])
+async def test_the_servers_default_location_is_marked_when_none_is(
+    world: World, other_is_default: bool
+) -> None:
+    world.add_location()
+    world.add_location("other", default=other_is_default)
+
+    for name in ("default", "other"):
+        await reconciler(world).reconcile(key(name))
+
+    marked = {name for (_, name), obj in world.cluster.objects.items() if obj["spec"].get("default")}
+    assert marked == ({"other"} if other_is_default else {"default"})
+
+
+async def test_a_deleted_location_is_forgotten(world: World) -> None:
+    world.add_location()
+    controller = reconciler(world)
+    await controller.reconcile(key("default"))
+    world.cluster.objects.clear()
+
+    assert await controller.reconcile(key("default")) == DONE

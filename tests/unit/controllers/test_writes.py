@@ -1,0 +1,123 @@
+"""Claims and terminal patches under conflicts and faults."""
+
+import pytest
+
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.codec import decode
+from pinnace.controllers.writes import BACKUPS, claim, delete_if_there, finish, patch_progress
+from pinnace.kube.errors import Conflict, Forbidden, Invalid, ServerFault, TooManyRequests
+from pinnace.runtime.backoff import RetryDelay
+from tests.unit.controllers.fakes import BROKEN, World, fail_always, key
+
+AT_ONCE = RetryDelay(base_seconds=0.0)
+
+
+def backup_of(world: World, name: str = "b1") -> Backup:
+    return decode(Backup, world.cluster.objects["backups", name])
+
+
+def in_phase(world: World, phase: BackupPhase) -> Backup:
+    after = backup_of(world)
+    after.status.phase = phase
+    return after
+
+
+async def test_claim_fails_when_the_object_changed_since_it_was_read(world: World) -> None:
+    world.cluster.add("backups", "b1", spec={})
+    before = backup_of(world)
+    await world.cluster.client.patch(BACKUPS, "b1", {"metadata": {"labels": {"a": "b"}}}, "velero")
+
+    with pytest.raises(Conflict):
+        await claim(world.cluster.client, BACKUPS, before, in_phase(world, BackupPhase.IN_PROGRESS))
+
+    assert world.cluster.status("backups", "b1") == {}
+
+
+async def test_unknown_fields_survive_every_patch(world: World) -> None:
+    world.cluster.add("backups", "b1", spec={"ofTheFuture": 1}, status={"alsoNew": {"x": 2}})
+    before = backup_of(world)
+
+    await finish(world.cluster.client, BACKUPS, before, in_phase(world, BackupPhase.COMPLETED))
+
+    stored = world.cluster.objects["backups", "b1"]
+    assert stored["spec"] == {"ofTheFuture": 1}
+    assert stored["status"] == {"alsoNew": {"x": 2}, "phase": "Completed"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BROKEN, ServerFault(500, message="boom"), TooManyRequests(429, message="slow down")],
+    ids=["cut", "500", "429"],
+)
+async def test_terminal_state_is_offered_until_the_api_server_takes_it(
+    world: World, error: Exception
+) -> None:
+    world.cluster.add("backups", "b1", spec={})
+    failures = [error] * 5
+
+    def fail(*_call: str) -> None:
+        if failures:
+            raise failures.pop()
+
+    world.cluster.before = fail
+    await finish(
+        world.cluster.client,
+        BACKUPS,
+        backup_of(world),
+        in_phase(world, BackupPhase.COMPLETED),
+        delay=AT_ONCE,
+    )
+
+    assert world.cluster.status("backups", "b1") == {"phase": "Completed"}
+
+
+async def test_terminal_state_that_is_refused_is_given_up(world: World) -> None:
+    world.cluster.add("backups", "b1", spec={})
+    world.cluster.before = fail_always("patch", error=Forbidden(403, reason="Forbidden", message="no"))
+
+    await finish(world.cluster.client, BACKUPS, backup_of(world), in_phase(world, BackupPhase.COMPLETED))
+
+    assert world.cluster.writes() == [("patch", "backups", "b1")]
+
+
+async def test_terminal_state_of_a_deleted_object_is_dropped(world: World) -> None:
+    world.cluster.add("backups", "b1", spec={})
+    before, after = backup_of(world), in_phase(world, BackupPhase.COMPLETED)
+    world.cluster.objects.clear()
+
+    await finish(world.cluster.client, BACKUPS, before, after)
+
+    assert world.cluster.objects == {}
+
+
+async def test_patches_of_a_run_never_hit_what_took_its_name(world: World) -> None:
+    world.cluster.add("backups", "b1", spec={})
+    before, after = backup_of(world), in_phase(world, BackupPhase.COMPLETED)
+    world.cluster.objects["backups", "b1"]["metadata"]["uid"] = "of its successor"
+
+    with pytest.raises(Invalid):
+        await patch_progress(world.cluster.client, BACKUPS, before, {"totalItems": 2})
+    await finish(world.cluster.client, BACKUPS, before, after)
+
+    assert world.cluster.status("backups", "b1") == {}
+
+
+async def test_progress_survives_the_terminal_patch(world: World) -> None:
+    world.cluster.add("backups", "b1", spec={})
+    before, after = backup_of(world), in_phase(world, BackupPhase.COMPLETED)
+
+    await patch_progress(world.cluster.client, BACKUPS, before, {"totalItems": 2})
+    await finish(world.cluster.client, BACKUPS, before, after)
+
+    assert world.cluster.status("backups", "b1") == {"phase": "Completed", "progress": {"totalItems": 2}}
+
+
+async def test_deleting_what_is_gone_succeeds(world: World) -> None:
+    world.cluster.add("backups", "b1", spec={})
+
+    await delete_if_there(world.cluster.client, BACKUPS, key("other"))
+    with pytest.raises(Conflict):
+        await delete_if_there(world.cluster.client, BACKUPS, key("b1"), uid="of its predecessor")
+    await delete_if_there(world.cluster.client, BACKUPS, key("b1"), uid="uid-b1")
+
+    assert world.cluster.objects == {}

@@ -1,0 +1,86 @@
+"""The private directory of a server, and what dead servers leave."""
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from pinnace.server.workdir import remove_leftovers, work_directory
+
+
+def left(parent: Path) -> list[Path]:
+    return sorted(parent.iterdir())
+
+
+async def test_it_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
+    async with work_directory(tmp_path) as path:
+        assert path.parent == tmp_path
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        (path / "credentials").write_text("secret")
+
+    assert left(tmp_path) == []
+
+
+async def test_it_goes_when_the_server_fails(tmp_path: Path) -> None:
+    async def fail() -> None:
+        async with work_directory(tmp_path) as path:
+            (path / "spool").mkdir()
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
+
+    assert left(tmp_path) == []
+
+
+async def test_the_directory_of_a_living_server_is_left_alone(tmp_path: Path) -> None:
+    async with work_directory(tmp_path) as first, work_directory(tmp_path) as second:
+        assert first != second
+        assert left(tmp_path) == sorted([first, second])
+
+
+async def test_what_a_dead_server_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    dead = tmp_path / "pinnace-server-dead"
+    (dead / "credentials").mkdir(parents=True)
+    (dead / "credentials/velero-cloud").write_text("secret")
+    (dead / "lock").touch()
+
+    async with work_directory(tmp_path) as path:
+        assert left(tmp_path) == [path]
+
+
+def test_what_is_not_a_servers_directory_is_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "lock").touch()
+    (tmp_path / "pinnace-server-link").symlink_to(target)
+    (tmp_path / "pinnace-server-file").touch()
+    (tmp_path / "pinnace-server-being-made").mkdir()
+    (tmp_path / "pinnace-other").mkdir()
+    before = left(tmp_path)
+
+    remove_leftovers(tmp_path)
+
+    assert left(tmp_path) == before
+
+
+def test_a_lock_that_is_held_protects(tmp_path: Path) -> None:
+    alive = tmp_path / "pinnace-server-alive"
+    alive.mkdir()
+    lock = os.open(alive / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    remove_leftovers(tmp_path)
+    assert alive.exists()
+
+    os.close(lock)
+    remove_leftovers(tmp_path)
+    assert not alive.exists()
+
+
+async def test_a_parent_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        async with work_directory(tmp_path / "missing"):
+            pass
