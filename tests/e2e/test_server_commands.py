@@ -174,7 +174,7 @@ async def test_logs_of_what_has_not_ended(home: Home, command: Pinnace) -> None:
     assert f"is the server in namespace {home.namespace} running?" in outcome.err
 
 
-@pytest.mark.spec("CLI-011", "CLI-046")
+@pytest.mark.spec("CLI-011")
 async def test_printing_sends_nothing(home: Home, command: Pinnace) -> None:
     printed = await command("backup", "create", "b1", "--include-namespaces", "nginx", "-o", "yaml")
     assert yaml.safe_load(printed.out) == {

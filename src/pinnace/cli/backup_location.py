@@ -115,11 +115,11 @@ def set_(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
 @click.pass_context
 def delete(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
     """Delete backup locations from the cluster. What is stored in them stays."""
-    from pinnace.cli import kinds, objects
+    from pinnace.cli import objects, server_kinds
 
     objects.delete(
         ctx,
-        kinds.BACKUP_LOCATION,
+        server_kinds.BACKUP_LOCATION,
         names,
         confirm=flags["confirm"],
         everything=flags["all"],

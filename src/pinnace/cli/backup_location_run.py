@@ -21,8 +21,8 @@ from pinnace.cli import objects
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.install_checks import FILESYSTEM, location_of
-from pinnace.cli.kinds import BACKUP_LOCATION
 from pinnace.cli.output import OutputFlags, print_objects
+from pinnace.cli.server_kinds import BACKUP_LOCATION
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero

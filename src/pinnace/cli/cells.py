@@ -50,6 +50,14 @@ def expires(backup: JSONObject, now: datetime) -> str:
     return relative_time(parse_time(created) + timedelta(seconds=ttl), now)
 
 
+def duration(text: str | None) -> str:
+    """The canonical text of a stored duration; as it is when it cannot be read."""
+    try:
+        return str(Duration.parse(text or "0s"))
+    except ValueError:
+        return text or ""
+
+
 def selector(value: JSONObject | None) -> str:
     """The canonical text of a label selector, `<none>` or `<error>`."""
     if not value:

@@ -36,7 +36,7 @@ STATUS_TIMEOUT_SECONDS = 5.0
 DOWNLOAD_TIMEOUT_SECONDS = 30.0
 LOG_LINES = 100_000
 LOG_BYTES = 16 << 20
-"""How much of a container's log is taken, from its end: a bundle is to be sent."""
+"""How much of a container's log is taken, of its last lines: a bundle is to be sent."""
 
 MISSING = (KubeError, CommandError, ValueError)
 """What makes a part missing: nobody gives it, or it is not what it should be."""

@@ -40,7 +40,7 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, *, colour: bool = Fa
     sheet.field("Errors", status.get("errors") or 0)
     sheet.field("Warnings", status.get("warnings") or 0)
     sheet.line()
-    _spec(sheet, spec)
+    spec_block(sheet, spec)
     sheet.line()
     _status(sheet, backup, status)
     if facts.details:
@@ -53,7 +53,8 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, *, colour: bool = Fa
     return sheet.render()
 
 
-def _spec(sheet: Sheet, spec: JSONObject) -> None:
+def spec_block(sheet: Sheet, spec: JSONObject) -> None:
+    """What is to be saved, how and for how long; schedules show it of their template too."""
     parts.included_excluded(sheet, "Namespaces", spec, "Namespaces")
     sheet.line()
     parts.included_excluded(sheet, "Resources", spec, "Resources")
@@ -65,7 +66,7 @@ def _spec(sheet: Sheet, spec: JSONObject) -> None:
     sheet.line()
     sheet.field("Velero-Native Snapshot PVs", cells.tristate(spec.get("snapshotVolumes")))
     sheet.line()
-    sheet.field("TTL", spec.get("ttl") or "0s")
+    sheet.field("TTL", cells.duration(spec.get("ttl")))
     sheet.line()
     _hooks(sheet, (spec.get("hooks") or {}).get("resources") or [])
     ordered = spec.get("orderedResources")

@@ -15,9 +15,6 @@ from pinnace.cli.errors import CommandError, ExitCode
 from pinnace.cli.flags import Group
 from pinnace.cli.settings import GlobalFlags
 
-_BACKUP = "pinnace.cli.backup"
-_RESTORE = "pinnace.cli.restore"
-
 HELP = """Back up, restore and migrate Kubernetes clusters.
 
 Pinnace works in two ways. With a server in the cluster its commands write and read custom resources and
@@ -34,14 +31,24 @@ cli = Group(
     help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     lazy={
-        "backup": (f"{_BACKUP}:group", "Work with backups."),
-        "restore": (f"{_RESTORE}:group", "Work with restores."),
-        "create": ("pinnace.cli.verbs:create", "Create backups and restores."),
-        "get": ("pinnace.cli.verbs:get", "List backups and restores."),
-        "describe": ("pinnace.cli.verbs:describe", "Describe backups and restores."),
-        "delete": ("pinnace.cli.verbs:delete", "Delete backups and restores."),
+        "backup": ("pinnace.cli.backup:group", "Work with backups."),
+        "restore": ("pinnace.cli.restore:group", "Work with restores."),
+        "schedule": ("pinnace.cli.schedule:group", "Work with schedules."),
+        "backup-location": ("pinnace.cli.backup_location:group", "Work with backup locations."),
+        "snapshot-location": ("pinnace.cli.snapshot_location:group", "Work with snapshot locations."),
+        "plugin": ("pinnace.cli.plugin:group", "Work with the plugins of the server."),
+        "restic": ("pinnace.cli.restic:group", "Work with restic repositories."),
+        "create": ("pinnace.cli.verbs:create", "Create backups, restores, schedules and locations."),
+        "get": ("pinnace.cli.verbs:get", "List backups, restores, schedules, locations and plugins."),
+        "describe": ("pinnace.cli.verbs:describe", "Describe backups, restores and schedules."),
+        "delete": ("pinnace.cli.verbs:delete", "Delete backups, restores, schedules and locations."),
         "install": ("pinnace.cli.install:command", "Install the server and its resources in a cluster."),
+        "uninstall": ("pinnace.cli.uninstall:command", "Remove the server and its resources from a cluster."),
+        "client": ("pinnace.cli.client:group", "Work with the settings of this client."),
+        "completion": ("pinnace.cli.completion:command", "Print the completion script of a shell."),
         "version": ("pinnace.cli.version:command", "Print the version of the client and of the server."),
+        "bug": ("pinnace.cli.bug:command", "Print the text of a bug report to fill in."),
+        "debug": ("pinnace.cli.debug:command", "Write a support bundle: logs, objects and versions."),
         "server": ("pinnace.cli.server:command", ""),
     },
 )

@@ -9,9 +9,9 @@ from pinnace.api.meta import LabelSelector
 from pinnace.api.selectors import Selector
 from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
-from pinnace.cli.kinds import Kind
 from pinnace.cli.output import OutputFlags, encode, object_list, print_objects
 from pinnace.cli.prompt import confirmed, exactly_one
+from pinnace.cli.server_kinds import Kind
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero

@@ -10,7 +10,7 @@ from pinnace.api.codec import merge_patch
 from pinnace.cli.connect import NO_KINDS, open_cluster, run_async
 from pinnace.cli.errors import CommandError
 from pinnace.cli.objects import server_settings
-from pinnace.cli.output import OutputFlags, encode, print_objects
+from pinnace.cli.output import OutputFlags, encode, print_objects, printable
 from pinnace.cli.plugin_images import with_plugin, without_plugin
 from pinnace.cli.server_status import answered, ask_server
 from pinnace.cli.server_tables import plugin_table
@@ -98,6 +98,6 @@ def _print(answer: JSONObject, output: OutputFlags) -> None:
     if output.format == "name":
         # They are no objects, so that the names stand alone.
         for plugin in table.sort(plugins):
-            click.echo(plugin["metadata"]["name"])
+            click.echo(printable(plugin["metadata"]["name"]))
         return
     print_objects(plugins, table, output)

@@ -31,12 +31,12 @@ _AUTHORIZATION = re.compile(r"(authorization\\*[\"']?\s*[:=]\s*\\*[\"']?)[^\"'\r
 _BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
 _ASSIGNMENT = re.compile(
     _KEY
-    + r"(?P<sign>\\*[\"']?\s*[:=]\s*)"
+    + r"(?P<sign>\\*[\"']?[ \t]*[:=][ \t]*)"
     + r"(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\+\"(?:[^\"\\]|\\(?!\"))*\\+\"|[^\s,;&\"'\\})\]]+)",
     re.IGNORECASE,
 )
 _FLAG = re.compile(
-    rf"(?<![\w.-])(?P<key>--?[\w.-]{{0,48}}?(?:{_WORDS})[\w.-]{{0,48}})(?P<sign>\s+)(?P<value>[^\s-]\S*)",
+    rf"(?<![\w.-])(?P<key>--?[\w.-]{{0,48}}?(?:{_WORDS})[\w.-]{{0,48}})(?P<sign>[ \t]+)(?P<value>[^\s-]\S*)",
     re.IGNORECASE,
 )
 _ACCESS_KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")

@@ -22,9 +22,9 @@ repo = Group(name="repo", help="Work with restic repositories.", context_setting
 def get(ctx: click.Context, /, names: tuple[str, ...], selector: str, **flags: Any) -> None:
     """List restic repositories, or show the named ones."""
     output = parse_output_flags(*flags_in_order(flags), default="table")
-    from pinnace.cli import kinds, objects
+    from pinnace.cli import objects, server_kinds
 
-    objects.get(ctx, kinds.RESTIC_REPOSITORY, names, selector, output)
+    objects.get(ctx, server_kinds.RESTIC_REPOSITORY, names, selector, output)
 
 
 repo.add_command(get)

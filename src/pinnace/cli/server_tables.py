@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from pinnace.api.durations import Duration
 from pinnace.api.times import parse_time, utcnow
 from pinnace.cli import cells
 from pinnace.cli.output import Table
@@ -25,21 +24,13 @@ def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
             cells.phase(schedule),
             cells.local_time(schedule["metadata"].get("creationTimestamp"), "<nil>"),
             spec.get("schedule") or "",
-            _duration(template.get("ttl")),
+            cells.duration(template.get("ttl")),
             cells.relative_time(parse_time(last_backup), now) if last_backup else "n/a",
             cells.selector(template.get("labelSelector")),
         ]
 
     columns = ("NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR")
     return Table(columns=columns, row=row)
-
-
-def _duration(text: str | None) -> str:
-    """The canonical text of a stored duration; as it is when it cannot be read."""
-    try:
-        return str(Duration.parse(text or "0s"))
-    except ValueError:
-        return text or ""
 
 
 def backup_location_table() -> Table:

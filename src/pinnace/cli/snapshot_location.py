@@ -49,9 +49,9 @@ def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
 def get(ctx: click.Context, /, names: tuple[str, ...], selector: str, **flags: Any) -> None:
     """List snapshot locations, or show the named ones."""
     output = parse_output_flags(*flags_in_order(flags), default="table")
-    from pinnace.cli import kinds, objects
+    from pinnace.cli import objects, server_kinds
 
-    objects.get(ctx, kinds.SNAPSHOT_LOCATION, names, selector, output)
+    objects.get(ctx, server_kinds.SNAPSHOT_LOCATION, names, selector, output)
 
 
 @click.command("set", cls=Command, hidden=True, short_help="Write a snapshot location again.")

@@ -7,9 +7,9 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.kinds import SNAPSHOT_LOCATION
 from pinnace.cli.objects import server_settings
 from pinnace.cli.output import OutputFlags, print_objects
+from pinnace.cli.server_kinds import SNAPSHOT_LOCATION
 from pinnace.kube.resources import velero
 
 RESOURCE = velero(SNAPSHOT_LOCATION.plural)

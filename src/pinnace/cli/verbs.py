@@ -11,11 +11,13 @@ from pinnace.cli.flags import Group
 class Verb(Group):
     """A verb's group: nouns that are loaded when called, and other spellings that no list shows."""
 
-    def __init__(self, name: str, nouns: dict[str, tuple[str, str]], aliases: dict[str, str]) -> None:
-        """`nouns` is as `lazy` of Group; `aliases` maps another spelling to a noun."""
+    def __init__(
+        self, name: str, nouns: dict[str, tuple[str, str]], aliases: dict[str, str], *, does: str = ""
+    ) -> None:
+        """`nouns` is as `lazy` of Group, `aliases` maps other spellings to nouns, `does` is for the help."""
         super().__init__(
             name=name,
-            help=f"{name.capitalize()} {_enumerated(nouns)}.",
+            help=f"{does or name.capitalize()} {_enumerated(nouns)}.",
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
             lazy=nouns,
         )
@@ -66,6 +68,7 @@ get = Verb(
         "snapshot-location": "snapshot-locations",
         "plugin": "plugins",
     },
+    does="List",
 )
 describe = Verb(
     "describe",

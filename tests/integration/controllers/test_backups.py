@@ -284,7 +284,7 @@ async def test_a_backup_that_found_nothing(site: Site, serve: Serve) -> None:
     }
 
 
-@pytest.mark.spec("CTL-013", "BKP-012", "API-012")
+@pytest.mark.spec("CTL-013", "BKP-012")
 async def test_a_name_that_is_taken_in_the_location(site: Site, serve: Serve) -> None:
     folder = await site.add_folder()
     server = await serve()

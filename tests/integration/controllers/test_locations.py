@@ -74,7 +74,7 @@ async def test_a_bucket_with_its_credentials_in_a_secret(site: Site, serve: Serv
         assert secret not in message
 
 
-@pytest.mark.spec("CTL-060", "STO-022", "STO-023", "API-031")
+@pytest.mark.spec("CTL-060", "STO-023", "API-031")
 async def test_every_file_can_be_downloaded_from_a_bucket(site: Site, serve: Serve, bucket: Bucket) -> None:
     await site.add_bucket(bucket)
     await site.add_maps()

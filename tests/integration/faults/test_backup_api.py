@@ -115,7 +115,7 @@ LASTING: Sequence[tuple[str, Fault, str]] = [
     ("cut-in-the-body", CutBody(700), "cut in the middle"),
     ("stalled", Stall(), "did not answer in time"),
     ("stalled-in-the-body", Stall(after_bytes=700), "did not answer in time"),
-    ("not-json", NOT_JSON, "JSON"),
+    ("not-json", NOT_JSON, "the server.s answer is not"),
 ]
 
 

@@ -134,9 +134,7 @@ class FakeCluster:
             and selector.matches(obj["metadata"].get("labels"))
         ]
 
-    async def request(
-        self, method: str, path: str, *, params: Mapping[str, str], accept: str = ""
-    ) -> bytes:
+    async def request(self, method: str, path: str, *, params: Mapping[str, str], accept: str = "") -> bytes:
         """Only logs of pods are asked for by path."""
         pod = unquote(path).removesuffix("/log").rpartition("/")[2]
         assert (method, path.endswith(f"/pods/{pod}/log")) == ("GET", True)

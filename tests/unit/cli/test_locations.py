@@ -77,7 +77,10 @@ def test_what_create_refuses(
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ([*AWS, "--access-mode", "Write"], 'invalid argument "Write" for "--access-mode" flag: invalid value'),
+        (
+            [*AWS, "--access-mode", "Write"],
+            'invalid argument "Write" for "--access-mode" flag: invalid value',
+        ),
         ([*AWS, "--labels", "x"], 'error parsing "x"'),
         ([*AWS, "--cacert", "/no/such/file"], "couldn't open cacert /no/such/file: No such file"),
         (["--provider", "filesystem"], "--config path=/absolute/folder is required"),
@@ -240,9 +243,8 @@ def test_only_what_is_given_changes(
     }
     assert changed(cluster, before) == before
     assert changed(cluster, before, "--default=false") == {**before, "default": False}
-    assert changed(cluster, {"credential": {"name": "a", "key": "b", "optional": True}}, "--credential", "c=d") == {
-        "credential": {"name": "c", "key": "d"}
-    }  # fmt: skip
+    before = {"credential": {"name": "a", "key": "b", "optional": True}}
+    assert changed(cluster, before, "--credential", "c=d") == {"credential": {"name": "c", "key": "d"}}
     said = set(capsys.readouterr().out.splitlines())
     assert said == {'Backup storage location "x" configured successfully.'}
 
@@ -323,9 +325,7 @@ def test_set_writes_a_snapshot_location_as_it_is(
     assert " set " not in capsys.readouterr().out
 
 
-def test_the_table_of_snapshot_locations(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
-) -> None:
+def test_the_table_of_snapshot_locations(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     rows = [location("main", {"provider": "velero.io/aws"}), location("v", {})]
     assert render_table(rows, snapshot_location_table(), TABLE) == (
         "NAME   PROVIDER\n"
@@ -341,9 +341,7 @@ def test_the_table_of_snapshot_locations(
 # --- restic repo ----------------------------------------------------------------------------------------
 
 
-def test_the_table_of_restic_repositories(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
-) -> None:
+def test_the_table_of_restic_repositories(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     ready = {"phase": "Ready", "lastMaintenanceTime": "2021-08-11T21:43:26Z"}
     cluster.add(RESTIC_REPOSITORIES, "ns1-default-x7k2p", labels={"a": "b"}, spec={}, status=ready)
     cluster.add(RESTIC_REPOSITORIES, "ns2-default-9qqzz", spec={})

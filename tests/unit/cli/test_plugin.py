@@ -25,9 +25,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
 
 def deploy(cluster: FakeCluster, **pod: Any) -> None:
     spec = {"containers": [{"name": "sidecar"}, {"name": "velero", "image": "i"}], **pod}
-    cluster.add(
-        DEPLOYMENTS, "velero", labels={"component": "velero"}, spec={"template": {"spec": spec}}
-    )
+    cluster.add(DEPLOYMENTS, "velero", labels={"component": "velero"}, spec={"template": {"spec": spec}})
     cluster.add(DEPLOYMENTS, "other", spec={"template": {"spec": {"containers": []}}})
 
 
@@ -50,8 +48,14 @@ def pod_of(cluster: FakeCluster) -> dict[str, Any]:
         ("/my-image", "my-image"),
         ("gcr.io/my-repo/mystery/another/my-image", "my-repo-mystery-another-my-image"),
         ("/gcr.io/my-repo/mystery/another/my-image", "gcr-io-my-repo-mystery-another-my-image"),
-        ("projects.registry.vmware.com/tanzu_migrator/route-2-httpproxy:myTag", "tanzu-migrator-route-2-httpproxy"),
-        ("projects.registry.vmware.com/tanzu.migrator/route-2-httpproxy:myTag", "tanzu-migrator-route-2-httpproxy"),
+        (
+            "projects.registry.vmware.com/tanzu_migrator/route-2-httpproxy:myTag",
+            "tanzu-migrator-route-2-httpproxy",
+        ),
+        (
+            "projects.registry.vmware.com/tanzu.migrator/route-2-httpproxy:myTag",
+            "tanzu-migrator-route-2-httpproxy",
+        ),
         (IMAGE, NAME),
     ],
 )  # fmt: skip
@@ -144,15 +148,11 @@ def test_what_is_refused(
 def test_a_deployment_of_something_else(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     deploy(cluster, containers=[{"name": "x"}])
     assert run(["plugin", "add", IMAGE]) == 1
-    assert capsys.readouterr().err == (
-        "An error occurred: velero container not found in velero deployment\n"
-    )
+    assert capsys.readouterr().err == ("An error occurred: velero container not found in velero deployment\n")
 
 
 @pytest.mark.parametrize(("conflicts", "exit_code"), [(3, 0), (5, 1)])
-def test_a_deployment_that_changes_meanwhile(
-    cluster: FakeCluster, conflicts: int, exit_code: int
-) -> None:
+def test_a_deployment_that_changes_meanwhile(cluster: FakeCluster, conflicts: int, exit_code: int) -> None:
     deploy(cluster)
     cluster.conflicts = conflicts
 

@@ -24,7 +24,9 @@ T = TypeVar("T")
 
 
 class FakeCluster:
-    """Objects by plural and key; patches are merge patches with resourceVersion as a precondition.
+    """Objects of the namespace by plural and name; nothing is found in any other namespace.
+
+    Patches are merge patches with uid and resourceVersion as preconditions.
 
     Attributes:
         calls: (verb, plural, name) of all calls, in order.
@@ -63,8 +65,9 @@ class FakeCluster:
     def writes(self) -> list[Call]:
         return [call for call in self.calls if call[0] not in ("get", "list")]
 
-    async def get(self, resource: APIResource, name: str, _namespace: str) -> JSONObject:
-        return self._call("get", resource.name, name, lambda: self._found(resource.name, name))
+    async def get(self, resource: APIResource, name: str, namespace: str) -> JSONObject:
+        plural = resource.name if namespace == NAMESPACE else f"{namespace}'s {resource.name}"
+        return self._call("get", resource.name, name, lambda: self._found(plural, name))
 
     async def list_all(
         self, resource: APIResource, _namespace: str, *, label_selector: str = ""

@@ -114,7 +114,7 @@ def encoded(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
 
 
-@pytest.mark.spec("SRV-012", "STO-024")
+@pytest.mark.spec("SRV-012")
 async def test_credentials_are_private_files_that_follow_their_secret(world: World, tmp_path: Path) -> None:
     config = {"region": "r", "s3Url": "http://127.0.0.1:1"}
     world.add_location(provider="aws", config=config, credential={"name": "credential", "key": "key2"})

@@ -257,7 +257,9 @@ async def test_results_that_cannot_be_kept_change_nothing(stage: Stage) -> None:
     assert (done.status.phase, done.status.errors) == (RestorePhase.COMPLETED, 0)
 
 
-@pytest.mark.parametrize("contents", [b"", b"no gzip", gzip.compress(b"no tar" * 100)])
+@pytest.mark.parametrize(
+    "contents", [b"", b"no gzip", gzip.compress(b"no tar" * 100)], ids=["empty", "no gzip", "no tar"]
+)
 async def test_an_archive_that_cannot_be_read_is_one_velero_error(stage: Stage, contents: bytes) -> None:
     await stage.put_backup(contents=contents)
 

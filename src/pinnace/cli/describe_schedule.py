@@ -1,0 +1,42 @@
+"""`schedule describe`. (docs/spec: CLI 6)"""
+
+from typing import Any
+
+from pinnace.cli import cells, describe_backup
+from pinnace.cli import describe_parts as parts
+from pinnace.cli.layout import Sheet
+
+JSONObject = dict[str, Any]
+
+
+class _Indented(Sheet):
+    """Puts a tab before each line, the empty ones too, and hands it to another sheet."""
+
+    def __init__(self, outer: Sheet) -> None:
+        super().__init__()
+        self._outer = outer
+
+    def line(self, text: str = "") -> None:
+        self._outer.line(f"\t{text}")
+
+    def paint(self, text: str, code: str) -> str:
+        return self._outer.paint(text, code)
+
+
+def describe_schedule(schedule: JSONObject, *, colour: bool = False) -> str:
+    """The description as aligned text, without a newline at its end."""
+    sheet = Sheet(colour=colour)
+    spec = cells.spec(schedule)
+    parts.metadata(sheet, schedule)
+    sheet.line()
+    # A schedule knows no phase after which there would be more to read.
+    parts.phase(sheet, schedule, "")
+    parts.validation_errors(sheet, schedule)
+    sheet.line()
+    sheet.field("Schedule", spec.get("schedule") or "")
+    sheet.line()
+    sheet.line("Backup Template:")
+    describe_backup.spec_block(_Indented(sheet), spec.get("template") or {})
+    sheet.line()
+    sheet.field("Last Backup", cells.local_time(cells.status(schedule).get("lastBackup"), "<never>"))
+    return sheet.render()

@@ -1,0 +1,183 @@
+"""The tree of commands: the two forms of each, aliases, help; and `bug`."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from pinnace.cli import bug_report
+from pinnace.cli.flags import Group
+from pinnace.cli.main import cli, run
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def command(*words: str) -> click.Command | None:
+    found: click.Command | None = cli
+    for word in words:
+        assert isinstance(found, Group)
+        found = found.get_command(click.Context(found), word)
+    return found
+
+
+VERB_FORMS = [
+    ("create", "backup", ()),
+    ("create", "restore", ()),
+    ("create", "schedule", ()),
+    ("create", "backup-location", ()),
+    ("create", "snapshot-location", ()),
+    ("get", "backups", ("backup",)),
+    ("get", "restores", ("restore",)),
+    ("get", "schedules", ("schedule",)),
+    ("get", "backup-locations", ("backup-location",)),
+    ("get", "snapshot-locations", ("snapshot-location",)),
+    ("get", "plugins", ("plugin",)),
+    ("describe", "backups", ("backup",)),
+    ("describe", "restores", ("restore",)),
+    ("describe", "schedules", ("schedule",)),
+    ("delete", "backup", ("backups",)),
+    ("delete", "restore", ("restores",)),
+    ("delete", "schedule", ("schedules",)),
+    ("delete", "backup-location", ("backup-locations",)),
+]
+
+
+@pytest.mark.parametrize(
+    ("verb", "noun", "aliases"), VERB_FORMS, ids=[f"{verb} {noun}" for verb, noun, _ in VERB_FORMS]
+)
+def test_both_forms_are_one_command(verb: str, noun: str, aliases: tuple[str, ...]) -> None:
+    of_noun = command(noun.removesuffix("s"), verb)
+
+    assert of_noun is not None
+    for spelling in (noun, *aliases):
+        assert command(verb, spelling) is of_noun
+
+
+def test_there_are_no_other_verb_forms() -> None:
+    for verb in ("create", "get", "describe", "delete"):
+        group = command(verb)
+        assert isinstance(group, Group)
+        listed = group.list_commands(click.Context(group))
+        assert sorted(listed) == sorted(noun for of, noun, _ in VERB_FORMS if of == verb)
+    assert command("create", "backups") is None
+    assert command("describe", "backup-locations") is None
+
+
+def test_an_alias_is_in_no_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["get", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "List schedules." in shown
+    assert "  schedule " not in shown
+    shown = " ".join(shown.split())
+    assert "List backups, restores, schedules, backup-locations, snapshot-locations and plugins." in shown
+
+
+def leaves(group: Group, *path: str) -> list[tuple[tuple[str, ...], click.Command]]:
+    found: list[tuple[tuple[str, ...], click.Command]] = []
+    for name in group.list_commands(click.Context(group)):
+        sub = group.get_command(click.Context(group), name)
+        assert sub is not None, (*path, name)
+        found.append(((*path, name), sub))
+        if isinstance(sub, Group):
+            found += leaves(sub, *path, name)
+    return found
+
+
+ALL = leaves(cli)
+
+
+@pytest.mark.parametrize(("path", "found"), ALL, ids=[" ".join(path) for path, _ in ALL])
+def test_each_command_has_its_help(
+    capsys: pytest.CaptureFixture[str], path: tuple[str, ...], found: click.Command
+) -> None:
+    assert run([*path, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: pinnace {' '.join(path)} [OPTIONS]")
+    undocumented = [
+        param.opts
+        for param in found.params
+        if isinstance(param, click.Option) and not param.hidden and not param.help
+    ]
+    assert undocumented == []
+
+
+def test_help_of_a_schedule_explains_cron(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schedule", "create", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "| | | | .----- day of the week (0-6, Sunday is 0)" in shown
+    assert "@every 6h" in shown
+    assert "in UTC" in shown
+
+
+def test_bug(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from pinnace import __version__
+
+    monkeypatch.setattr(bug_report, "_kubectl_version", lambda: "Client Version: v1.30.2")
+    assert run(["bug", "--features", "EnableCSI,foo"]) == 0
+
+    shown, warnings = capsys.readouterr()
+    assert warnings == ""
+    assert "**What steps did you take and what happened?**" in shown
+    assert f"- Version: v{__version__}\n- Features: EnableCSI, foo\n" in shown
+    assert "- kubectl: Client Version: v1.30.2\n" in shown
+
+
+class Kubectl:
+    """Answers in place of kubectl."""
+
+    def __init__(self, result: subprocess.CompletedProcess[str] | Exception) -> None:
+        self.result = result
+        self.words: list[str] = []
+
+    def __call__(self, words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        assert options["timeout"] == 5
+        self.words = words
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+def test_kubectl_is_asked_for_its_own_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = "Client Version: v1.30.2\n Kustomize Version: v5\n"
+    kubectl = Kubectl(subprocess.CompletedProcess([], 0, output))
+    monkeypatch.setattr("shutil.which", lambda _: "/bin/kubectl")
+    monkeypatch.setattr("subprocess.run", kubectl)
+
+    found, warnings = bug_report.facts(())
+
+    # With --client: the cluster is not asked.
+    assert kubectl.words == ["/bin/kubectl", "version", "--client"]
+    assert (found.kubectl, warnings) == ("Client Version: v1.30.2, Kustomize Version: v5", [])
+    assert found.features == "none"
+
+
+@pytest.mark.parametrize(
+    ("which", "error", "text"),
+    [
+        (None, None, "kubectl is not in PATH"),
+        ("/bin/kubectl", subprocess.TimeoutExpired("kubectl", 5), "timed out"),
+        ("/bin/kubectl", subprocess.CalledProcessError(1, "kubectl"), "non-zero exit status 1"),
+        ("/bin/kubectl", PermissionError("no"), "no"),
+    ],
+)
+def test_without_kubectl(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    which: str | None,
+    error: Exception | None,
+    text: str,
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: which)
+    if error is not None:
+        monkeypatch.setattr("subprocess.run", Kubectl(error))
+
+    assert run(["bug"]) == 0
+    shown, warning = capsys.readouterr()
+    assert warning.startswith("WARNING: can't get kubectl version: ")
+    assert text in warning
+    assert "- kubectl: unknown\n" in shown

@@ -1,0 +1,188 @@
+"""No secret gets through, and what helps stays."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace.cli.redaction import REDACTED, is_sensitive, redact_object, redact_text
+
+SECRETS = st.text(alphabet="abcdefghjkmnpqrstuvwxyzABCDEFGH0123456789/+", min_size=16, max_size=40)
+TEXTS = (
+    "password=§",
+    'level=error msg="cannot open: secret_access_key = §"',
+    "AWS_SECRET_ACCESS_KEY=§",
+    '{"password": "§"}',
+    '{"clientSecret":"§","region":"r"}',
+    'msg="{\\"password\\":\\"§\\"}" backup=b',
+    "api_key: §",
+    "Authorization: Bearer §",
+    "Authorization: Basic § and more",
+    '"authorization": "AWS4-HMAC-SHA256 Credential=x/y, Signature=§"',
+    "curl -H 'Authorization: token §'",
+    "Bearer §",
+    "https://s3.example.com/bucket/key?X-Amz-Algorithm=a&X-Amz-Signature=§",
+    "url=\"https://h/b?X-Amz-Credential=x\\u0026X-Amz-Signature=§\" next=1",
+    "GET /bucket/key?X-Amz-Signature=§&x=y",
+    "https://user:§@example.com/path",
+    "postgres://admin:§@db:5432/x",
+    "mysqldump --password=§ --all",
+    "mysqldump --db-password § --all",
+    'hookCommand="[/bin/sh -c mysqldump -p§]"',
+    "-----BEGIN RSA PRIVATE KEY-----\n§\n§\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n§ cut off here",
+    "X-Auth-Token: §",
+    "refresh_token='§'",
+    "Set-Cookie: §",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@given(secret=SECRETS)
+def test_secrets_in_texts(text: str, secret: str) -> None:
+    if "://" in text and ":§@" in text:
+        secret = secret.replace("/", "_")  # there it would be the end of the host's name
+    shown = redact_text(text.replace("§", secret))
+    assert secret not in shown
+    assert REDACTED in shown
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if "\n" not in text])
+def test_what_was_redacted_stays_so(text: str) -> None:
+    once = redact_text(text.replace("§", "hunter2hunter2"))
+    assert "hunter2" not in redact_text(once)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'time="2021-08-11T21:43:26Z" level=info msg="Backing up item" backup=velero/b name=web resource=pods',
+        'Secret "cloud-credentials" not found',
+        "open /credentials/cloud: no such file or directory",
+        "secretName: cloud-credentials",
+        "secret:\n  name: cloud-credentials",
+        "AWS_SHARED_CREDENTIALS_FILE=/credentials/cloud",
+        "--secret-file ./credentials --no-secret --wait",
+        "GET https://10.96.0.1:443/api/v1/namespaces/velero/pods",
+        "resources: secrets, configmaps",
+        "key=value, keys: a b",
+    ],
+)
+def test_what_helps_stays(text: str) -> None:
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("id AKIAIOSFODNN7EXAMPLE used", f"id {REDACTED} used"),
+        (
+            "jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_123 end",
+            f"jwt {REDACTED} end",
+        ),
+        ("https://h/b/k?X-Amz-Signature=s was 403", f"https://h/b/k?{REDACTED} was 403"),
+        ("password=a,user=b", f"password={REDACTED},user=b"),
+    ],
+)
+def test_only_the_secret_goes(text: str, shown: str) -> None:
+    assert redact_text(text) == shown
+
+
+def test_a_long_line_takes_no_long_time() -> None:
+    line = "A" * 2_000_000 + " password=hunter2 " + "-" * 500_000 + "a.b" * 300_000 + "://" * 100_000
+    assert "hunter2" not in redact_text(line)
+
+
+OBJECT: dict[str, Any] = {
+    "kind": "BackupStorageLocation",
+    "metadata": {
+        "name": "main",
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": '{"x": "SECRET"}',
+            "pre.hook.backup.velero.io/command": '["mysql", "-pSECRET"]',
+            "note": "see https://user:SECRET@wiki/page",
+        },
+        "managedFields": [{"manager": "SECRET"}],
+    },
+    "spec": {
+        "config": {"region": "r", "accountKey": "SECRET", "s3Url": "https://h:1", "credentialsFile": "/c"},
+        "credential": {"name": "cloud-credentials", "key": "cloud"},
+        "tokens": ["SECRET"],
+        "hooks": {"resources": [{"pre": [{"exec": {"command": ["/bin/sh", "-c", "x -pSECRET"]}}]}]},
+        "containers": [
+            {
+                "args": ["server", "--features=X", "--db-password", "SECRET", "--api-token=SECRET"],
+                "command": ["/velero"],
+                "env": [
+                    {"name": "AWS_SECRET_ACCESS_KEY", "value": "SECRET"},
+                    {"name": "AWS_SHARED_CREDENTIALS_FILE", "value": "/credentials/cloud"},
+                    {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+                ],
+            }
+        ],
+        "volumes": [{"name": "cloud-credentials", "secret": {"secretName": "cloud-credentials"}}],
+        "count": 3,
+    },
+    "status": {"downloadURL": "https://h/b?X-Amz-Signature=SECRET", "phase": None},
+}
+
+
+def test_secrets_in_objects() -> None:
+    shown = redact_object(OBJECT)
+
+    assert "SECRET" not in json.dumps(shown).replace("AWS_SECRET_ACCESS_KEY", "")
+    assert shown["spec"] == {
+        "config": {"region": "r", "accountKey": REDACTED, "s3Url": "https://h:1", "credentialsFile": "/c"},
+        "credential": {"name": "cloud-credentials", "key": "cloud"},
+        "tokens": [REDACTED],
+        "hooks": {"resources": [{"pre": [{"exec": {"command": ["/bin/sh", REDACTED]}}]}]},
+        "containers": [
+            {
+                "args": ["server", "--features=X", "--db-password", REDACTED, f"--api-token={REDACTED}"],
+                "command": ["/velero"],
+                "env": [
+                    {"name": "AWS_SECRET_ACCESS_KEY", "value": REDACTED},
+                    {"name": "AWS_SHARED_CREDENTIALS_FILE", "value": "/credentials/cloud"},
+                    {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+                ],
+            }
+        ],
+        "volumes": [{"name": "cloud-credentials", "secret": {"secretName": "cloud-credentials"}}],
+        "count": 3,
+    }  # fmt: skip
+    assert shown["status"] == {"downloadURL": f"https://h/b?{REDACTED}", "phase": None}
+
+
+def test_the_data_of_a_secret() -> None:
+    secret = {"kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "eA=="}, "stringData": {"b": "x"}}
+    assert redact_object(secret) == {
+        "kind": "Secret",
+        "metadata": {"name": "s"},
+        "data": REDACTED,
+        "stringData": REDACTED,
+    }
+
+
+def test_the_object_itself_is_left_alone() -> None:
+    before = json.dumps(OBJECT)
+    redact_object(OBJECT)
+    assert json.dumps(OBJECT) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("password", True),
+        ("AWS_SECRET_ACCESS_KEY", True),
+        ("sasToken", True),
+        ("secretName", False),
+        ("secretKeyRef", False),
+        ("credentialsFile", False),
+        ("key", False),
+        ("region", False),
+    ],
+)
+def test_names_of_secrets(key: str, expected: bool) -> None:
+    assert is_sensitive(key) is expected

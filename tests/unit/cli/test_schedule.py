@@ -1,0 +1,417 @@
+"""`schedule`, byte for byte where the specification has samples."""
+
+import json
+import textwrap
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pinnace.cli.describe_schedule import describe_schedule
+from pinnace.cli.main import run
+from pinnace.cli.output import OutputFlags, render_table
+from pinnace.cli.server_tables import schedule_table
+from pinnace.kube.resources import velero
+from tests.unit.cli.fake_cluster import (
+    BACKUP_LOCATIONS,
+    SCHEDULES,
+    SNAPSHOT_LOCATIONS,
+    FakeCluster,
+    connected,
+)
+
+NOW = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    return connected(monkeypatch, tmp_path)
+
+
+def daily(**changes: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "velero.io/v1",
+        "kind": "Schedule",
+        "metadata": {
+            "name": "daily",
+            "namespace": "velero",
+            "creationTimestamp": "2021-08-01T06:00:00Z",
+            "labels": {"team": "shop"},
+        },
+        "spec": {
+            "schedule": "0 7 * * *",
+            "template": {
+                "hooks": {},
+                "includedNamespaces": ["nginx"],
+                "labelSelector": {"matchLabels": {"app": "nginx"}},
+                "storageLocation": "default",
+                "ttl": "720h",
+            },
+        },
+        "status": {"phase": "Enabled", "lastBackup": "2021-08-11T07:00:10Z"},
+        **changes,
+    }
+
+
+# --- create ---------------------------------------------------------------------------------------------
+
+
+def created(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """What would be sent."""
+    assert run(["schedule", "create", "s", *words, "-o", "yaml"]) == 0
+    printed: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
+    return printed
+
+
+@pytest.mark.spec("CLI-046")
+def test_output_prints_without_sending(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    assert created(capsys, "--schedule", "0 7 * * *") == {
+        "apiVersion": "velero.io/v1",
+        "kind": "Schedule",
+        "metadata": {"creationTimestamp": None, "name": "s", "namespace": "velero"},
+        "spec": {
+            "schedule": "0 7 * * *",
+            "template": {"hooks": {}, "includedNamespaces": ["*"], "ttl": "720h0m0s"},
+            "useOwnerReferencesInBackup": False,
+        },
+        "status": {},
+    }
+    assert cluster.writes == []
+
+
+@pytest.mark.spec("CLI-046")
+def test_the_same_of_other_kinds(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    cluster.add(velero("backups"), "b1")
+
+    assert run(["restore", "create", "r", "--from-backup", "b1", "-o", "yaml"]) == 0
+    restore = yaml.safe_load(capsys.readouterr().out)
+    assert restore["spec"] == {"backupName": "b1", "hooks": {}, "includedNamespaces": ["*"]}
+    assert restore["status"] == {}
+    assert run(["snapshot-location", "create", "v", "--provider", "p", "-o", "yaml"]) == 0
+    location = yaml.safe_load(capsys.readouterr().out)
+    assert location["spec"] == {"provider": "p"}
+    assert location["status"] == {}
+    assert cluster.writes == []
+
+
+def test_all_flags_of_a_backup_reach_the_template(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    whole = created(
+        capsys, "--schedule", "@every 6h", "--use-owner-references-in-backup", "--labels", "a=b,c=d",
+        "--ttl", "24h", "--include-namespaces", "n1,n2", "--exclude-namespaces", "n3",
+        "--include-resources", "pods", "--exclude-resources", "secrets", "-l", "app=x",
+        "--storage-location", "main", "--volume-snapshot-locations", "v1,v2", "--snapshot-volumes=false",
+        "--include-cluster-resources", "--default-volumes-to-restic",
+        "--ordered-resources", "pods=n1/p1,n1/p2",
+    )  # fmt: skip
+
+    assert whole["metadata"]["labels"] == {"a": "b", "c": "d"}
+    assert whole["spec"] == {
+        "schedule": "@every 6h",
+        "useOwnerReferencesInBackup": True,
+        "template": {
+            "hooks": {},
+            "ttl": "24h0m0s",
+            "includedNamespaces": ["n1", "n2"],
+            "excludedNamespaces": ["n3"],
+            "includedResources": ["pods"],
+            "excludedResources": ["secrets"],
+            "labelSelector": {"matchLabels": {"app": "x"}},
+            "storageLocation": "main",
+            "volumeSnapshotLocations": ["v1", "v2"],
+            "snapshotVolumes": False,
+            "includeClusterResources": True,
+            "defaultVolumesToRestic": True,
+            "orderedResources": {"pods": "n1/p1,n1/p2"},
+        },
+    }
+
+
+def test_create_sends_it(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    cluster.add(BACKUP_LOCATIONS, "main")
+    cluster.add(SNAPSHOT_LOCATIONS, "v1")
+    words = ["--schedule", "0 7 * * *", "--storage-location", "main", "--volume-snapshot-locations", "v1"]
+
+    assert run(["create", "schedule", "s", *words]) == 0
+
+    assert capsys.readouterr().out == 'Schedule "s" created successfully.\n'
+    sent = cluster.named(SCHEDULES, "s")
+    assert sent["spec"]["template"]["storageLocation"] == "main"
+    assert sent["spec"]["useOwnerReferencesInBackup"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "accepts 1 arg(s), received 0"),
+        (["s"], "--schedule is required"),
+        (["s", "--schedule", "0 7 * *"], "invalid schedule: Expected exactly 5 fields, found 4: 0 7 * *"),
+        (["s", "--schedule", "0 0 30 2 *"], "there is no time at which it fires: 0 0 30 2 *"),
+        (["s", "--schedule", "@daily", "-o", "xml"], 'invalid output format "xml"'),
+        (["s", "--schedule", "@daily", "--ordered-resources", "x"], "Invalid OrderedResources 'x'."),
+        (["s", "--schedule", "@daily", "--wait"], "unknown flag: --wait"),
+        (["s", "--schedule", "@daily", "--from-schedule", "x"], "unknown flag: --from-schedule"),
+    ],
+)
+def test_what_create_refuses(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+) -> None:
+    assert run(["schedule", "create", *words]) == 1
+    assert text in capsys.readouterr().err
+    assert cluster.writes == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "error"),
+    [
+        ("--storage-location", 'backupstoragelocations.velero.io "nope" not found'),
+        ("--volume-snapshot-locations", 'volumesnapshotlocations.velero.io "nope" not found'),
+    ],
+)
+def test_locations_must_exist(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, flag: str, error: str
+) -> None:
+    assert run(["schedule", "create", "s", "--schedule", "@daily", flag, "nope"]) == 1
+    assert capsys.readouterr().err == f"An error occurred: {error}\n"
+    assert cluster.writes == []
+
+
+@pytest.mark.spec("CLI-010")
+def test_a_backup_from_a_schedule(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    template = {"hooks": {}, "ttl": "24h0m0s", "includedNamespaces": ["n"], "storageLocation": "main"}
+    cluster.add(
+        SCHEDULES, "test", labels={"velero.io/test": "true"}, annotations={"note": "x"},
+        spec={"schedule": "@daily", "template": template},
+    )  # fmt: skip
+
+    assert run(["backup", "create", "b", "--from-schedule", "test", "--ttl", "1h"]) == 0
+    made = cluster.named(velero("backups"), "b")
+    assert made["spec"] == template
+    assert made["metadata"]["labels"] == {"velero.io/test": "true", "velero.io/schedule-name": "test"}
+    assert made["metadata"]["annotations"] == {"note": "x"}
+
+    labels = "velero.io/test=yes,custom-label=true"
+    assert run(["backup", "create", "b2", "--from-schedule", "test", "--labels", labels]) == 0
+    assert cluster.named(velero("backups"), "b2")["metadata"]["labels"] == {
+        "velero.io/test": "yes",
+        "custom-label": "true",
+        "velero.io/schedule-name": "test",
+    }
+
+    capsys.readouterr()
+    assert run(["backup", "create", "b3", "--from-schedule", "nope"]) == 1
+    assert capsys.readouterr().err == 'An error occurred: schedules.velero.io "nope" not found\n'
+
+
+# --- get ------------------------------------------------------------------------------------------------
+
+
+def test_the_table() -> None:
+    fresh = daily(metadata={"name": "fresh"}, spec={"schedule": "@every 6h", "template": {}}, status=None)
+    past = daily(status={"phase": "FailedValidation", "lastBackup": "2019-08-11T07:00:10Z"})
+    table = schedule_table(lambda: NOW)
+
+    assert render_table([daily(), past, fresh], table, OutputFlags(format="table")) == textwrap.dedent("""\
+        NAME    STATUS             CREATED                         SCHEDULE    BACKUP TTL   LAST BACKUP   SELECTOR
+        daily   Enabled            2021-08-01 06:00:00 +0000 UTC   0 7 * * *   720h0m0s     14h ago       app=nginx
+        daily   FailedValidation   2021-08-01 06:00:00 +0000 UTC   0 7 * * *   720h0m0s     2y ago        app=nginx
+        fresh   New                <nil>                           @every 6h   0s           n/a           <none>
+        """)  # noqa: E501 - the lines of the table
+
+
+def test_get(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    assert run(["schedule", "get"]) == 0
+    assert capsys.readouterr().out == ""
+    assert run(["schedule", "get", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "apiVersion": "velero.io/v1", "kind": "ScheduleList", "metadata": {}, "items": [],
+    }  # fmt: skip
+
+    for name in ("b", "a"):
+        cluster.add(SCHEDULES, name, labels={"n": name}, spec={"schedule": "@daily", "template": {}})
+    assert run(["get", "schedules", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "schedule.velero.io/b\nschedule.velero.io/a\n"
+    assert run(["schedule", "get", "-l", "n!=b", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metadata"]["name"] == "a"
+    assert run(["schedule", "get", "a", "b", "--show-labels"]) == 0
+    header, first, _ = capsys.readouterr().out.splitlines()
+    assert header.endswith("LAST BACKUP   SELECTOR   LABELS")
+    assert first.endswith("n=a")
+    assert run(["schedule", "get", "a", "nope"]) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", 'An error occurred: schedules.velero.io "nope" not found\n')
+
+
+# --- describe -------------------------------------------------------------------------------------------
+
+SAMPLE = """\
+Name:         daily
+Namespace:    velero
+Labels:       team=shop
+Annotations:  <none>
+
+Phase:  Enabled
+
+Schedule:  0 7 * * *
+
+Backup Template:
+  Namespaces:
+    Included:  nginx
+    Excluded:  <none>
+..
+  Resources:
+    Included:        *
+    Excluded:        <none>
+    Cluster-scoped:  auto
+..
+  Label selector:  app=nginx
+..
+  Storage Location:  default
+..
+  Velero-Native Snapshot PVs:  auto
+..
+  TTL:  720h0m0s
+..
+  Hooks:  <none>
+
+Last Backup:  2021-08-11 07:00:10 +0000 UTC""".replace("..", "  ")
+
+
+@pytest.mark.spec("CLI-019")
+def test_the_sample() -> None:
+    schedule = daily()
+    schedule["spec"]["template"]["ttl"] = "720h0m0s"
+
+    assert describe_schedule(schedule) == SAMPLE
+
+
+def test_a_refused_schedule_in_colour() -> None:
+    refused = daily(status={"phase": "FailedValidation", "validationErrors": ["one", "two"]})
+    lines = describe_schedule(refused, colour=True).splitlines()
+
+    assert lines[0] == "Name:         \x1b[1mdaily\x1b[0m"
+    assert lines[5:10] == [
+        "Phase:  \x1b[31mFailedValidation\x1b[0m",
+        "",
+        "Validation errors:  \x1b[31mone\x1b[0m",
+        "                    \x1b[31mtwo\x1b[0m",
+        "",
+    ]
+    assert lines[-1] == "Last Backup:  <never>"
+
+
+def test_describe(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    assert run(["schedule", "describe"]) == 0
+    assert capsys.readouterr().out == ""
+
+    for name in ("a", "b"):
+        cluster.add(SCHEDULES, name, spec={"schedule": "@daily", "template": {"ttl": "1h0m0s"}})
+    assert run(["describe", "schedules"]) == 0
+    first, second = capsys.readouterr().out.split("\n\n\n")
+    assert first.startswith("Name:         a\n")
+    assert second.startswith("Name:         b\n")
+    assert first.endswith("Last Backup:  <never>")
+    assert run(["schedule", "describe", "nope"]) == 1
+    cluster.add(SCHEDULES, "c", annotations={"a": "\x1b]0;title\x07"}, spec={"schedule": "@daily"})
+    assert run(["schedule", "describe", "c", "--colorized"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b[1mc\x1b[0m" in shown
+    assert "a=\\x1b]0;title\\x07" in shown
+
+
+# --- delete ---------------------------------------------------------------------------------------------
+
+
+def test_delete(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    for name in ("a", "b", "c"):
+        cluster.add(SCHEDULES, name, labels={"n": name})
+
+    assert run(["schedule", "delete", "a", "nope", "nada", "--confirm"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "Schedule deleted: a\n"
+    assert shown.err == (
+        'An error occurred: [schedules.velero.io "nope" not found, schedules.velero.io "nada" not found]\n'
+    )
+    assert run(["delete", "schedules", "-l", "n in (b,x)", "--confirm"]) == 0
+    assert run(["schedule", "delete", "--all", "--confirm"]) == 0
+    assert run(["schedule", "delete", "--all", "--confirm"]) == 0
+    assert capsys.readouterr().out == "Schedule deleted: b\nSchedule deleted: c\nNo schedules found\n"
+    assert cluster.names(SCHEDULES) == []
+
+
+@pytest.mark.spec("CLI-024")
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "you must specify exactly one of: specific schedule name(s), the --all flag, or the --selector"),
+        (["a", "--all"], "you must specify exactly one of: specific schedule name(s)"),
+        (["--all", "-l", "a=b"], "you must specify exactly one of: specific schedule name(s)"),
+        (["--selector", ""], "--selector must not be empty; use --all to delete all schedules"),
+    ],
+)
+def test_what_delete_refuses(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+) -> None:
+    assert run(["schedule", "delete", *words, "--confirm"]) == 1
+    assert text in capsys.readouterr().err
+    assert cluster.writes == []
+
+
+@pytest.mark.spec("CLI-024")
+def test_delete_asks(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+    import sys
+
+    cluster.add(SCHEDULES, "a")
+    for answer in ("n\n", ""):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+        assert run(["schedule", "delete", "a"]) == 0
+        assert cluster.names(SCHEDULES) == ["a"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("x\nyes\nY\n"))
+    capsys.readouterr()
+    assert run(["schedule", "delete", "a"]) == 0
+    question = "Are you sure you want to continue (Y/N)? "
+    assert capsys.readouterr().out == f"{question * 3}Schedule deleted: a\n"
+
+
+# --- without a server -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["create", "s", "--schedule", "@daily"],
+        ["create", "s", "--schedule", "@daily", "-o", "yaml"],
+        ["get"],
+        ["describe"],
+        ["delete", "s"],
+    ],
+)
+def test_a_location_has_no_schedules(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str]
+) -> None:
+    assert run(["--location", "./backups", "schedule", *words]) == 2
+    assert f"`schedule {words[0]}` works on a server in the cluster" in capsys.readouterr().err
+
+
+def test_a_cluster_without_the_kinds(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    cluster.unserved = {("schedules", "v1")}
+    for words in (["get"], ["delete", "s", "--confirm"], ["create", "s", "--schedule", "@daily"]):
+        assert run(["schedule", *words]) == 1
+        assert "install them with `pinnace install`" in capsys.readouterr().err

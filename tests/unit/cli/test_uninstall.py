@@ -1,0 +1,180 @@
+"""`uninstall`, by what is left in the cluster and what is said."""
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.cli import uninstall_run
+from pinnace.cli.main import run
+from pinnace.cli.uninstall_run import OLD_DEFINITIONS
+from pinnace.kube.errors import ConnectionFailed, Forbidden, NotFound
+from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from tests.unit.cli.fake_cluster import FakeCluster, connected
+
+DEFINITIONS = ("backups.velero.io", "restores.velero.io")
+SUCCESS = "Velero uninstalled ⛵\n"
+WAITING = (
+    "Waiting for Velero uninstall to complete. You may safely press ctrl-c to stop waiting - "
+    "uninstall will continue in the background.\n"
+)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    """A cluster as it is today: definitions in version v1 only."""
+    cluster = connected(monkeypatch, tmp_path)
+    monkeypatch.setattr(uninstall_run, "POLL_SECONDS", 0)
+    cluster.unserved = {("customresourcedefinitions", "v1beta1")}
+    return cluster
+
+
+def fill(cluster: FakeCluster, namespace: str = "velero", binding: str = "velero") -> None:
+    cluster.add(NAMESPACES, namespace)
+    cluster.add(CLUSTER_ROLE_BINDINGS, binding)
+    cluster.add(CLUSTER_ROLE_BINDINGS, "cluster-admin")
+    for name in DEFINITIONS:
+        cluster.add(CUSTOM_RESOURCE_DEFINITIONS, name, labels={"component": "velero"})
+    cluster.add(CUSTOM_RESOURCE_DEFINITIONS, "others.example.com")
+
+
+def left(cluster: FakeCluster) -> set[str]:
+    return {name for _, _, name in cluster.objects}
+
+
+@pytest.mark.parametrize(
+    ("words", "namespace", "binding"), [([], "velero", "velero"), (["-n", "foo"], "foo", "velero-foo")]
+)
+def test_everything_of_ours_goes(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], namespace: str, binding: str
+) -> None:
+    fill(cluster, namespace, binding)
+
+    assert run(["uninstall", "--force", *words]) == 0
+
+    assert left(cluster) == {"cluster-admin", "others.example.com"}
+    assert capsys.readouterr().out == SUCCESS
+
+
+def test_nothing_to_remove(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    assert run(["uninstall", "--force", "--wait"]) == 0
+    assert capsys.readouterr().out == (
+        'Velero namespace "velero" does not exist, skipping.\n'
+        'Velero ClusterRoleBinding "velero" does not exist, skipping.\n'
+        "V1Beta1 Velero CRDs not found, skipping...\n" + SUCCESS
+    )
+
+
+def test_definitions_of_an_old_cluster(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    cluster.unserved = {("customresourcedefinitions", "v1")}
+    fill(cluster)
+
+    assert run(["uninstall", "--force"]) == 0
+
+    assert capsys.readouterr().out == "V1 Velero CRDs not found, skipping...\n" + SUCCESS
+    assert cluster.names(OLD_DEFINITIONS) == ["others.example.com"]
+
+
+def test_it_asks(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+
+    assert run(["uninstall"]) == 0
+
+    assert cluster.writes == []
+    assert capsys.readouterr().out == (
+        "You are about to uninstall Velero.\nAre you sure you want to continue (Y/N)? "
+    )
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert run(["uninstall"]) == 0
+    assert "velero" not in left(cluster)
+
+
+class Ending:
+    """A namespace that is there for some more looks at it."""
+
+    def __init__(self, cluster: FakeCluster, looks: int) -> None:
+        self._get, self._delete = cluster.get, cluster.delete
+        self.looks = looks
+
+    async def get(self, resource: Any, name: str, namespace: str | None = None) -> dict[str, Any]:
+        if resource is NAMESPACES and self.looks == 0:
+            raise NotFound(404, reason="NotFound", message=f'namespaces "{name}" not found')
+        self.looks -= resource is NAMESPACES
+        return await self._get(resource, name, namespace)
+
+    async def delete(self, resource: Any, name: str, namespace: str | None = None) -> dict[str, Any]:
+        return {} if resource is NAMESPACES else await self._delete(resource, name, namespace)
+
+
+@pytest.mark.parametrize("terminating", [False, True])
+def test_it_waits_for_its_own_namespace(
+    capsys: pytest.CaptureFixture[str],
+    cluster: FakeCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    terminating: bool,
+) -> None:
+    fill(cluster, "foo", "velero-foo")
+    if terminating:
+        cluster.add(NAMESPACES, "foo", deletionTimestamp="2021-08-11T21:43:26Z")
+    ending = Ending(cluster, looks=3)
+    monkeypatch.setattr(cluster, "get", ending.get)
+    monkeypatch.setattr(cluster, "delete", ending.delete)
+
+    assert run(["uninstall", "--force", "--wait", "-n", "foo"]) == 0
+
+    first = 'Velero namespace "foo" is terminating.\n' if terminating else ""
+    # One look was for the deletion, two found it still there.
+    assert capsys.readouterr().out == f"{first}{WAITING}..\n{SUCCESS}"
+
+
+def test_each_step_is_taken_and_errors_come_at_the_end(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    fill(cluster)
+    for resource in ("namespaces", "clusterrolebindings"):
+        message = f"you may not delete {resource}"
+        cluster.failures["delete", resource] = Forbidden(403, reason="Forbidden", message=message)
+
+    # With --wait, too: what could not be deleted would be waited for without end.
+    assert run(["uninstall", "--force", "--wait"]) == 1
+
+    errors = "[you may not delete namespaces, you may not delete clusterrolebindings]"
+    assert capsys.readouterr() == (
+        f'Errors while attempting to uninstall Velero: "{errors}"',
+        f"An error occurred: {errors}\n",
+    )
+    assert set(DEFINITIONS).isdisjoint(left(cluster))
+
+
+@pytest.mark.parametrize(("verb", "count"), [("list", 1), ("delete", 2)])
+def test_definitions_that_stay(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, verb: str, count: int
+) -> None:
+    fill(cluster)
+    key = (verb, "customresourcedefinitions")
+    cluster.failures[key] = Forbidden(403, reason="Forbidden", message="you may not")
+
+    assert run(["uninstall", "--force"]) == 1
+    assert capsys.readouterr().err.count("you may not") == count
+
+
+def test_a_cluster_that_is_away(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> dict[str, Any]:
+        raise ConnectionFailed("connection refused")
+
+    monkeypatch.setattr(cluster, "get", refused)
+    assert run(["uninstall", "--force"]) == 1
+    assert capsys.readouterr() == ("", "An error occurred: connection refused\n")
+    assert cluster.writes == []
+
+
+def test_a_location_needs_no_uninstalling(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    assert run(["--location", "./backups", "uninstall", "--force"]) == 2
+    assert "`uninstall` works on a server in the cluster" in capsys.readouterr().err
