@@ -32,9 +32,9 @@ def create(ctx: click.Context, name: str, output: OutputFlags, flags: dict[str, 
         if output.format:
             print_objects([encode(backup, unsent=True)], backup_table(), output)
             return ExitCode.OK
-        from pinnace.cli import standalone
+        from pinnace.cli.standalone_backup import make_backup
 
-        return run_async(standalone.make_backup(settings, backup))
+        return run_async(make_backup(settings, backup))
     return run_async(_submit(settings, name, output, flags))
 
 

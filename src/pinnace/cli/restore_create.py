@@ -31,10 +31,10 @@ def create(ctx: click.Context, name: str, output: OutputFlags, flags: dict[str, 
     if output.format:
         print_restore(build.restore_from_flags(name, settings.namespace, flags), output)
         return ExitCode.OK
-    from pinnace.cli import standalone
+    from pinnace.cli.standalone_restore import make_restore
 
     return run_async(
-        standalone.make_restore(
+        make_restore(
             settings,
             build.restore_from_flags(name, settings.namespace, flags),
             allow_partially_failed=bool(flags["allow_partially_failed"]),

@@ -35,6 +35,8 @@ _LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 )
 @click.option("--default-backup-storage-location", default="default", show_default=True,
               help="Location of backups that name none, when none is marked as default.")  # fmt: skip
+@click.option("--backup-sync-period", type=DurationFlag(), default="1m0s", show_default=True,
+              help="How often locations are looked through that do not say.")  # fmt: skip
 @click.option("--store-validation-frequency", type=DurationFlag(), default="1m0s", show_default=True,
               help="How often locations are checked; 0 = once.")  # fmt: skip
 @click.option("--default-volume-snapshot-locations", type=KeyValueMap(":"), multiple=True,

@@ -12,7 +12,7 @@ from pinnace.backup.request import ServerDefaults
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.settings import Settings
-from pinnace.controllers import backup, backup_deletion
+from pinnace.controllers import backup, backup_deletion, gc, schedule
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
 from pinnace.restore.engine import RestoreOptions
@@ -36,7 +36,7 @@ DISABLEABLE = (
 )
 """What may stay out, in the order of the message. (docs/spec: SRV 6)"""
 
-RESTORE_ONLY = frozenset({backup.NAME, backup_deletion.NAME, "gc", "schedule"})
+RESTORE_ONLY = frozenset({backup.NAME, backup_deletion.NAME, gc.NAME, schedule.NAME})
 
 
 def serve(ctx: click.Context, flags: dict[str, Any]) -> None:
@@ -86,6 +86,7 @@ def server_options(settings: Settings, flags: dict[str, Any]) -> ServerOptions:
             terminating_timeout_seconds=flags["terminating_resource_timeout"].total_seconds(),
             features=settings.features,
         ),
+        backup_sync_period=flags["backup_sync_period"],
         store_validation_frequency=flags["store_validation_frequency"],
         disabled_controllers=frozenset(disabled),
         leader_election=flags["leader_elect"],

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from pathlib import Path
 
 from pinnace import __version__
@@ -17,11 +18,15 @@ from pinnace.backup.request import ServerDefaults
 from pinnace.controllers import (
     backup,
     backup_deletion,
+    backup_sync,
     download_request,
+    gc,
     restore,
+    schedule,
     server_status,
     storage_location,
 )
+from pinnace.controllers.location_sync import Caches
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import MAIN_WORKERS, Scope
 from pinnace.controllers.runs import RunReconciler, is_new
@@ -41,11 +46,13 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
+from pinnace.runtime.queue import RateLimitedQueue
 from pinnace.server.checks import check_cluster
 from pinnace.server.http import StatusServer
 from pinnace.server.metrics import ServerMetrics
 from pinnace.server.signals import stop_on_signals, unless_stopped
 from pinnace.server.workdir import work_directory
+from pinnace.server.zone import local_zone
 
 log = get_logger(__name__)
 
@@ -57,6 +64,8 @@ class ServerOptions:
     """What flags and environment of the server say. (docs/spec: SRV 2)
 
     Attributes:
+        backup_sync_period: for locations that name none; one minute if not positive.
+        zone: of the clock that schedules and the names of their backups follow.
         scratch: where big temporary files go; None: the system's temporary directory.
         disabled_controllers: names of controllers not to run; names of none are ignored.
         leader_election: work only while holding the Lease of the namespace.
@@ -71,6 +80,8 @@ class ServerOptions:
     defaults: ServerDefaults = field(default_factory=ServerDefaults)
     restore: RestoreOptions = field(default_factory=RestoreOptions)
     store_validation_frequency: Duration = field(default_factory=lambda: Duration.minutes(1))
+    backup_sync_period: Duration = field(default_factory=lambda: Duration.minutes(1))
+    zone: tzinfo = field(default_factory=lambda: local_zone(os.environ))
     disabled_controllers: frozenset[str] = frozenset()
     leader_election: bool = True
 
@@ -130,6 +141,7 @@ class Assembly:
         self._locations = LocationStores(client, options.namespace, workdir / "credentials")
         self._settler = Settler(self._scope, self._locations)
         self._backups_in_hand: set[Key] = set()
+        self._informers: dict[APIResource, Informer] = {}
         if elector is None and options.leader_election:
             elector = LeaderElector(client, options.namespace, LEASE_NAME, _identity())
         self._manager = Manager(elector=elector)
@@ -143,6 +155,9 @@ class Assembly:
         controllers: dict[str, Callable[[], Controller]] = {
             backup.NAME: self._backups,
             backup_deletion.NAME: self._deletions,
+            backup_sync.NAME: self._sync,
+            gc.NAME: self._expirations,
+            schedule.NAME: self._schedules,
             restore.NAME: self._restores,
             storage_location.NAME: self._storage_locations,
             download_request.NAME: self._downloads,
@@ -154,7 +169,11 @@ class Assembly:
         return manager
 
     def _informer(self, resource: APIResource) -> Informer:
-        return self._manager.add_informer(Informer(self._client, resource, self._options.namespace))
+        """One of each kind: controllers share its cache and its watch."""
+        if resource not in self._informers:
+            informer = Informer(self._client, resource, self._options.namespace)
+            self._informers[resource] = self._manager.add_informer(informer)
+        return self._informers[resource]
 
     def _backups(self) -> Controller:
         informer = self._informer(BACKUPS)
@@ -187,6 +206,54 @@ class Assembly:
         # Its own patches must not undo the back-off of a request that has to wait.
         controller.watch(informer, on_update=False)
         return controller
+
+    def _schedules(self) -> Controller:
+        informer, queue = self._informer(schedule.SCHEDULES), RateLimitedQueue[Key]()
+        reconciler = schedule.ScheduleReconciler(
+            self._scope, informer, metrics=self.metrics, zone=self._options.zone, enqueue=queue.add
+        )
+        controller = Controller(
+            schedule.NAME,
+            reconciler.reconcile,
+            workers=MAIN_WORKERS,
+            resync=reconciler.poll,
+            resync_period_seconds=schedule.POLL_PERIOD_SECONDS,
+            queue=queue,
+        )
+        controller.watch(informer)
+        return controller
+
+    def _expirations(self) -> Controller:
+        informer, queue = self._informer(BACKUPS), RateLimitedQueue[Key]()
+        reconciler = gc.GCReconciler(self._scope, informer, running=self._backups_in_hand, enqueue=queue.add)
+        controller = Controller(
+            gc.NAME,
+            reconciler.reconcile,
+            workers=MAIN_WORKERS,
+            resync=reconciler.enqueue_expired,
+            resync_period_seconds=gc.PERIOD_SECONDS,
+            queue=queue,
+        )
+        controller.watch(informer, predicate=reconciler.is_due)
+        return controller
+
+    def _sync(self) -> Controller:
+        locations = self._informer(backup_sync.LOCATIONS)
+        caches = Caches(backups=self._informer(BACKUPS), schedules=self._informer(schedule.SCHEDULES))
+        sync = backup_sync.BackupSync(
+            self._scope,
+            self._locations,
+            locations=locations,
+            caches=caches,
+            default_location=self._options.defaults.storage_location,
+            period=self._options.backup_sync_period,
+        )
+        return Controller(
+            backup_sync.NAME,
+            resync=sync.run,
+            resync_period_seconds=backup_sync.PERIOD_SECONDS,
+            caches=[locations, caches.backups, caches.schedules],
+        )
 
     def _restores(self) -> Controller:
         informer = self._informer(RESTORES)

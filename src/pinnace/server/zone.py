@@ -26,11 +26,8 @@ def local_zone(environ: Mapping[str, str], *, localtime: Path = LOCALTIME) -> tz
             return _from_file(localtime) if localtime.exists() else UTC
         name = name.removeprefix(":")
         return _from_file(Path(name)) if name.startswith("/") else ZoneInfo(name)
-    except (OSError, ValueError) as error:
-        # ZoneInfoNotFoundError is a KeyError only when nothing else says what is wrong.
+    except (OSError, ValueError, KeyError) as error:  # a name that is not known is a KeyError
         log.warning("Time zone cannot be read, using UTC", TZ=name or "", error=error)
-    except KeyError:
-        log.warning("Time zone is not known, using UTC", TZ=name or "")
     return UTC
 
 

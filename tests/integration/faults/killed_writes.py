@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pinnace.cli.standalone  # noqa: F401 - loaded once, before the forks
+import pinnace.cli.standalone_backup  # noqa: F401 - loaded once, before the forks
 from pinnace.cli.main import run
 from pinnace.storage import filesystem
 from pinnace.storage.spool import SpooledFile

@@ -104,23 +104,28 @@ def add_at_page(proxy: FaultProxy, page: int, fault: Fault, *, times: int | None
     return proxy.rules.add(fault, path=MAPS_PATH, query=query, skip=max(0, page - 2), times=times)
 
 
-LASTING: Sequence[tuple[str, Fault, str]] = [
-    ("throttled", too_many_requests(retry_after_seconds=None), "Too many requests"),
-    ("told-to-wait-for-ever", too_many_requests(retry_after_seconds=86400), "Too many requests"),
-    ("500", server_fault(500), "Internal error occurred: injected"),
-    ("503", server_fault(503), "HTTP status 503"),
-    ("forbidden", api_error(403, "Forbidden", "configmaps is forbidden"), "configmaps is forbidden"),
-    ("not-found", api_error(404, "NotFound", "could not find the resource"), "could not find the resource"),
-    ("cut-before", CutBeforeRequest(), "closed the connection|was lost"),
-    ("cut-in-the-body", CutBody(700), "cut in the middle"),
-    ("stalled", Stall(), "did not answer in time"),
-    ("stalled-in-the-body", Stall(after_bytes=700), "did not answer in time"),
-    ("not-json", NOT_JSON, "the server.s answer is not"),
+LASTING: Sequence[tuple[str, Fault, str, int]] = [
+    ("throttled", too_many_requests(retry_after_seconds=None), "Too many requests", 1),
+    ("told-to-wait-for-ever", too_many_requests(retry_after_seconds=86400), "Too many requests", 1),
+    ("500", server_fault(500), "Internal error occurred: injected", 1),
+    ("500-later", server_fault(500), "Internal error occurred: injected", 3),
+    ("503", server_fault(503), "HTTP status 503", 3),
+    ("forbidden", api_error(403, "Forbidden", "configmaps is forbidden"), "configmaps is forbidden", 1),
+    ("not-found", api_error(404, "NotFound", "no such resource"), "no such resource", 1),
+    ("cut-before", CutBeforeRequest(), "closed the connection|was lost", 3),
+    ("cut-in-the-body", CutBody(700), "cut in the middle", 1),
+    ("cut-in-a-later-body", CutBody(700), "cut in the middle", 3),
+    ("stalled", Stall(), "did not answer in time", 1),
+    ("stalled-in-a-later-body", Stall(after_bytes=700), "did not answer in time", 3),
+    ("not-json", NOT_JSON, "the server's answer is not", 1),
+    ("not-json-later", NOT_JSON, "the server's answer is not", 3),
 ]
+"""Name, fault, what the log says, and from which page on."""
 
 
-@pytest.mark.parametrize("page", [1, 3], ids=["at-once", "later"])
-@pytest.mark.parametrize(("fault", "text"), [case[1:] for case in LASTING], ids=[case[0] for case in LASTING])
+@pytest.mark.parametrize(
+    ("fault", "text", "page"), [case[1:] for case in LASTING], ids=[case[0] for case in LASTING]
+)
 async def test_a_list_fault_that_lasts_is_one_error_and_costs_one_resource(
     lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach, fault: Fault, text: str, page: int
 ) -> None:

@@ -136,8 +136,11 @@ async def test_each_single_write_refused(
         await lab.assert_no_backup(store)
 
 
-@pytest.mark.parametrize("after_effect", [False, True], ids=["undone", "done-without-an-answer"])
-@pytest.mark.parametrize("lifetime", range(WRITES))
+DEATHS = [*((lifetime, False) for lifetime in range(WRITES)), (1, True), (4, True), (7, True)]
+"""After how many writes the store is gone, and whether the last of them was done without an answer."""
+
+
+@pytest.mark.parametrize(("lifetime", "after_effect"), DEATHS)
 async def test_a_store_that_goes_away_after_any_write_holds_a_whole_backup_or_none(
     lab: Lab, bucket: Bucket, open_bucket: OpenBucket, lifetime: int, after_effect: bool
 ) -> None:

@@ -22,7 +22,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.backup.progress import ProgressSink as BackupProgressSink
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import ReopenStore, execute_backup
-from pinnace.cli.standalone import StoredBackups
+from pinnace.cli.standalone_restore import StoredBackups
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
@@ -53,8 +53,8 @@ JSONObject = dict[str, Any]
 RUN_SECONDS = 60.0
 """No backup or restore of these few objects takes this long, whatever the faults: it would hang."""
 
-MAPS = 23
-PAGE = 5
+MAPS = 11
+PAGE = 3
 """Small pages, so that a list of so few objects has continue tokens."""
 
 WIDGETS = APIResource(group="faults.pinnace.io", version="v1", name="widgets", kind="Widget", namespaced=True)

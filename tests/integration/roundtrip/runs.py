@@ -13,7 +13,8 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.settings import Settings
-from pinnace.cli.standalone import make_backup, make_restore
+from pinnace.cli.standalone_backup import make_backup
+from pinnace.cli.standalone_restore import make_restore
 
 JSONObject = dict[str, Any]
 

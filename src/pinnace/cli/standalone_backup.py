@@ -1,0 +1,95 @@
+"""Backups made by the command itself, without a server: the same engine, a location by URL."""
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from pinnace.api.backup import Backup, BackupProgress
+from pinnace.api.times import utcnow
+from pinnace.backup.request import ServerDefaults, prepare_backup
+from pinnace.backup.runner import execute_backup
+from pinnace.cli.connect import open_cluster
+from pinnace.cli.errors import InvalidInput
+from pinnace.cli.location_backend import LocationBackend
+from pinnace.cli.names import check_metadata
+from pinnace.cli.progress import ProgressView
+from pinnace.cli.settings import Settings
+from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.plugins.registry import ActionRegistry
+from pinnace.storage.errors import BackupExists, InvalidLocation
+
+
+async def make_backup(settings: Settings, backup: Backup) -> int:
+    """Make a backup and say how it went. Returns the exit code."""
+    check_metadata(backup.metadata)
+    assert settings.location is not None
+    async with (
+        LocationBackend.open(settings.location, namespace=settings.namespace) as place,
+        open_cluster(settings) as client,
+    ):
+        await _check_location(place)
+        discovery = await discover(client, settings)
+        prepared = _prepare(backup, place, discovery)
+        if await place.store.exists(prepared.metadata.name):
+            raise InvalidInput(f"{BackupExists(prepared.metadata.name)}; choose another name or delete it")
+        finished = await _run_backup(prepared, place, client, discovery)
+    progress = finished.status.progress
+    say_outcome("Backup", finished, progress.items_backed_up if progress else 0, "logs")
+    return EXIT_CODES[finished.status.phase]
+
+
+async def _check_location(place: LocationBackend) -> None:
+    """Refuse to write among foreign files. Raises InvalidInput."""
+    try:
+        await place.store.validate()
+    except InvalidLocation as exc:
+        raise InvalidInput(f"{place.title}: {exc}; name an empty folder or prefix") from exc
+
+
+def _prepare(backup: Backup, place: LocationBackend, discovery: Discovery) -> Backup:
+    """Fill in and validate, as a server would. Raises InvalidInput with all problems."""
+    now = utcnow()
+    backup = msgspec.structs.replace(
+        backup, metadata=msgspec.structs.replace(backup.metadata, creation_timestamp=now)
+    )
+    assert discovery.server_version is not None
+    prepared = prepare_backup(
+        backup,
+        defaults=ServerDefaults(),
+        storage_locations=[place.location],
+        snapshot_locations=[],
+        server_version=discovery.server_version,
+        now=now,
+    )
+    if prepared.status.validation_errors:
+        raise InvalidInput("the backup is not valid:\n  " + "\n  ".join(prepared.status.validation_errors))
+    return prepared
+
+
+async def _run_backup(
+    backup: Backup, place: LocationBackend, client: KubeClient, discovery: Discovery
+) -> Backup:
+    say(f"Backing up to {place.title} as {backup.metadata.name}.")
+    view = ProgressView("backup")
+    registry = ActionRegistry(builtin_backup_actions=backup_actions(client, discovery))
+
+    async def show(progress: BackupProgress) -> None:
+        view.update(progress.items_backed_up, progress.total_items)
+
+    with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
+        try:
+            return await execute_backup(
+                backup,
+                place.store,
+                client=client,
+                discovery=discovery,
+                actions=registry.backup_actions,
+                workdir=Path(workdir),
+                progress=show,
+            )
+        finally:
+            view.close()

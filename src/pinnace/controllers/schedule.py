@@ -1,0 +1,268 @@
+"""The Schedule controller: makes Backups when cron expressions say so. (docs/spec: CTL 4, API 4)
+
+    validate ──> FailedValidation, until the spec is mended
+       └───────> Enabled ──due──> look for the run's Backup ──> create it ──> lastBackup
+                    └ not due: looked at again when it will be
+
+`status.lastBackup` alone says which runs are done, and it is written last: a server that dies in between
+leaves a Backup that the next one finds by its label and by the time in its name, so that the run is neither
+missed nor made twice. Runs missed meanwhile become one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final, Protocol
+
+from pinnace.api import API_VERSION, labels
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.cron import Cron, CronError, read_schedule
+from pinnace.api.schedule import Schedule, SchedulePhase
+from pinnace.api.times import format_time, parse_time
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.writes import BACKUPS
+from pinnace.kube.errors import AlreadyExists, Conflict, NotFound
+from pinnace.kube.resources import velero
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import bound_fields, get_logger
+
+log = get_logger(__name__)
+
+NAME: Final = "schedule"
+SCHEDULES: Final = velero("schedules")
+POLL_PERIOD_SECONDS: Final = 60.0
+"""How often runs are looked for that a timer missed because the clock was set. (docs/spec: CTL 2.1)"""
+
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_CLOCK_DIFFERENCE: Final = timedelta(minutes=5)
+"""By how much our clock may be behind that of the API server."""
+
+_IN_FLIGHT: Final = timedelta(minutes=2)
+"""For how long a create without an answer may still take effect; API servers end requests after one."""
+
+_PAST_DUE_SECONDS: Final = 0.001
+_NAME_TAKEN_SECONDS: Final = 1.0
+
+
+class ScheduleMetrics(Protocol):
+    """What is counted of schedules. (docs/spec: SRV 8.1)"""
+
+    def schedule_seen(self, schedule: str, phase: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a Schedule's spec is worth.
+
+    Attributes:
+        schedule: None if it cannot be read.
+        cron: None if the spec is not valid.
+        errors: why it is not.
+    """
+
+    schedule: Schedule | None
+    cron: Cron | None
+    errors: list[str]
+
+    @property
+    def phase(self) -> SchedulePhase:
+        """The phase that follows."""
+        return SchedulePhase.FAILED_VALIDATION if self.cron is None else SchedulePhase.ENABLED
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A run that was begun: the name of its Backup follows from the moment."""
+
+    uid: str
+    moment: datetime
+
+
+class ScheduleReconciler:
+    """Makes the Backups of Schedules.
+
+    Args:
+        informer: of the Schedules.
+        zone: of the clock that cron expressions and names of Backups follow.
+        enqueue: lets a key be looked at.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        informer: Informer,
+        *,
+        metrics: ScheduleMetrics,
+        zone: tzinfo,
+        enqueue: Callable[[Key], None],
+    ) -> None:
+        self._scope = scope
+        self._informer = informer
+        self._metrics = metrics
+        self._zone = zone
+        self._enqueue = enqueue
+        self._begun: dict[Key, _Attempt] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        """Validate the Schedule and make its Backup if one is due."""
+        try:
+            obj = await self._scope.client.get(SCHEDULES, key.name, key.namespace)
+        except NotFound:
+            self._begun.pop(key, None)
+            return DONE
+        if obj["metadata"].get("deletionTimestamp"):
+            return DONE
+        verdict = judge(obj)
+        status = obj.get("status") or {}
+        # Whatever is shown follows from the spec, so a mended spec needs nobody to remember what it was.
+        if (status.get("phase"), status.get("validationErrors") or []) != (verdict.phase, verdict.errors):
+            try:
+                await self._publish(key, obj, verdict)
+            except (Conflict, NotFound):
+                return Result.after(0.0)  # what it is now decides (docs/spec: CTL 1.2)
+        seen = status.get("phase") or "" if verdict.cron is None else verdict.phase
+        self._metrics.schedule_seen(labels.label_value(key.name), seen)
+        if verdict.schedule is None or verdict.cron is None:
+            return DONE
+        with bound_fields(schedule=str(key)):
+            return await self._run_if_due(key, obj, verdict.schedule, verdict.cron)
+
+    async def poll(self) -> None:
+        """Queue what is due by the cache; without any request as long as nothing is."""
+        for obj in self._informer.objects():
+            verdict = judge(obj)
+            if verdict.schedule is None or verdict.cron is None:
+                continue
+            due = due_after(verdict.cron, verdict.schedule.status.last_backup, self._zone)
+            if due is not None and self._scope.clock() > due:
+                self._enqueue(Key.of(obj))
+
+    async def _publish(self, key: Key, obj: JSONObject, verdict: Verdict) -> None:
+        if verdict.errors:
+            log.warning("Schedule is not valid", errors=verdict.errors)
+        patch = {
+            "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
+            "status": {"phase": str(verdict.phase), "validationErrors": verdict.errors or None},
+        }
+        await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
+
+    async def _run_if_due(self, key: Key, obj: JSONObject, schedule: Schedule, cron: Cron) -> Result:
+        due = due_after(cron, schedule.status.last_backup, self._zone)
+        now = self._scope.clock()
+        if due is None or now <= due:
+            return self._at(due, now)
+        moment = await self._made(schedule, due, now)
+        if moment is None:
+            moment = self._begin(key, schedule, now)
+            if not await self._create(key, obj, moment):
+                del self._begun[key]
+                return Result.after(_NAME_TAKEN_SECONDS)
+        # With its uid, the patch cannot hit a new Schedule of that name, which has not run yet.
+        patch = {"metadata": {"uid": schedule.metadata.uid}, "status": {"lastBackup": format_time(moment)}}
+        await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
+        self._begun.pop(key, None)
+        return self._at(due_after(cron, moment, self._zone), self._scope.clock())
+
+    async def _made(self, schedule: Schedule, due: datetime, now: datetime) -> datetime | None:
+        """When an earlier try made the Backup of the run that is due, if one did."""
+        selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule.metadata.name)}"
+        backups = await self._scope.client.list_all(BACKUPS, self._scope.namespace, label_selector=selector)
+        made = [
+            parse_time(backup["metadata"]["creationTimestamp"])
+            for backup in backups
+            if is_made_for(schedule, backup, due, now, self._zone)
+        ]
+        if not made:
+            return None
+        log.info("The Backup of the run that is due is there already")
+        return min(max(*made, due), now)
+
+    def _begin(self, key: Key, schedule: Schedule, now: datetime) -> datetime:
+        """The moment of the run: of an earlier try whose create may yet take effect, or now."""
+        uid, begun = schedule.metadata.uid, self._begun.get(key)
+        if begun is None or begun.uid != uid or not begun.moment <= now <= begun.moment + _IN_FLIGHT:
+            begun = self._begun[key] = _Attempt(uid, now)
+        return begun.moment
+
+    async def _create(self, key: Key, obj: JSONObject, moment: datetime) -> bool:
+        """Create the Backup, or find it created. False if the name is somebody else's."""
+        client, backup = self._scope.client, backup_of(obj, moment, self._zone)
+        name, marks = backup["metadata"]["name"], backup["metadata"]["labels"]
+        try:
+            await client.create(BACKUPS, backup, key.namespace)
+        except AlreadyExists:
+            existing = await client.get(BACKUPS, name, key.namespace)
+            owner = (existing["metadata"].get("labels") or {}).get(labels.SCHEDULE_NAME)
+            if owner != marks[labels.SCHEDULE_NAME]:
+                log.warning("The name of the Backup is taken, trying the next", backup=name)
+                return False
+        log.info("Created the Backup that was due", backup=name)
+        return True
+
+    def _at(self, due: datetime | None, now: datetime) -> Result:
+        if due is None:
+            return DONE
+        return Result.after(max((due - now).total_seconds(), 0.0) + _PAST_DUE_SECONDS)
+
+
+def judge(obj: JSONObject) -> Verdict:
+    """Read and validate a Schedule. (docs/spec: CTL 4.1)"""
+    schedule = None
+    try:
+        schedule = decode(Schedule, obj)
+        return Verdict(schedule=schedule, cron=read_schedule(schedule.spec.schedule), errors=[])
+    except (CronError, DecodeError) as error:
+        return Verdict(schedule=schedule, cron=None, errors=[str(error)])
+
+
+def due_after(cron: Cron, last_backup: datetime | None, zone: tzinfo) -> datetime | None:
+    """The moment after which a run is due; None if there will be none.
+
+    A Schedule that has never run is due at once. (docs/spec: CTL 4.2)
+    """
+    if last_backup is None or last_backup < _LONG_AGO:
+        return _LONG_AGO
+    return cron.next(last_backup, zone)
+
+
+def is_made_for(schedule: Schedule, backup: JSONObject, due: datetime, now: datetime, zone: tzinfo) -> bool:
+    """Whether a Backup with the Schedule's label is that of the run that became due then.
+
+    One made by hand from the Schedule since then, with the name it gets by default, counts as that run. Not
+    so those of a former Schedule of the same name, or found in a location and therefore created lately.
+    """
+    created = schedule.metadata.creation_timestamp or _LONG_AGO
+    metadata = backup["metadata"]
+    earliest = max(due, created - _CLOCK_DIFFERENCE)
+    # Names of one length sort as the times in them do, but for the hour that a clock is set back.
+    first, last = (backup_name(schedule.metadata.name, moment, zone) for moment in (earliest, now))
+    return (
+        len(metadata["name"]) == len(first)
+        and first <= metadata["name"] <= last
+        and parse_time(metadata["creationTimestamp"]) >= created
+    )
+
+
+def backup_name(schedule: str, moment: datetime, zone: tzinfo) -> str:
+    """`<schedule>-<YYYYMMDDhhmmss>` by the server's local time. (docs/spec: CTL 4.3, API-015)"""
+    return f"{schedule}-{moment.astimezone(zone):%Y%m%d%H%M%S}"
+
+
+def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
+    """The Backup of a run, from the Schedule as it was read, so that no unknown field is lost. (CTL 4.3)"""
+    metadata, spec = obj["metadata"], obj["spec"]
+    name = metadata["name"]
+    marks = {**(metadata.get("labels") or {}), labels.SCHEDULE_NAME: labels.label_value(name)}
+    made = {
+        "name": backup_name(name, moment, zone),
+        "namespace": metadata["namespace"],
+        "labels": marks,
+    }
+    if annotations := metadata.get("annotations"):
+        made["annotations"] = annotations
+    if spec.get("useOwnerReferencesInBackup"):
+        owner = {"apiVersion": API_VERSION, "kind": "Schedule", "name": name, "uid": metadata["uid"]}
+        made["ownerReferences"] = [{**owner, "controller": True}]
+    return {"apiVersion": API_VERSION, "kind": "Backup", "metadata": made, "spec": spec.get("template") or {}}

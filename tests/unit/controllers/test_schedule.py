@@ -1,0 +1,482 @@
+"""Schedules by the clock: what is due, what is made, and that no run is missed or made twice."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.cron import read_schedule
+from pinnace.api.schedule import SchedulePhase
+from pinnace.controllers.schedule import SCHEDULES, ScheduleReconciler, due_after
+from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.keys import JSONObject, Key
+from tests.unit.controllers.creating import Cached, CreatingWorld
+from tests.unit.controllers.fakes import BROKEN, NAMESPACE, fail_once, key
+
+NOON = datetime(2017, 1, 1, 12, tzinfo=UTC)
+LONG_NAME = "nightly-" * 9
+TEMPLATE = {
+    "includedNamespaces": ["a", "b"],
+    "excludedResources": ["pods"],
+    "labelSelector": {"matchLabels": {"app": "x"}},
+    "ttl": "1h30m0s",
+    "fieldOfTheFuture": {"kept": True},
+}
+
+
+class Scene:
+    def __init__(self, world: CreatingWorld) -> None:
+        self.world = world
+        self.queued: list[Key] = []
+        self.zone: ZoneInfo = ZoneInfo("UTC")
+        self.world.clock.now = NOON
+        self.restart()
+
+    def restart(self) -> None:
+        """A new server with nothing in memory."""
+        self.reconciler = ScheduleReconciler(
+            self.world.scope,
+            Cached(self.world, SCHEDULES),
+            metrics=self.world.metrics,
+            zone=self.zone,
+            enqueue=self.queued.append,
+        )
+
+    def add(
+        self, cron: str, name: str = "name", *, spec: JSONObject | None = None, **status: Any
+    ) -> JSONObject:
+        self.world.cluster.add(
+            "schedules", name, spec={"schedule": cron, "template": TEMPLATE, **(spec or {})}, status=status
+        )
+        obj = self.world.cluster.objects["schedules", name]
+        obj["metadata"]["creationTimestamp"] = "2017-01-01T11:59:59Z"
+        return obj
+
+    async def reconcile(self, name: str = "name") -> Result:
+        return await self.reconciler.reconcile(key(name))
+
+    @property
+    def status(self) -> JSONObject:
+        return self.world.cluster.status("schedules", "name")
+
+    @property
+    def backups(self) -> list[str]:
+        return sorted(self.world.all_of("backups"))
+
+
+def ran(last: str | None) -> dict[str, Any]:
+    return {"lastBackup": last} if last else {}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(CreatingWorld(tmp_path))
+
+
+@pytest.mark.spec("CTL-020", "API-015")
+@pytest.mark.parametrize("phase", ["", "New", "Enabled"])
+@pytest.mark.parametrize("last", [None, "2000-01-01T00:00:00Z"])
+async def test_a_run_that_is_due_makes_one_backup(scene: Scene, phase: str, last: str | None) -> None:
+    scene.add("@every 5m", phase=phase, **ran(last))
+
+    assert await scene.reconcile() == Result.after(300.001)
+    assert await scene.reconcile() == Result.after(300.001)
+
+    assert scene.backups == ["name-20170101120000"]
+    marks = scene.world.all_of("backups")["name-20170101120000"]["metadata"]["labels"]
+    assert marks == {labels.SCHEDULE_NAME: "name"}
+    assert scene.status == {"phase": "Enabled", "lastBackup": "2017-01-01T12:00:00Z"}
+
+
+@pytest.mark.spec("CTL-018")
+async def test_what_is_gone_or_was_refused_already_is_left_alone(scene: Scene) -> None:
+    errors = ["Schedule must be a non-empty valid Cron expression"]
+    scene.add("", phase="FailedValidation", validationErrors=errors)
+    with pytest.raises(ValueError, match="unexpected key format"):
+        Key.parse("bad/key/here")
+
+    assert await scene.reconcile("nobody") == DONE
+    assert await scene.reconcile() == DONE
+
+    assert scene.world.cluster.writes() == []
+
+
+@pytest.mark.spec("CTL-019", "API-016")
+@pytest.mark.parametrize("phase", ["", "New", "Enabled"])
+async def test_an_empty_expression_fails_validation(scene: Scene, phase: str) -> None:
+    scene.add("", phase=phase)
+
+    assert await scene.reconcile() == DONE
+
+    assert scene.status == {
+        "phase": "FailedValidation",
+        "validationErrors": ["Schedule must be a non-empty valid Cron expression"],
+    }
+    assert scene.backups == []
+
+
+@pytest.mark.parametrize(
+    ("cron", "template", "error"),
+    [
+        ("* * * *", TEMPLATE, "invalid schedule: Expected exactly 5 fields, found 4: * * * *"),
+        ("0 0 30 2 *", TEMPLATE, "invalid schedule: there is no time at which it fires: 0 0 30 2 *"),
+        ("@daily", {"ttl": "often"}, "Schedule: spec.template.ttl: "),
+    ],
+)
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_refused_schedule_lives_again_when_it_is_mended(
+    scene: Scene, cron: str, template: JSONObject, error: str, restarted: bool
+) -> None:
+    scene.add(cron, spec={"template": template})
+    await scene.reconcile()
+    assert scene.status["phase"] == "FailedValidation"
+    assert len(scene.status["validationErrors"]) == 1
+    assert scene.status["validationErrors"][0].startswith(error)
+    await scene.reconciler.poll()
+    assert scene.queued == []
+
+    if restarted:
+        scene.restart()
+    scene.world.edit("schedules", "name", schedule="@every 5m", template=TEMPLATE)
+    await scene.reconcile()
+
+    assert scene.status == {"phase": "Enabled", "lastBackup": "2017-01-01T12:00:00Z"}
+    assert scene.backups == ["name-20170101120000"]
+
+
+async def test_another_mistake_has_another_error(scene: Scene) -> None:
+    scene.add("nonsense")
+    await scene.reconcile()
+    scene.world.edit("schedules", "name", schedule="@sometimes")
+
+    await scene.reconcile()
+
+    assert scene.status["validationErrors"] == ["invalid schedule: Unrecognized descriptor: @sometimes"]
+
+
+@pytest.mark.spec("CTL-021", "API-014")
+@pytest.mark.parametrize(
+    ("ago", "due"),
+    [
+        (None, True),
+        (timedelta(), False),
+        (timedelta(minutes=4, seconds=59), False),
+        (timedelta(minutes=5), False),
+        (timedelta(minutes=5, milliseconds=500), True),
+        (timedelta(hours=5), True),
+    ],
+)
+async def test_when_an_interval_is_due(scene: Scene, ago: timedelta | None, due: bool) -> None:
+    scene.add("@every 5m", phase="Enabled", **ran(None if ago is None else "2017-01-01T12:00:00Z"))
+    if ago is not None:
+        scene.world.clock.advance(ago)
+
+    await scene.reconciler.poll()
+    await scene.reconcile()
+    await scene.reconcile()
+
+    assert scene.queued == ([key("name")] if due else [])
+    assert len(scene.backups) == (1 if due else 0)
+
+
+@pytest.mark.spec("CTL-022")
+async def test_a_time_of_the_day_is_waited_for(scene: Scene) -> None:
+    scene.add("0 9 * * *", phase="Enabled", lastBackup="2017-08-10T12:27:00Z")
+    clock = scene.world.clock
+
+    for moment, seconds in [
+        ("2017-08-10T12:27", 20 * 3600 + 33 * 60),
+        ("2017-08-10T14:27", 18 * 3600 + 33 * 60),
+    ]:
+        clock.now = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+        assert await scene.reconcile() == Result.after(seconds + 0.001)
+        assert scene.backups == []
+    clock.now = datetime(2017, 8, 11, 9, 1, tzinfo=UTC)
+    assert await scene.reconcile() == Result.after(24 * 3600 - 60 + 0.001)
+    assert scene.backups == ["name-20170811090100"]
+    clock.advance(60)
+    assert await scene.reconcile() == Result.after(24 * 3600 - 120 + 0.001)
+    assert scene.backups == ["name-20170811090100"]
+
+
+@pytest.mark.spec("CTL-024", "CTL-064")
+@pytest.mark.parametrize(
+    ("cron", "last", "due"),
+    [
+        ("0 0 1 * *", "2021-08-31T10:00", "2021-09-01T00:00"),
+        ("0 0 1 * 1", "2021-08-03T10:00", "2021-08-09T00:00"),
+        ("0 0 1 * *", "9998-12-31T00:00", None),
+    ],
+)
+def test_the_moment_after_which_a_run_is_due(cron: str, last: str, due: str | None) -> None:
+    expected = None if due is None else datetime.fromisoformat(due).replace(tzinfo=UTC)
+
+    assert due_after(read_schedule(cron), datetime.fromisoformat(last).replace(tzinfo=UTC), UTC) == expected
+
+
+@pytest.mark.parametrize("last", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z"])
+async def test_a_last_backup_before_there_were_clusters_is_none(scene: Scene, last: str) -> None:
+    scene.add("0 0 1 1 *", phase="Enabled", lastBackup=last)
+
+    await scene.reconcile()
+
+    assert scene.backups == ["name-20170101120000"]
+
+
+@pytest.mark.spec("CTL-025", "API-015")
+@pytest.mark.parametrize("owned", [True, False, None])
+async def test_what_the_backup_takes_from_the_schedule(scene: Scene, owned: bool | None) -> None:
+    obj = scene.add("@daily", spec={} if owned is None else {"useOwnerReferencesInBackup": owned})
+    obj["metadata"]["labels"] = {"foo": "bar", labels.SCHEDULE_NAME: "forged"}
+    obj["metadata"]["annotations"] = {labels.LAST_APPLIED_CONFIGURATION: "{}", "a": "b"}
+
+    await scene.reconcile()
+
+    backup = scene.world.all_of("backups")["name-20170101120000"]
+    metadata = backup["metadata"]
+    assert metadata["labels"] == {"foo": "bar", labels.SCHEDULE_NAME: "name"}
+    assert metadata["annotations"] == {labels.LAST_APPLIED_CONFIGURATION: "{}", "a": "b"}
+    assert backup["spec"] == TEMPLATE
+    assert "status" not in backup
+    owner = {"apiVersion": "velero.io/v1", "kind": "Schedule", "name": "name", "uid": "uid-name"}
+    assert metadata.get("ownerReferences") == ([{**owner, "controller": True}] if owned else None)
+
+
+@pytest.mark.spec("API-015")
+async def test_the_name_has_the_local_time(scene: Scene) -> None:
+    scene.zone = ZoneInfo("America/New_York")
+    scene.restart()
+    scene.add("0 9 * * *", phase="Enabled", lastBackup="2017-07-24T14:00:00Z")
+
+    scene.world.clock.now = datetime(2017, 7, 25, 13, 0, tzinfo=UTC)
+    await scene.reconcile()
+    assert scene.backups == []
+    scene.world.clock.now = datetime(2017, 7, 25, 13, 15, tzinfo=UTC)
+    await scene.reconcile()
+    assert scene.backups == ["name-20170725091500"]
+
+
+async def test_a_long_name_fits_its_label_and_its_counters(scene: Scene) -> None:
+    scene.add("@daily", LONG_NAME)
+
+    await scene.reconcile(LONG_NAME)
+
+    (backup,) = scene.world.all_of("backups").values()
+    value = labels.label_value(LONG_NAME)
+    assert len(value) == 63
+    assert backup["metadata"]["labels"] == {labels.SCHEDULE_NAME: value}
+    assert backup["metadata"]["name"] == f"{LONG_NAME}-20170101120000"
+    assert scene.world.metrics.calls == [("schedule_seen", value, "Enabled")]
+
+
+@pytest.mark.spec("SRV-013")
+@pytest.mark.parametrize(
+    ("cron", "phase", "seen"),
+    [("@daily", "", "Enabled"), ("nonsense", "", ""), ("nonsense", "FailedValidation", "FailedValidation")],
+)
+async def test_a_schedule_is_reported_to_the_metrics(scene: Scene, cron: str, phase: str, seen: str) -> None:
+    scene.add(cron, phase=phase)
+
+    await scene.reconcile()
+
+    assert scene.world.metrics.calls == [("schedule_seen", "name", seen)]
+
+
+# --- Neither missed nor made twice ----------------------------------------------------------------------
+
+
+def broken_at(scene: Scene, *call: str, took_effect: bool) -> None:
+    """The first such call fails, before or after it took effect."""
+    hook = fail_once(*call)
+    if took_effect:
+        scene.world.cluster.after = hook
+    else:
+        scene.world.cluster.before = hook
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("last", [None, "2017-01-01T10:58:00Z"])
+@pytest.mark.parametrize(
+    "call",
+    [("patch", "schedules"), ("list", "backups"), ("create", "backups"), ("patch", "schedules", "name")],
+)
+@pytest.mark.parametrize("took_effect", [False, True])
+async def test_a_server_that_dies_anywhere_makes_one_backup_for_the_run(
+    scene: Scene, call: tuple[str, ...], took_effect: bool, last: str | None, restarted: bool
+) -> None:
+    phase = "" if call == ("patch", "schedules") else "Enabled"
+    scene.add("@hourly", phase=phase, **ran(last))
+    broken_at(scene, *call, took_effect=took_effect)
+
+    with pytest.raises(ConnectionFailed):
+        await scene.reconcile()
+    scene.world.clock.advance(20)
+    if restarted:
+        scene.restart()
+    await scene.reconcile()
+    scene.world.clock.advance(20)
+    await scene.reconcile()
+
+    (backup,) = scene.backups
+    assert backup in ("name-20170101120000", "name-20170101120020")
+    moment = f"2017-01-01T12:00:{backup[-2:]}Z"
+    assert scene.status == {"phase": "Enabled", "lastBackup": moment}
+
+
+async def test_a_create_that_takes_effect_late_meets_its_own_name(scene: Scene) -> None:
+    scene.add("@hourly", phase="Enabled")
+    broken_at(scene, "create", took_effect=False)
+    with pytest.raises(ConnectionFailed):
+        await scene.reconcile()
+    scene.world.clock.advance(30)
+
+    await scene.reconcile()
+
+    assert scene.backups == ["name-20170101120000"]
+    assert scene.status["lastBackup"] == "2017-01-01T12:00:00Z"
+
+
+async def test_after_a_long_outage_the_run_has_the_time_of_its_success(scene: Scene) -> None:
+    scene.add("@hourly", phase="Enabled", lastBackup="2017-01-01T10:30:00Z")
+    broken_at(scene, "create", took_effect=False)
+    with pytest.raises(ConnectionFailed):
+        await scene.reconcile()
+    scene.world.clock.advance(3 * 3600)
+
+    await scene.reconcile()
+    await scene.reconcile()
+
+    assert scene.backups == ["name-20170101150000"]
+    assert scene.status["lastBackup"] == "2017-01-01T15:00:00Z"
+
+
+async def test_runs_missed_while_no_server_ran_become_one(scene: Scene) -> None:
+    scene.add("@hourly", phase="Enabled", lastBackup="2016-12-24T10:30:00Z")
+
+    for _ in range(3):
+        scene.restart()
+        await scene.reconcile()
+
+    assert scene.backups == ["name-20170101120000"]
+
+
+async def test_a_run_that_was_made_before_a_crash_does_not_swallow_the_next(scene: Scene) -> None:
+    scene.add("@hourly", phase="Enabled", lastBackup="2017-01-01T10:30:00Z")
+    broken_at(scene, "patch", "schedules", took_effect=False)
+    with pytest.raises(ConnectionFailed):
+        await scene.reconcile()
+    scene.world.clock.advance(3600 + 60)
+    scene.restart()
+
+    await scene.reconcile()
+    assert scene.status["lastBackup"] == "2017-01-01T12:00:00Z"
+    await scene.reconcile()
+
+    assert scene.backups == ["name-20170101120000", "name-20170101130100"]
+    assert scene.status["lastBackup"] == "2017-01-01T13:01:00Z"
+
+
+@pytest.mark.parametrize(
+    ("name", "created"),
+    [
+        ("name-20170101105900", "2017-01-01T10:59:00Z"),
+        ("name-20161231120000", "2017-01-01T12:00:00Z"),
+        ("name-20170101115959", "2017-01-01T11:59:58Z"),
+        ("name-by-hand", "2017-01-01T12:00:00Z"),
+        ("name-20170101120001", "2017-01-01T12:00:00Z"),
+    ],
+    ids=["of the last run", "found in a location", "of a former schedule", "by hand", "in the future"],
+)
+async def test_other_backups_of_the_schedule_are_not_the_run(scene: Scene, name: str, created: str) -> None:
+    scene.add("@hourly", phase="Enabled")
+    scene.world.cluster.add("backups", name, labels={labels.SCHEDULE_NAME: "name"})
+    scene.world.cluster.objects["backups", name]["metadata"]["creationTimestamp"] = created
+
+    await scene.reconcile()
+
+    assert scene.backups == sorted(["name-20170101120000", name])
+
+
+@pytest.mark.parametrize(("owner", "made"), [("name", True), ("another", False), ("", False)])
+async def test_a_name_that_is_taken(scene: Scene, owner: str, made: bool) -> None:
+    scene.add("@hourly", phase="Enabled")
+
+    def take_it(*call: str) -> None:
+        """A request of before takes effect after the look for it."""
+        if call[:2] == ("create", "backups") and not scene.backups:
+            marks = {labels.SCHEDULE_NAME: owner} if owner else {}
+            scene.world.cluster.add("backups", "name-20170101120000", labels=marks)
+
+    scene.world.cluster.before = take_it
+
+    result = await scene.reconcile()
+
+    if made:
+        assert scene.backups == ["name-20170101120000"]
+        assert scene.status["lastBackup"] == "2017-01-01T12:00:00Z"
+        return
+    assert result == Result.after(1.0)
+    assert "lastBackup" not in scene.status
+    scene.world.clock.advance(1)
+    await scene.reconcile()
+    assert scene.backups == ["name-20170101120000", "name-20170101120001"]
+
+
+async def test_a_schedule_that_is_being_deleted_makes_nothing(scene: Scene) -> None:
+    scene.add("@hourly")["metadata"]["deletionTimestamp"] = "2017-01-01T11:59:59Z"
+
+    assert await scene.reconcile() == DONE
+
+    assert scene.world.cluster.writes() == []
+
+
+async def test_a_schedule_that_was_replaced_runs_for_itself(scene: Scene) -> None:
+    scene.add("@hourly", phase="Enabled")
+    replaced = False
+
+    def replace_it(*call: str) -> None:
+        nonlocal replaced
+        if call[:2] == ("create", "backups") and not replaced:
+            replaced = True
+            scene.add("@hourly")["metadata"].update(uid="another", creationTimestamp="2017-01-01T12:00:01Z")
+
+    scene.world.cluster.after = replace_it
+    with pytest.raises(KubeError):
+        await scene.reconcile()
+    assert "lastBackup" not in scene.status
+
+    scene.world.clock.advance(5)
+    await scene.reconcile()
+
+    assert scene.backups == ["name-20170101120000", "name-20170101120005"]
+
+
+@pytest.mark.parametrize("error", [Conflict(409, message="changed"), BROKEN])
+async def test_a_schedule_edited_meanwhile_is_read_again(scene: Scene, error: KubeError) -> None:
+    scene.add("@hourly")
+    scene.world.cluster.before = fail_once("patch", "schedules", error=error)
+
+    if isinstance(error, Conflict):
+        assert await scene.reconcile() == Result.after(0.0)
+    else:
+        with pytest.raises(ConnectionFailed):
+            await scene.reconcile()
+
+    assert scene.backups == []
+    await scene.reconcile()
+    assert scene.status["phase"] == SchedulePhase.ENABLED
+    assert len(scene.backups) == 1
+
+
+async def test_the_poll_makes_no_request(scene: Scene) -> None:
+    scene.add("@hourly", phase="Enabled", lastBackup="2017-01-01T12:00:00Z")
+    scene.add("@hourly", "late", phase="Enabled", lastBackup="2017-01-01T10:00:00Z")
+
+    await scene.reconciler.poll()
+
+    assert scene.queued == [Key(NAMESPACE, "late")]
+    assert scene.world.cluster.calls == []
