@@ -89,6 +89,9 @@ class BackupEngine:
             ArchiveWriteError: the archive cannot be written.
         """
         with raised_gc_thresholds():
+            for warning in self._discovery.warnings:
+                # What cannot be discovered is not in the backup: whoever reads its log must learn that.
+                log.warning(warning)
             scope, hooks = await self._scope(backup, log), self._hooks(backup)
             actions = await resolve_actions(self._actions, self._discovery.canonical)
             async with ProgressReporter(progress, log=log, clock=self._clock) as reporter:

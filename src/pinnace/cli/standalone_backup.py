@@ -1,8 +1,5 @@
 """Backups made by the command itself, without a server: the same engine, a location by URL."""
 
-import tempfile
-from pathlib import Path
-
 import msgspec
 
 from pinnace.api.backup import Backup, BackupProgress
@@ -20,6 +17,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.backup import backup_actions
 from pinnace.plugins.registry import ActionRegistry
+from pinnace.server.workdir import work_directory
 from pinnace.storage.errors import BackupExists, InvalidLocation
 
 
@@ -80,7 +78,7 @@ async def _run_backup(
     async def show(progress: BackupProgress) -> None:
         view.update(progress.items_backed_up, progress.total_items)
 
-    with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
+    async with work_directory(None) as workdir:
         try:
             return await execute_backup(
                 backup,
@@ -88,7 +86,7 @@ async def _run_backup(
                 client=client,
                 discovery=discovery,
                 actions=registry.backup_actions,
-                workdir=Path(workdir),
+                workdir=workdir,
                 progress=show,
             )
         finally:

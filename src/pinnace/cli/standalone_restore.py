@@ -1,8 +1,6 @@
 """Restores made by the command itself, without a server: the same engine, a location by URL."""
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -31,6 +29,7 @@ from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.runner import execute_restore
 from pinnace.restore.validation import validate_and_complete
+from pinnace.server.workdir import work_directory
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
@@ -162,7 +161,7 @@ async def _run_restore(
     async def reopen_store() -> BackupStore:
         return place.store
 
-    with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
+    async with work_directory(None) as workdir:
         try:
             return await execute_restore(
                 restore,
@@ -173,7 +172,7 @@ async def _run_restore(
                 actions=actions,
                 pod_volume_backups=pod_volume_backups,
                 reopen_store=reopen_store,
-                workdir=Path(workdir),
+                workdir=workdir,
                 progress=view,
                 options=RestoreOptions(features=settings.features),
             )

@@ -1,8 +1,10 @@
-"""The private directory of one server process: spools of backups and restores, credential files.
+"""The private directory of one process that does the work: spools of backups and restores, credential files.
 
-It goes with the process. One that was left by a dead process is removed by the next: a pod's scratch volume
-outlives its containers, and a server that is killed again and again must not fill it. A lock tells the
-living from the dead, for the kernel releases it however a process ends. (docs/spec: CTL 15, SRV 12)
+A server has one, and a command that works without a server. It goes with the process. One that was left by a
+dead process is removed by the next: a pod's scratch volume outlives its containers, and a server that is
+killed again and again must not fill it, nor may a temporary directory keep the Secrets of a killed command.
+A lock tells the living from the dead, for the kernel releases it however a process ends. (docs/spec: CTL 15,
+SRV 12)
 """
 
 import asyncio
@@ -19,7 +21,7 @@ from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
 
-_PREFIX = "pinnace-server-"
+_PREFIX = "pinnace-work-"
 _LOCK = "lock"
 
 
@@ -41,7 +43,7 @@ async def work_directory(parent: Path | None) -> AsyncIterator[Path]:
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove the directories of servers that are dead; those of other users are left alone."""
+    """Remove the directories of processes that are dead; those of other users are left alone."""
     for path in root.glob(f"{_PREFIX}*"):
         try:
             if not _is_ours(path):
@@ -54,7 +56,7 @@ def remove_leftovers(root: Path) -> None:
         except BlockingIOError:
             continue
         else:
-            log.info("Removing what a former server left", directory=path.name)
+            log.info("Removing what a dead process left", directory=path.name)
             shutil.rmtree(path, ignore_errors=True)
         finally:
             os.close(lock)
@@ -62,7 +64,7 @@ def remove_leftovers(root: Path) -> None:
 
 def _make(root: Path) -> tuple[Path, int]:
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-    # Locked before it has its name, so that nobody ever sees a living server's lock free.
+    # Locked before it has its name, so that nobody ever sees a living process's lock free.
     lock = os.open(path / f"{_LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     (path / f"{_LOCK}.new").rename(path / _LOCK)

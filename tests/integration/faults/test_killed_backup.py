@@ -105,11 +105,15 @@ async def test_a_killed_backup_is_not_listed_and_its_name_is_free(
         await held.struck()
         command.send(signal.SIGKILL)
         assert (await command.ended()).code == -signal.SIGKILL
+    left = files_below(tmp_path / "tmp")
+    assert any(file.endswith("/contents.tar.gz") for file in left)
     listed = await command_line.run(*at, "backup", "get")
     assert (listed.code, "b1" in listed.out) == (0, False)
 
     again = await command_line.run(*at, *create(lab))
     assert (again.code, again.err) == (0, "")
+    # What was spooled may hold Secrets: the next command removes it.
+    assert files_below(tmp_path / "tmp") == []
     listed = await command_line.run(*at, "backup", "get")
     assert "b1" in listed.out
     assert "Completed" in listed.out

@@ -14,7 +14,7 @@ from pinnace.api.restore import Restore, RestorePhase
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import StoreUnavailable
+from pinnace.storage.errors import ObjectNotFound, StoreUnavailable
 from tests.integration.faults.conftest import IMPATIENT_STORE, OpenBucket
 from tests.integration.faults.world import Lab, no_longer_than, results_of
 
@@ -166,6 +166,8 @@ async def test_a_download_that_fails_restores_nothing(
 
     assert rule.hits > 0
     assert_not_downloaded(done)
+    with pytest.raises(ObjectNotFound):
+        await results_of(in_bucket)
     await assert_untouched(lab, target)
 
 

@@ -82,7 +82,7 @@ class World:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self.group = f"{prefix}.example.com"
-        self.widgets = f"widgets.{self.group}"
+        self.gears = f"gears.{self.group}"
         first, second, third = self.namespaces = tuple(f"{prefix}-{end}" for end in ("a", "b", "bb"))
         web, db, tier = {"app": "web"}, {"app": "db"}, {"app": "web", "tier": "front"}
         hidden = {"app": "web", "velero.io/exclude-from-backup": "true"}
@@ -103,14 +103,14 @@ class World:
             Item("deployments.apps", first, "web", web),
             Item("deployments.apps", third, "web", db),
             Item(ACCOUNTS, first, "runner", web),
-            Item(self.widgets, second, "wheel", db),
-            Item(self.widgets, third, "axle", tier),
+            Item(self.gears, second, "wheel", db),
+            Item(self.gears, third, "axle", tier),
             Item("persistentvolumes", "", f"{prefix}-web", web),
             Item("persistentvolumes", "", f"{prefix}-plain"),
             Item(ROLES, "", f"{prefix}-run", db),
             Item(BINDINGS, "", f"{prefix}-run"),
             Item(BINDINGS, "", f"{prefix}-other", web),
-            Item(CRDS, "", self.widgets),
+            Item(CRDS, "", self.gears),
         )
 
     @property
@@ -120,7 +120,7 @@ class World:
 
     def canonical(self, name: str) -> str:
         """What a name in a filter means; a name that means nothing stands for itself."""
-        for resource, names in {**ALIASES, self.widgets: ("widgets", "widget")}.items():
+        for resource, names in {**ALIASES, self.gears: ("gears", "gear")}.items():
             if name == resource or name in names:
                 return resource
         return name
@@ -166,8 +166,8 @@ class World:
         related: set[str] = set()
         if any(item.resource == ACCOUNTS and item.name == "runner" for item in collected):
             related.add(f"{self.prefix}-run")
-        if choice.include_cluster_resources is None and any(i.resource == self.widgets for i in collected):
-            related.add(self.widgets)
+        if choice.include_cluster_resources is None and any(i.resource == self.gears for i in collected):
+            related.add(self.gears)
         return {item for item in self.items if item.name in related and self._admitted(item, choice)}
 
     def _resource_wanted(self, resource: str, choice: Choice) -> bool:
@@ -187,12 +187,12 @@ class World:
 
         async def served() -> bool:
             discovery[:] = [await Discovery.load(client)]
-            widgets = discovery[0].preferred(self.widgets)
-            if widgets is None:
+            gears = discovery[0].preferred(self.gears)
+            if gears is None:
                 return False
             try:
                 # For a moment the server answers 404 for what it has announced.
-                await client.list_all(widgets)
+                await client.list_all(gears)
             except NotFound:
                 return False
             return True
@@ -234,8 +234,8 @@ class World:
                         "hostPath": {"path": "/nowhere"},
                     }
                 }
-            case _ if item.resource == self.widgets:
-                return {"apiVersion": f"{self.group}/v1", "kind": "Widget", "spec": {"size": 3}}
+            case _ if item.resource == self.gears:
+                return {"apiVersion": f"{self.group}/v1", "kind": "Gear", "spec": {"size": 3}}
             case _ if item.resource == ROLES:
                 return {"rules": []}
             case _ if item.resource == BINDINGS:
@@ -256,9 +256,9 @@ class World:
             "storage": True,
             "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": anything}}},
         }
-        names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+        names = {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList"}
         return {
-            "metadata": {"name": self.widgets},
+            "metadata": {"name": self.gears},
             "spec": {"group": self.group, "scope": "Namespaced", "names": names, "versions": [version]},
         }
 

@@ -63,7 +63,7 @@ async def test_the_files_beside_the_tarball(
     await back_up(
         *(control_plane, tmp_path, "b1"),
         included_namespaces=[world.namespaces[0], world.namespaces[1]],
-        included_resources=["configmaps", "deployments", "namespaces", "pv", "widgets"],
+        included_resources=["configmaps", "deployments", "namespaces", "pv", "gears"],
         include_cluster_resources=True,
     )
 
@@ -82,7 +82,7 @@ async def test_the_files_beside_the_tarball(
     assert text == json.dumps(listed, separators=(",", ":"), sort_keys=True).encode() + b"\n"
     first, second, _ = world.namespaces
     assert listed["apps/v1/Deployment"] == [f"{first}/web"]
-    assert listed[f"{world.group}/v1/Widget"] == [f"{second}/wheel"]
+    assert listed[f"{world.group}/v1/Gear"] == [f"{second}/wheel"]
     assert listed["v1/Namespace"] == [first, second]
     assert {f"{world.prefix}-plain", f"{world.prefix}-web"} <= set(listed["v1/PersistentVolume"])
     assert all(names == sorted(names) for names in listed.values())

@@ -21,7 +21,7 @@ PREFIX = "PREFIX"
 NAMESPACES = [f"{PREFIX}-{end}" for end in ("a", "b", "bb", "*", "b*", "?", "[ab]", "{a,bb}", "missing")]
 RESOURCES = [
     *(name for resource, names in ALIASES.items() for name in (resource, *names)),
-    *("widgets", f"widgets.{PREFIX}.example.com", f"*.{PREFIX}.example.com"),
+    *("gears", f"gears.{PREFIX}.example.com", f"*.{PREFIX}.example.com"),
     *("*.apps", "s*", "*map*", "cluster*", "[cs]*", "no-such-thing"),
 ]
 
@@ -121,8 +121,8 @@ async def test_the_corners_of_the_filters(control_plane: ControlPlane, world: Wo
         Choice(included_namespaces=[f"{world.prefix}-b*"], excluded_namespaces=[third]),
         # Everything that is included is excluded by a pattern: a backup without namespaced objects.
         Choice(included_namespaces=[first], excluded_namespaces=[f"{world.prefix}-*"]),
-        Choice(included_resources=["widgets"]),
-        Choice(included_resources=["widgets", CRDS], included_namespaces=[second]),
+        Choice(included_resources=["gears"]),
+        Choice(included_resources=["gears", CRDS], included_namespaces=[second]),
         Choice(included_resources=["sa", "clusterrolebindings"], included_namespaces=[first]),
     ):
         await check(control_plane, tmp_path, world, choice)

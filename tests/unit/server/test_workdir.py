@@ -42,7 +42,7 @@ async def test_the_directory_of_a_living_server_is_left_alone(tmp_path: Path) ->
 
 
 async def test_what_a_dead_server_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
-    dead = tmp_path / "pinnace-server-dead"
+    dead = tmp_path / "pinnace-work-dead"
     (dead / "credentials").mkdir(parents=True)
     (dead / "credentials/velero-cloud").write_text("secret")
     (dead / "lock").touch()
@@ -55,9 +55,9 @@ def test_what_is_not_a_servers_directory_is_left_alone(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     (target / "lock").touch()
-    (tmp_path / "pinnace-server-link").symlink_to(target)
-    (tmp_path / "pinnace-server-file").touch()
-    (tmp_path / "pinnace-server-being-made").mkdir()
+    (tmp_path / "pinnace-work-link").symlink_to(target)
+    (tmp_path / "pinnace-work-file").touch()
+    (tmp_path / "pinnace-work-being-made").mkdir()
     (tmp_path / "pinnace-other").mkdir()
     before = left(tmp_path)
 
@@ -67,7 +67,7 @@ def test_what_is_not_a_servers_directory_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_held_protects(tmp_path: Path) -> None:
-    alive = tmp_path / "pinnace-server-alive"
+    alive = tmp_path / "pinnace-work-alive"
     alive.mkdir()
     lock = os.open(alive / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
