@@ -52,6 +52,14 @@ class LineFormatter(Protocol):
 
     def error_fields(self, error: BaseException, /) -> dict[str, object]: ...
 
+    def template(self, level: str, fields: Mapping[str, object], varying: str, /) -> "LineTemplate":
+        """For many lines that differ only in time, message and the text of one field."""
+        ...
+
+
+LineTemplate = Callable[[str, str, str], str]
+"""Makes a line of a time, a message and the text of the varying field."""
+
 
 def new_formatter(format_name: str) -> LineFormatter:
     """The formatter for a `--log-format`.
@@ -168,6 +176,23 @@ class TextFormatter:
         """`error`, and `error.file` and `error.function` when the origin is known."""
         return {"error": error_text(error), **_origin_fields(error)}
 
+    def template(self, level: str, fields: Mapping[str, object], varying: str, /) -> LineTemplate:
+        """The text around the varying parts is made once: a line then costs three joins."""
+        mark = "\x00"  # quoted in a value, so that no field can hold it as it is
+        layout = self._new_layout((*fields, varying))
+        values = ("", level, "", *layout.pick({**fields, varying: ""}))
+        line = layout.pieces[:]
+        line[1::2] = [quote(value_text(value)) for value in values]
+        # Times, messages and the varying field stand where the layout has them.
+        names = layout.pick({**dict.fromkeys(fields, ""), varying: mark})
+        line[1] = line[5] = line[7 + 2 * names.index(mark)] = mark
+        before_time, after_time, before_value, after_value = "".join(line).split(mark)
+
+        def fill(time: str, message: str, value: str) -> str:
+            return f"{before_time}{quote(time)}{after_time}{quote(message)}{before_value}{quote(value)}{after_value}"
+
+        return fill
+
     def _new_layout(self, shape: tuple[str, ...]) -> _Layout:
         shown = {key: _strange_in_key.sub("_", _without_clash(key)) for key in shape}
         ordered = sorted(shape, key=lambda key: shown[key])
@@ -204,6 +229,15 @@ class JSONFormatter:
             ).decode()
         except TypeError:  # text that is not valid Unicode, integers beyond 64 bits
             return json.dumps(entry, default=value_text, sort_keys=True) + "\n"
+
+    def template(self, level: str, fields: Mapping[str, object], varying: str, /) -> LineTemplate:
+        """JSON is made by a library that is as quick whole."""
+        fixed = dict(fields)
+
+        def fill(time: str, message: str, value: str) -> str:
+            return self.format(time, level, message, {**fixed, varying: value})
+
+        return fill
 
     def error_fields(self, error: BaseException, /) -> dict[str, object]:
         """`error.message`, and `error.file` and `error.function` when the origin is known."""

@@ -34,6 +34,7 @@ _SYNC_FLUSH = 2
 
 _ONE_SECOND = timedelta(seconds=1)
 
+_INFO = LEVEL_RANK["info"]
 _WARNING = LEVEL_RANK["warning"]
 _ERROR = LEVEL_RANK["error"]
 
@@ -117,6 +118,22 @@ class RunLog:
         view._bound = {**self._bound, **fields}
         view._sink = self._sink
         return view
+
+    def info_about(self, varying: str, /, **fields: object) -> Callable[[str, str], None]:
+        """A quick `info` for a line an item: only the message and the text of one field vary.
+
+        `logSource` is where this is called, not where a line is written.
+        """
+        if self._sink.threshold > _INFO:
+            return lambda _message, _value: None
+        source = source_text(sys._getframe(1))
+        fixed: dict[str, object] = {"logSource": source, **self._bound, **fields}
+        fill, sink = self._sink.formatter.template("info", fixed, varying), self._sink
+
+        def write(message: str, value: str) -> None:
+            sink.write_line(fill(sink.time(), message, value))
+
+        return write
 
     @property
     def warnings(self) -> int:
@@ -213,13 +230,19 @@ class _Sink:
             elif rank >= _ERROR:
                 self.errors += 1
 
-    def write(self, level: str, message: str, fields: Mapping[str, object]) -> None:
+    def time(self) -> str:
+        """Now, as lines have it; the text is made once a second."""
         now = self._clock()
         if not self._second <= now < self._next_second:
             self._second = now.replace(microsecond=0)
             self._next_second = self._second + _ONE_SECOND
             self._time = local_time_text(self._second)
-        line = self.formatter.format(self._time, level, message, fields)
+        return self._time
+
+    def write(self, level: str, message: str, fields: Mapping[str, object]) -> None:
+        self.write_line(self.formatter.format(self.time(), level, message, fields))
+
+    def write_line(self, line: str) -> None:
         if self._echo is not None:
             self._write_echo(line)
         if self._file is not None:

@@ -4,6 +4,8 @@ Most items of a cluster go this way: nothing is decoded, nothing waits, and all 
 memory is its name. What neighbours share (kind, namespace) is worked out when it changes, not for each item.
 """
 
+from collections.abc import Callable
+
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
@@ -30,6 +32,7 @@ class RawItems:
         self._is_admitted = False
         self._directories: list[str] = []
         self._key_prefix = ""
+        self._log: Callable[[str, str], None] = lambda _message, _name: None
 
     async def back_up(self, items: list[Item], expected: int) -> bool:
         """Put items into the archive that the rules admit and that are not there yet. (docs/spec: BKP 6.1)
@@ -42,7 +45,7 @@ class RawItems:
             Whether at least one item is in the backup, now or already.
         """
         run = self._run
-        writer, info = run.writer, run.log.info
+        writer = run.writer
         done = run.tracker.count
         left = len(items) + expected
         any_taken = False
@@ -63,13 +66,7 @@ class RawItems:
                 self._fail(item, key, error)
                 continue
             writer.add_copies([directory + file for directory in self._directories], item.json())
-            info(
-                progress_line(done, done + left),
-                progress="",
-                resource=self._group_resource,
-                namespace=item.namespace,
-                name=name,
-            )
+            self._log(progress_line(done, done + left), name)
             if writer.is_full:
                 await writer.flush_if_full()
                 run.progress.update(done, done + left)
@@ -100,6 +97,9 @@ class RawItems:
         scope = item_scope(namespace)
         self._directories = [head + scope for head in self._heads]
         self._key_prefix = f"{namespace}/" if namespace else ""
+        self._log = self._run.log.info_about(
+            "name", progress="", resource=self._group_resource, namespace=namespace
+        )
 
     def _fail(self, item: Item, key: str, error: ArchiveError) -> None:
         self._run.tracker.fail(kind_key(item.api_version, item.kind), key)

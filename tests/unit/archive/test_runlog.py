@@ -238,3 +238,33 @@ def test_lines_of_several_threads_are_all_there(path: Path) -> None:
     log.close()
     assert log.warnings == 6000
     assert len(set(lines_of(path))) == 6000
+
+
+@pytest.mark.parametrize("fmt", ["text", "json"])
+@pytest.mark.parametrize("varying", ["aaa", "name", "zzz"], ids=["first", "amid", "last"])
+def test_a_prepared_line_is_the_ordinary_one(path: Path, fmt: str, varying: str) -> None:
+    values = [
+        "plain",
+        "",
+        "two words",
+        'quo"ted',
+        "line\nbreak",
+        "nul\x00",
+        "ünï",
+        'x" level=error msg="forged',
+    ]
+    fields = {"namespace": "n s", "progress": "", "resource": "pods"}
+    with RunLog(path, fields=FIELDS, fmt=fmt, clock=FrozenClock()) as log:
+        write = log.info_about(varying, **fields)
+        for value in values:
+            write(f"Backed up {value}", value)
+            log.info(f"Backed up {value}", **{**fields, varying: value})
+    lines = [re.sub(r"test_runlog\.py:\d+", "here", line) for line in lines_of(path)]
+    assert len(lines) == 2 * len(values)
+    assert lines[::2] == lines[1::2]
+
+
+def test_a_prepared_line_keeps_to_the_level(path: Path) -> None:
+    with RunLog(path, fields=FIELDS, level="warning") as log:
+        log.info_about("name", resource="pods")("Backed up", "a")
+    assert lines_of(path) == []
