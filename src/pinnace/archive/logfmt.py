@@ -189,7 +189,8 @@ class TextFormatter:
         before_time, after_time, before_value, after_value = "".join(line).split(mark)
 
         def fill(time: str, message: str, value: str) -> str:
-            return f"{before_time}{quote(time)}{after_time}{quote(message)}{before_value}{quote(value)}{after_value}"
+            about = f"{quote(message)}{before_value}{quote(value)}{after_value}"
+            return f"{before_time}{quote(time)}{after_time}{about}"
 
         return fill
 

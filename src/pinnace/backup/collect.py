@@ -16,7 +16,7 @@ from pinnace.backup.cluster import ClusterReader
 from pinnace.kube.pages import Page
 from pinnace.kube.resources import APIResource
 
-LISTS_AHEAD = 3
+LISTS_AHEAD = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
