@@ -135,7 +135,7 @@ def _decode_without_nulls(cls: type[_StructT], data: bytes | str | Mapping[str, 
 
 def _decode_custom(wanted: type, value: object) -> object:
     if wanted is not Duration:
-        raise NotImplementedError(f"no reading of {wanted} defined")
+        raise TypeError(f"no reading of {wanted} defined")
     if not isinstance(value, str):
         raise ValueError("Expected a duration such as `1h30m`")
     return Duration.parse(value)
