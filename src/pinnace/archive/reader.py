@@ -130,7 +130,7 @@ class ArchiveIndex:
         except OSError as error:
             index.close()
             raise ArchiveError(f"reading {path.name}: {error.strerror or error}") from error
-        except BaseException:
+        except BaseException:  # cancellation too: nobody else could close the spool; passed on as it is
             index.close()
             raise
         return index

@@ -120,7 +120,7 @@ class ArchiveWriter:
             await self._settle()
             self._submit(self._finish)
             await self._settle()
-        except BaseException:
+        except BaseException:  # cancellation too: half a tarball must not stay; passed on as it is
             self.discard()
             raise
         self._release()

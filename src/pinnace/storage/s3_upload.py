@@ -76,7 +76,7 @@ class _Multipart:
                     await self._send(part)
             etags = [await _result(task) for task in self._sending]
             await not_interrupted(self._complete(etags), grace_seconds=_GRACE_SECONDS)
-        except BaseException:
+        except BaseException:  # cancellation too: parts must not stay in the bucket; passed on as it is
             await settle(set(self._sending), grace_seconds=_GRACE_SECONDS)
             await self._abort()
             raise

@@ -8,6 +8,7 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall
 from hack.cluster.s3 import Bucket
+from pinnace.kube.errors import NotFound
 from tests.conftest import Connect
 from tests.integration.controllers.conftest import Serve, Site, StartProxy
 from tests.integration.controllers.test_backups import counters
@@ -101,3 +102,7 @@ async def test_an_invalid_backup_can_be_deleted(site: Site, serve: Serve) -> Non
 
     await site.gone("backups", "b1")
     await site.gone("deletebackuprequests", "q1")
+
+    for plural, name in (("backups", "b1"), ("deletebackuprequests", "q1")):
+        with pytest.raises(NotFound):
+            await site.get(plural, name)

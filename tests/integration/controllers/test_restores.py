@@ -12,6 +12,7 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall
 from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from pinnace.restore.validation import NON_RESTORABLE
 from tests.conftest import Connect
@@ -271,4 +272,8 @@ async def test_a_restore_deleted_while_it_runs_does_not_come_back(
     held.release()
     await site.create("restores", "r2", spec=spec)
 
-    await asyncio.gather(site.gone("restores", "r1"), site.reached("restores", "r2", "Completed"))
+    _, second = await asyncio.gather(site.gone("restores", "r1"), site.reached("restores", "r2", "Completed"))
+
+    assert second["metadata"]["name"] == "r2"
+    with pytest.raises(NotFound):
+        await site.get("restores", "r1")

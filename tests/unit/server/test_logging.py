@@ -78,7 +78,7 @@ def test_error_of_an_exception(configure: Configure, format_name: str, key: str)
     try:
         raise ValueError("unexpected")
     except ValueError:
-        logging.getLogger("some.library").exception("failed too")
+        logging.getLogger("some.package").exception("failed too")
     log.error("failed", error="only words")
     with bound_fields(**{"error.file": "plugin.go:1"}):
         log.error("failed", error=OSError("x"))
