@@ -1,7 +1,7 @@
 # Every target sets up what it needs; the second time that costs nothing. docs/development.md says more.
 
 PYTHON := .venv/bin/python
-# Parallel test processes; each has servers of its own, about 450 MiB where tests need a cluster.
+# Parallel test processes; each has servers of its own, 450 MiB where tests need a cluster, 650 with a node.
 JOBS ?= 2
 PYTEST := $(PYTHON) -m pytest -n $(JOBS) --dist loadfile
 INSTALLED := .venv/.installed
@@ -10,7 +10,7 @@ INSTALLED := .venv/.installed
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format unit integration e2e bench programs cluster-up cluster-down lock clean
+.PHONY: help demo test check format unit integration e2e bench programs node-programs cluster-up cluster-down lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -18,7 +18,7 @@ help: ## list the targets
 demo: programs ## back up and restore on a real cluster, in about a minute
 	@$(PYTHON) examples/demo.py
 
-test: check programs ## check, then all tests; what CI runs
+test: check node-programs ## check, then all tests; what CI runs
 	@$(PYTEST) tests
 
 check: $(INSTALLED) ## lint, formatting, types, layers
@@ -34,10 +34,10 @@ format: $(INSTALLED) ## bring the code into the form that `check` wants
 unit: $(INSTALLED) ## tests without any server
 	@$(PYTEST) tests/unit
 
-integration: programs ## tests against a real API server or S3 server
+integration: node-programs ## tests against a real API server, S3 server or node
 	@$(PYTEST) tests/integration
 
-e2e: programs ## tests of the whole program
+e2e: node-programs ## tests of the whole program
 	@$(PYTEST) tests/e2e
 
 bench: programs ## measure against the fastest client at hand
@@ -47,8 +47,13 @@ programs: $(INSTALLED) ## build the cluster's programs into the cache, once a ma
 	@hack/preflight.sh go
 	@$(PYTHON) -m hack.cluster build >/dev/null
 
-cluster-up: programs ## start a development cluster and print how to reach it
-	@$(PYTHON) -m hack.cluster up
+# Running pods needs root on Linux; elsewhere this says so, and the tests that need a node are skipped.
+node-programs: programs ## as `programs`, and what a node needs
+	@hack/preflight.sh node
+	@$(PYTHON) -m hack.cluster build --node >/dev/null
+
+cluster-up: $(if $(NODE),node-programs,programs) ## start a development cluster; NODE=1 with a node for pods
+	@$(PYTHON) -m hack.cluster up $(if $(NODE),--node)
 
 cluster-down: $(INSTALLED) ## stop and delete the development cluster
 	@$(PYTHON) -m hack.cluster down

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What must be on the machine before the rest can set itself up: `preflight.sh python|go`.
+# What must be on the machine before the rest can set itself up: `preflight.sh python|go|node`.
 #
 # Prints nothing when all is there. On Debian (and its children) as root it installs what is missing; anywhere
 # else it says plainly what is missing and how to get it. `python` prints the interpreter that it found.
@@ -61,11 +61,33 @@ need_go() {
     fi
 }
 
+have_cni() { [ -x /usr/lib/cni/bridge ] || [ -x /opt/cni/bin/bridge ] || [ -x /usr/libexec/cni/bridge ]; }
+
+# What tests with running pods need, and restic. Like Go, this is installed where it can be and never fails:
+# without root no node can run, and the tests that need one are skipped; otherwise they fail and say the same.
+need_node() {
+    local missing=()
+    command -v containerd >/dev/null || missing+=(containerd)
+    command -v runc >/dev/null || missing+=(runc)
+    command -v ip >/dev/null || missing+=(iproute2)
+    command -v busybox >/dev/null || missing+=(busybox-static)
+    have_cni || missing+=(containernetworking-plugins)
+    command -v restic >/dev/null || missing+=(restic)
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if can_install && install "${missing[@]}"; then
+        return 0
+    fi
+    say "Tests with running pods or restic need programs that are missing here: ${missing[*]}."
+    say "Debian and Ubuntu: apt-get install ${missing[*]}.  Elsewhere: the packages of these names."
+    [ "$(id -u)" = 0 ] || say "Running pods also needs root; without it these tests are skipped."
+}
+
 case "${1:-}" in
     python) need_python ;;
     go) need_go ;;
+    node) need_node ;;
     *)
-        say "usage: preflight.sh python|go"
+        say "usage: preflight.sh python|go|node"
         exit 2
         ;;
 esac

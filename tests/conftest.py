@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from hypothesis import settings
 
-from hack.cluster import binaries
+from hack.cluster import binaries, node_requirements
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ClusterError
+from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.node_network import TEST_NETWORK
 from hack.cluster.proxy import FaultProxy, Upstream
 from hack.cluster.s3 import Bucket, S3Server
 from tests.support.clock import FrozenClock
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     # Loaded by the fixtures that need it: most tests are of pure code, and quicker without.
     from pinnace.kube.client import KubeClient
 
-CLUSTER_FIXTURES = frozenset(("control_plane", "second_cluster"))
+NODE_FIXTURES = frozenset(("node_cluster",))
+CLUSTER_FIXTURES = frozenset(("control_plane", "second_cluster")) | NODE_FIXTURES
 STORE_FIXTURES = frozenset(("s3", "s3_tls"))
 
 # Nothing of the developer's own may be found by accident: no test may reach a real cluster or cloud.
@@ -40,6 +43,9 @@ for _variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOK
     os.environ.pop(_variable, None)
 for _variable in ("KUBERNETES_SERVICE_HOST", "PINNACE_LOCATION", "VELERO_NAMESPACE"):
     os.environ.pop(_variable, None)
+
+# Servers that pods reach listen there, where no proxy of this machine is on the way.
+os.environ["NO_PROXY"] = ",".join(filter(None, (os.environ.get("NO_PROXY"), str(TEST_NETWORK))))
 
 # A slow machine is no wrong answer. The everyday run stays quick; HYPOTHESIS_PROFILE=thorough looks harder.
 settings.register_profile("quick", deadline=None, max_examples=40, print_blob=True)
@@ -61,6 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("cluster")
         if names & STORE_FIXTURES:
             item.add_marker("store")
+        if names & NODE_FIXTURES:
+            item.add_marker("node")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -76,6 +84,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             binaries.locate(binaries.CONTROL_PLANE)
         if "store" in markers:
             binaries.locate(binaries.S3_SERVER)
+        if "node" in markers and node_requirements.why_impossible() is None:
+            binaries.locate(binaries.NODE)
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +128,46 @@ def _running_cluster(tmp_path_factory: pytest.TempPathFactory, name: str) -> Ite
     plane.remove()
 
 
+@pytest.fixture(scope="session")
+def node_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
+    """A running cluster with one node: pods run. Shared by the process's tests, as `control_plane` is.
+
+    A machine on which nodes can never run skips the test; one that merely lacks a program fails it.
+    """
+    if reason := node_requirements.why_impossible():
+        pytest.skip(reason)
+    cluster = NodeCluster(tmp_path_factory.mktemp("cluster-nodes"), name="node")
+    cluster.start()
+    yield cluster
+    cluster.remove()
+
+
+@pytest.fixture
+async def node_client(node_cluster: NodeCluster, connect: Connect) -> "KubeClient":
+    """A client of the cluster with nodes."""
+    return await connect(node_cluster.control_plane)
+
+
+@pytest.fixture
+async def node_namespace(node_client: "KubeClient") -> AsyncIterator[str]:
+    """The name of a fresh namespace for pods in the cluster with nodes; see `namespace`."""
+    from pinnace.kube.errors import NotFound
+    from pinnace.kube.resources import SERVICE_ACCOUNTS
+    from tests.support.waiting import eventually
+
+    async with _fresh_namespace(node_client) as name:
+
+        async def takes_pods() -> bool:
+            try:
+                await node_client.get(SERVICE_ACCOUNTS, "default", name)
+            except NotFound:
+                return False
+            return True
+
+        await eventually(takes_pods)
+        yield name
+
+
 @pytest.fixture
 async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """A function that connects a client to a cluster, directly or through a fault proxy, as administrator."""
@@ -151,12 +201,20 @@ async def second_client(second_cluster: ControlPlane, connect: Connect) -> "Kube
 @pytest.fixture
 async def namespace(client: "KubeClient") -> AsyncIterator[str]:
     """The name of a fresh namespace in the first cluster; its deletion is begun when the test is over."""
+    async with _fresh_namespace(client) as name:
+        yield name
+
+
+@contextlib.asynccontextmanager
+async def _fresh_namespace(client: "KubeClient") -> AsyncIterator[str]:
     from pinnace.kube.resources import NAMESPACES
 
     name = f"test-{secrets.token_hex(4)}"
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield name
-    await client.delete(NAMESPACES, name)
+    try:
+        yield name
+    finally:
+        await client.delete(NAMESPACES, name)
 
 
 @pytest.fixture

@@ -3,25 +3,34 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable
 
-from hack.cluster import binaries, development
+from hack.cluster import binaries, development, node_network, node_requirements
 from hack.cluster.errors import ClusterError
 
 
-def build() -> int:
-    """Get every program ready, and say where it is."""
-    for path in binaries.locate(list(binaries.PROGRAMS)).values():
+def build(*, node: bool) -> int:
+    """Get the programs ready, and say where each is."""
+    programs = [*binaries.CONTROL_PLANE, *binaries.S3_SERVER]
+    if node and (reason := node_requirements.why_impossible()):
+        print(f"[cluster] not building the programs of a node: {reason}", file=sys.stderr)
+    elif node:
+        programs += binaries.NODE
+    for path in binaries.locate(programs).values():
         print(path)
     return 0
 
 
-def up() -> int:
+def up(*, node: bool) -> int:
     """Start in the background; standard output is for a shell's `eval`."""
     started = time.monotonic()
-    state = development.up()
+    state = development.up(node=node)
     print(f"[cluster] ready after {time.monotonic() - started:.1f} s", file=sys.stderr)
     print(f"export KUBECONFIG={state.kubeconfig}")
     print(f"export AWS_SHARED_CREDENTIALS_FILE={state.s3_credentials_file}")
+    if state.nodes:
+        # Another than the loopback address, so that pods reach it; no proxy is on the way there.
+        print(f'export NO_PROXY="${{NO_PROXY:+$NO_PROXY,}}{node_network.TEST_NETWORK}"')
     print(f"# S3 endpoint: {state.s3_url}  region: {state.s3_region}  bucket: {development.BUCKET}")
     print(f"# as a location: --location '{state.location_url}'")
     return 0
@@ -34,15 +43,17 @@ def status() -> int:
         print("no development cluster is running")
         return 1
     print(f"API server  {state.api_server_url}  (KUBECONFIG={state.kubeconfig})")
+    if state.nodes:
+        print(f"Nodes       {', '.join(state.nodes)}")
     print(f"S3 server   {state.s3_url}  (credentials in {state.s3_credentials_file})")
     for name, size_bytes in development.memory_bytes(state).items():
         print(f"{name:24} process {state.processes[name]:<8} {size_bytes / 2**20:6.0f} MiB")
     return 0
 
 
-def serve() -> int:
+def serve(*, node: bool) -> int:
     """Run in the foreground until interrupted."""
-    development.serve()
+    development.serve(node=node)
     return 0
 
 
@@ -52,7 +63,10 @@ def down() -> int:
     return 0
 
 
-COMMANDS = {command.__name__: command for command in (build, up, status, serve, down)}
+COMMANDS: dict[str, Callable[..., int]] = {
+    command.__name__: command for command in (build, up, status, serve, down)
+}
+TAKES_NODE = ("build", "up", "serve")
 
 
 def main() -> int:
@@ -60,10 +74,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="hack.cluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, command in COMMANDS.items():
-        commands.add_parser(name, help=command.__doc__)
-    arguments = parser.parse_args()
+        subparser = commands.add_parser(name, help=command.__doc__)
+        if name in TAKES_NODE:
+            subparser.add_argument(
+                "--node", action="store_true", help="with a node, so that pods run (Linux, as root)"
+            )
+    options = vars(parser.parse_args())
+    command = COMMANDS[options.pop("command")]
     try:
-        return COMMANDS[arguments.command]()
+        return command(**options)
     except ClusterError as error:
         print(f"[cluster] {error}", file=sys.stderr)
         return 1

@@ -92,6 +92,8 @@ class Toolset:
         recipe = hashlib.sha256(self._go_mod().encode())
         recipe.update((self.directory / "go.sum").read_bytes())
         recipe.update(self.ldflags.encode())
+        for source in sorted(self.directory.rglob("*.go")):  # programs of our own
+            recipe.update(source.read_bytes())
         return f"{self.name}-{self.version}-{recipe.hexdigest()[:12]}"
 
     def _go_mod(self) -> str:
@@ -102,6 +104,7 @@ KUBERNETES = Toolset(
     name="kubernetes", module="k8s.io/kubernetes", stamp_package="k8s.io/component-base/version"
 )
 S3 = Toolset(name="s3", module="github.com/versity/versitygw")
+PLUGIN = Toolset(name="plugin", module="github.com/vmware-tanzu/velero")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +122,18 @@ PROGRAMS = {
         Program("etcd", "go.etcd.io/etcd/server/v3", KUBERNETES),
         Program("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", KUBERNETES),
         Program("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", KUBERNETES),
+        Program("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", KUBERNETES),
+        Program("kubelet", "k8s.io/kubernetes/cmd/kubelet", KUBERNETES),
         Program("versitygw", "github.com/versity/versitygw/cmd/versitygw", S3),
+        Program("plugin-sample", "pinnace.local/hack/tools/plugin/sample", PLUGIN),
+        Program("plugin-host", "pinnace.local/hack/tools/plugin/host", PLUGIN),
     )
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
+SCHEDULER = ("kube-scheduler",)
+NODE = (*SCHEDULER, "kubelet")  # what a cluster with nodes needs in addition
 S3_SERVER = ("versitygw",)
+PLUGIN_TOOLS = ("plugin-sample", "plugin-host")
 
 
 def cache_directory() -> Path:

@@ -1,7 +1,8 @@
 """A real control plane: etcd, kube-apiserver and kube-controller-manager as child processes on loopback.
 
-There is no node, so no pod ever runs; everything that is an API matter is real: storage, admission, RBAC,
-watches, custom resources, namespace deletion, garbage collection, tokens of service accounts.
+There is no node here, so no pod runs (node_cluster.py adds nodes); everything that is an API matter is real:
+storage, admission, RBAC, watches, custom resources, namespace deletion, garbage collection, tokens of service
+accounts.
 """
 
 import http.client
@@ -12,6 +13,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,10 +22,9 @@ import yaml
 
 from hack.cluster import binaries
 from hack.cluster.pki import CertificateAuthority, KeyPair, issue_signing_key, write_secret
-from hack.cluster.processes import ManagedProcess, free_port
+from hack.cluster.processes import DIRECT, ManagedProcess, free_port
 
 SERVICE_RANGE = "10.96.0.0/16"
-SERVICE_ADDRESS = "10.96.0.1"  # the first of SERVICE_RANGE, always `kubernetes.default`
 PROBE_TIMEOUT_SECONDS = 2.0
 START_TIMEOUT_SECONDS = 120.0
 
@@ -33,12 +34,15 @@ class Options:
     """What may differ between control planes.
 
     The in-flight limits default to ten times Kubernetes' own, so that a benchmark measures its subject and
-    not the throttle; lower them to meet 429 from a real server.
+    not the throttle; lower them to meet 429 from a real server. `scheduler` adds kube-scheduler, which is of
+    use only with nodes.
     """
 
     max_requests_inflight: int = 4000
     max_mutating_requests_inflight: int = 2000
     api_server_flags: Sequence[str] = ()
+    service_range: str = SERVICE_RANGE
+    scheduler: bool = False
 
 
 class ControlPlane:
@@ -68,6 +72,11 @@ class ControlPlane:
     def url(self) -> str:
         """The API server's address."""
         return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def service_address(self) -> str:
+        """The first address for services, always `kubernetes.default`; the server's certificate covers it."""
+        return str(IPv4Network(self.options.service_range)[1])
 
     @property
     def authority(self) -> CertificateAuthority:
@@ -104,15 +113,18 @@ class ControlPlane:
         Raises:
             ProgramUnavailable, StartFailed: nothing is left running then.
         """
-        self._programs = binaries.locate(binaries.CONTROL_PLANE)
+        scheduler = binaries.SCHEDULER if self.options.scheduler else ()
+        self._programs = binaries.locate([*binaries.CONTROL_PLANE, *scheduler])
         if self._authority is None:
             self._prepare()
         deadline = time.monotonic() + timeout_seconds
         try:
             self._launch("etcd", self._etcd_flags())
             self._launch("kube-apiserver", self._api_server_flags())
-            self._await("kube-apiserver", lambda: self._get("/readyz")[0] == 200, deadline)
+            self._await("kube-apiserver", lambda: self.get("/readyz")[0] == 200, deadline)
             self._launch("kube-controller-manager", self._controller_manager_flags())
+            if self.options.scheduler:
+                self._launch("kube-scheduler", self._scheduler_flags())
             self._await("kube-controller-manager", self._has_service_account, deadline)
         except BaseException:
             self.stop(grace_seconds=0)
@@ -174,6 +186,20 @@ class ControlPlane:
             context.load_cert_chain(self._pki / "admin.crt", self._pki / "admin.key")
         return context
 
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Ask the API server as administrator, for status and body; status 0 when it cannot be reached."""
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", self.port, timeout=PROBE_TIMEOUT_SECONDS, context=self.client_context()
+        )
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException):
+            return 0, b""
+        finally:
+            connection.close()
+
     @property
     def _pki(self) -> Path:
         return self.directory / "pki"
@@ -184,18 +210,18 @@ class ControlPlane:
         self._authority = CertificateAuthority(self._pki, name=f"{self.name} CA")
         self._authority.issue_server(
             "server",
-            addresses=("127.0.0.1", SERVICE_ADDRESS),
+            addresses=("127.0.0.1", self.service_address),
             names=("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
         )
         self._authority.issue_client("admin", user="kubernetes-admin", groups=("system:masters",))
-        self._authority.issue_client("controller-manager", user="system:kube-controller-manager")
         issue_signing_key(self._pki, "service-accounts")
         self.write_kubeconfig(self.kubeconfig, server=self.url)
-        self.write_kubeconfig(
-            self.directory / "controller-manager.kubeconfig",
-            server=self.url,
-            client=KeyPair(self._pki / "controller-manager.crt", self._pki / "controller-manager.key"),
-        )
+        for program in ("controller-manager", "scheduler"):
+            self.write_kubeconfig(
+                self.directory / f"{program}.kubeconfig",
+                server=self.url,
+                client=self._authority.issue_client(program, user=f"system:kube-{program}"),
+            )
 
     def _etcd_flags(self) -> list[str]:
         return [
@@ -216,7 +242,7 @@ class ControlPlane:
             "--advertise-address=127.0.0.1",
             f"--secure-port={self.port}",
             "--endpoint-reconciler-type=none",  # an Endpoints object may not hold a loopback address
-            f"--service-cluster-ip-range={SERVICE_RANGE}",
+            f"--service-cluster-ip-range={self.options.service_range}",
             f"--tls-cert-file={pki / 'server.crt'}",
             f"--tls-private-key-file={pki / 'server.key'}",
             f"--client-ca-file={pki / 'ca.crt'}",
@@ -226,6 +252,12 @@ class ControlPlane:
             f"--service-account-signing-key-file={pki / 'service-accounts.key'}",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged",
+            # To kubelets, for exec, logs and port-forward: as administrator, by address, as nothing resolves
+            # the names of nodes.
+            f"--kubelet-client-certificate={pki / 'admin.crt'}",
+            f"--kubelet-client-key={pki / 'admin.key'}",
+            f"--kubelet-certificate-authority={pki / 'ca.crt'}",
+            "--kubelet-preferred-address-types=InternalIP",
             "--profiling=false",
             f"--max-requests-inflight={self.options.max_requests_inflight}",
             f"--max-mutating-requests-inflight={self.options.max_mutating_requests_inflight}",
@@ -246,34 +278,33 @@ class ControlPlane:
             # Namespaces of finished tests shall go away quickly.
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
+            # A claim that was looked at before its volume is there is looked at again after this.
+            "--pvclaimbinder-sync-period=2s",
+        ]
+
+    def _scheduler_flags(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.directory / 'scheduler.kubeconfig'}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--profiling=false",
         ]
 
     def _launch(self, name: str, flags: Sequence[str]) -> None:
         if name not in self._processes:
             self._processes[name] = ManagedProcess(
-                name, [self._programs[name], *flags], log=self.directory / "logs" / f"{name}.log"
+                name,
+                [self._programs[name], *flags],
+                log=self.directory / "logs" / f"{name}.log",
+                env=DIRECT,
             )
 
     def _await(self, name: str, ready: Callable[[], bool], deadline: float) -> None:
         self._processes[name].wait_ready(ready, timeout_seconds=max(0.0, deadline - time.monotonic()))
 
     def _has_service_account(self) -> bool:
-        status, body = self._get("/api/v1/namespaces/default/serviceaccounts/default")
+        status, body = self.get("/api/v1/namespaces/default/serviceaccounts/default")
         return status == 200 and json.loads(body)["metadata"]["name"] == "default"
-
-    def _get(self, path: str) -> tuple[int, bytes]:
-        """Ask the API server as administrator; status 0 when it cannot be reached."""
-        connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.port, timeout=PROBE_TIMEOUT_SECONDS, context=self.client_context()
-        )
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except (OSError, http.client.HTTPException):
-            return 0, b""
-        finally:
-            connection.close()
 
 
 def _base64_of(path: Path) -> str:

@@ -18,13 +18,15 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import urlencode
 
-from hack.cluster import binaries
+from hack.cluster import binaries, node_network, node_requirements
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ClusterError, StartFailed
 from hack.cluster.locks import is_locked, try_lock
+from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.processes import resident_bytes
 from hack.cluster.s3 import S3Server
 
+NAME = "pinnace-dev"
 BUCKET = "pinnace"
 START_TIMEOUT_SECONDS = 180.0
 STOP_TIMEOUT_SECONDS = 30.0
@@ -44,6 +46,7 @@ class State:
     s3_url: str
     s3_region: str
     s3_credentials_file: str
+    nodes: list[str]
 
     @property
     def location_url(self) -> str:
@@ -56,19 +59,27 @@ def state_directory() -> Path:
     return binaries.cache_directory() / "dev-cluster"
 
 
-def up() -> State:
+def up(*, node: bool = False) -> State:
     """Start the cluster in the background unless it runs, and return when it is ready.
 
+    Args:
+        node: with a node, so that pods run.
+
     Raises:
-        ClusterError: it did not come up; nothing is left running.
+        ClusterError: it did not come up, and nothing is left running; or one without a node runs.
     """
-    binaries.locate([*binaries.CONTROL_PLANE, *binaries.S3_SERVER])
     directory = state_directory()
     if not _is_running(directory):
+        if node:
+            node_requirements.require()
+        binaries.locate([*binaries.CONTROL_PLANE, *binaries.S3_SERVER, *(binaries.NODE if node else ())])
         shutil.rmtree(directory, ignore_errors=True)  # of one whose machine was switched off
         directory.mkdir(parents=True, mode=0o700)
-        _start_supervisor(directory)
-    return _await_state(directory)
+        _start_supervisor(directory, node=node)
+    state = _await_state(directory)
+    if node and not state.nodes:
+        raise ClusterError("the development cluster runs without a node; stop it first (make cluster-down)")
+    return state
 
 
 def down() -> bool:
@@ -78,6 +89,8 @@ def down() -> bool:
     if was_running:
         _stop_supervisor(directory, int(_pid_file(directory).read_text()))
     shutil.rmtree(directory, ignore_errors=True)
+    if node_requirements.why_impossible() is None:
+        node_network.clean_up()  # after a supervisor that was killed
     return was_running
 
 
@@ -92,20 +105,24 @@ def memory_bytes(state: State) -> dict[str, int]:
     return {name: resident_bytes(pid) for name, pid in state.processes.items()}
 
 
-def serve() -> None:
+def serve(*, node: bool = False) -> None:
     """Run the cluster in this process until SIGTERM or SIGINT; this is the supervisor."""
     directory = state_directory()
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
-    with (
-        _supervision(directory),
-        ControlPlane(directory / "cluster", name="pinnace-dev") as plane,
-        S3Server(directory / "s3") as s3,
-    ):
+    with _supervision(directory), contextlib.ExitStack() as stack:
+        cluster: ControlPlane | NodeCluster
+        address = "127.0.0.1"
+        if node:
+            cluster = stack.enter_context(NodeCluster(directory / "cluster", name=NAME))
+            address = cluster.network.gateway  # so that pods reach the S3 server too
+        else:
+            cluster = stack.enter_context(ControlPlane(directory / "cluster", name=NAME))
+        s3 = stack.enter_context(S3Server(directory / "s3", address=address))
         s3.create_bucket(BUCKET)
-        _publish(directory, plane, s3)
-        servers = [*plane.processes.values(), *([s3.process] if s3.process else [])]
+        _publish(directory, cluster, s3)
+        servers = [*cluster.processes.values(), *([s3.process] if s3.process else [])]
         while all(server.returncode is None for server in servers):
             time.sleep(1)
         raise StartFailed(f"a server ended by itself; see the logs under {directory}")
@@ -127,8 +144,9 @@ def _supervision(directory: Path) -> Iterator[None]:
         yield
 
 
-def _publish(directory: Path, plane: ControlPlane, s3: S3Server) -> None:
-    processes = {name: process.pid for name, process in plane.processes.items()}
+def _publish(directory: Path, cluster: ControlPlane | NodeCluster, s3: S3Server) -> None:
+    processes = {name: process.pid for name, process in cluster.processes.items()}
+    plane = cluster.control_plane if isinstance(cluster, NodeCluster) else cluster
     if s3.process is not None:
         processes["versitygw"] = s3.process.pid
     state = State(
@@ -139,6 +157,7 @@ def _publish(directory: Path, plane: ControlPlane, s3: S3Server) -> None:
         s3_url=s3.url,
         s3_region=s3.region,
         s3_credentials_file=str(s3.credentials_file),
+        nodes=[node.name for node in cluster.nodes] if isinstance(cluster, NodeCluster) else [],
     )
     scratch = directory / "state.json.new"
     scratch.write_text(json.dumps(asdict(state), indent=2))
@@ -164,11 +183,11 @@ def _is_running(directory: Path) -> bool:
         return False
 
 
-def _start_supervisor(directory: Path) -> None:
+def _start_supervisor(directory: Path, *, node: bool) -> None:
     checkout = Path(__file__).parents[2]
     with (directory / "supervisor.log").open("ab") as log:
         supervisor = subprocess.Popen(
-            [sys.executable, "-m", "hack.cluster", "serve"],
+            [sys.executable, "-m", "hack.cluster", "serve", *(["--node"] if node else [])],
             cwd=checkout,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -1,6 +1,7 @@
-"""File locks, which the kernel takes back when their holder ends in any way."""
+"""Locks that the kernel takes back when their holder ends in any way."""
 
 import fcntl
+import socket
 
 
 def try_lock(descriptor: int) -> bool:
@@ -20,3 +21,18 @@ def is_locked(descriptor: int) -> bool:
         return True
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     return False
+
+
+def claim_name(name: str) -> socket.socket | None:
+    """Claim a name on this machine (Linux), leaving no file behind.
+
+    Returns:
+        The claim, given back by closing it; None when somebody has it.
+    """
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f"\0{name}")  # the abstract namespace
+    except OSError:
+        claim.close()
+        return None
+    return claim

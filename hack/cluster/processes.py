@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import SystemRandom
 
-from hack.cluster.errors import StartFailed
+from hack.cluster.errors import ClusterError, ProgramUnavailable, StartFailed
 
 LEASH = Path(__file__).with_name("leash.py")
 POLL_SECONDS = 0.05
@@ -25,6 +25,9 @@ LOG_TAIL_LINES = 20
 # Below the range from which kernels take the local ports of outgoing connections (32768 and up on Linux,
 # 49152 and up elsewhere), so that a server can be restarted on its port in the middle of a test.
 PORTS = range(20_000, 32_000)
+
+# Environment of servers that talk to nobody outside: a proxy of this machine's is not for them.
+DIRECT = {"NO_PROXY": "*", "no_proxy": "*"}
 
 # The kernel's leash is tied to the *thread* that forked. A caller's thread may end long before its process
 # (asyncio.to_thread), so all children are started from one thread that lives as long as the process.
@@ -126,10 +129,36 @@ class ManagedProcess:
         return "\n".join([f"The end of {self.log}:", *(f"    {line}" for line in lines)])
 
 
+def run_command(argv: Sequence[str | Path], *, timeout_seconds: float) -> str:
+    """Run a short command to its end and return its standard output.
+
+    Raises:
+        ClusterError: it failed or took too long; the text has the command and its standard error.
+    """
+    command = [str(part) for part in argv]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError as error:
+        raise ProgramUnavailable(f"`{command[0]}` is not in PATH") from error
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(f"`{' '.join(command)}` did not end within {timeout_seconds:.0f} s") from error
+    if done.returncode != 0:
+        raise ClusterError(f"`{' '.join(command)}` failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process in bytes, or 0 where it cannot be known."""
+    """Return the resident memory of a process and its children in bytes; what cannot be known counts 0."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (OSError, IndexError, ValueError):
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident_bytes(int(child)) for child in children)

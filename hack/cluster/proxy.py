@@ -164,6 +164,11 @@ class FaultProxy:
             for exchange in self.exchanges
         )
 
+    @property
+    def busy(self) -> bool:
+        """Whether a request is in hand; watches and stalled ones are, until their client has gone."""
+        return bool(self._handlers)
+
     async def _end_handlers(self) -> None:
         for task in self._handlers:
             task.cancel()

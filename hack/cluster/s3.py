@@ -45,12 +45,14 @@ class S3Server:
     Args:
         directory: the server's own folder; made if missing. Buckets are folders in its `buckets`.
         tls: serve https with `serving_pair`, a certificate of `authority`; both are None with http.
+        address: of this machine, to listen on; pods reach the gateway of their cluster's network.
     """
 
     region = REGION
 
-    def __init__(self, directory: Path, *, tls: bool = False) -> None:
+    def __init__(self, directory: Path, *, tls: bool = False, address: str = "127.0.0.1") -> None:
         self.directory = directory.absolute()
+        self.address = address
         self.port = free_port()
         self.credentials = Credentials(
             access_key=f"PN{secrets.token_hex(9).upper()}", secret_key=secrets.token_urlsafe(30)
@@ -63,14 +65,14 @@ class S3Server:
         if tls:
             self.authority = CertificateAuthority(self.directory / "pki", name="S3 CA")
             self.serving_pair = self.authority.issue_server(
-                "server", addresses=("127.0.0.1",), names=("localhost",)
+                "server", addresses=("127.0.0.1", address), names=("localhost",)
             )
         self._process: ManagedProcess | None = None
 
     @property
     def url(self) -> str:
         """The endpoint, for path-style requests."""
-        return f"{'https' if self.serving_pair else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self.serving_pair else 'http'}://{self.address}:{self.port}"
 
     @property
     def ca_file(self) -> Path | None:
@@ -134,7 +136,7 @@ class S3Server:
         """
         headers = signed_headers(
             "PUT",
-            f"127.0.0.1:{self.port}",
+            f"{self.address}:{self.port}",
             f"/{name}",
             credentials=self.credentials,
             region=self.region,
@@ -153,7 +155,7 @@ class S3Server:
         if self.serving_pair:
             tls = [f"--cert={self.serving_pair.certificate}", f"--key={self.serving_pair.key}"]
         return [
-            f"--port=127.0.0.1:{self.port}",
+            f"--port={self.address}:{self.port}",
             f"--region={self.region}",
             f"--health={HEALTH_PATH}",
             "--quiet",
@@ -182,10 +184,10 @@ class S3Server:
 
     def _connection(self) -> http.client.HTTPConnection:
         if self.authority is None:
-            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=REQUEST_TIMEOUT_SECONDS)
+            return http.client.HTTPConnection(self.address, self.port, timeout=REQUEST_TIMEOUT_SECONDS)
         context: ssl.SSLContext = self.authority.trust()
         return http.client.HTTPSConnection(
-            "127.0.0.1", self.port, timeout=REQUEST_TIMEOUT_SECONDS, context=context
+            self.address, self.port, timeout=REQUEST_TIMEOUT_SECONDS, context=context
         )
 
     def _credentials_text(self) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster import binaries, development
+from hack.cluster import binaries, development, node_requirements
 
-Command = Callable[[str], subprocess.CompletedProcess[str]]
+Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -22,13 +22,16 @@ def command(
     """Run a command with a state folder of its own, but with the programs that are built already."""
     assets = tmp_path / "assets"
     assets.mkdir()
-    for name, program in binaries.locate(list(binaries.PROGRAMS)).items():
+    programs = [*binaries.CONTROL_PLANE, *binaries.S3_SERVER]
+    if node_requirements.why_impossible() is None:
+        programs += binaries.NODE
+    for name, program in binaries.locate(programs).items():
         (assets / name).symlink_to(program)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
     monkeypatch.setenv("PINNACE_CACHE", str(tmp_path / "cache"))
 
-    def run(name: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "hack.cluster", name]
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "hack.cluster", *arguments]
         return subprocess.run(
             argv, capture_output=True, text=True, timeout=200, check=False, cwd=pytestconfig.rootpath
         )
@@ -55,6 +58,7 @@ def test_life_of_a_development_cluster(command: Command, tmp_path: Path) -> None
     assert state is not None
     assert command("up").stdout == started.stdout, "a second time is harmless"
     assert all(size_bytes > 2**20 for size_bytes in development.memory_bytes(state).values())
+    assert "runs without a node; stop it first" in command("up", "--node").stderr
     assert command("serve").stderr.startswith("[cluster] a development cluster runs already")
 
     descriptors = [os.pidfd_open(pid) for pid in (state.supervisor, *state.processes.values())]
@@ -78,5 +82,30 @@ def test_servers_end_with_a_killed_supervisor(command: Command) -> None:
     assert all(ended(descriptor) for descriptor in descriptors)
     assert development.status() is None
     assert command("status").returncode == 1
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+@pytest.mark.cluster
+@pytest.mark.node
+@pytest.mark.store
+def test_development_cluster_with_a_node(command: Command) -> None:
+    if reason := node_requirements.why_impossible():
+        pytest.skip(reason)
+    started = command("up", "--node")
+    assert started.returncode == 0, started.stderr
+    assert "export NO_PROXY=" in started.stdout
+
+    state = development.status()
+    assert state is not None
+    assert state.nodes == ["pinnace-dev-1"]
+    assert "Nodes       pinnace-dev-1\n" in command("status").stdout
+    assert development.memory_bytes(state)["pinnace-dev-1/kubelet"] > 10 * 2**20, "not that of nsenter"
+    assert command("up").stdout == started.stdout, "a second time is harmless, and nothing is taken away"
+    descriptors = [os.pidfd_open(pid) for pid in state.processes.values()]
+
+    assert command("down").returncode == 0
+
+    assert all(ended(descriptor, within_seconds=0) for descriptor in descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
