@@ -66,6 +66,6 @@ class Collaborators:
     snapshots: VolumeSnapshotter | None = None
 
     @property
-    def any(self) -> bool:
-        """Whether anybody does anything beside storing objects."""
-        return any(each is not None for each in (self.hooks, self.pod_volumes, self.snapshots))
+    def volumes(self) -> bool:
+        """Whether anybody saves volumes, by whatever way."""
+        return self.pod_volumes is not None or self.snapshots is not None

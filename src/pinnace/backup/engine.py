@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -155,6 +156,7 @@ class _Collection:
         self._run = run
         self._items = ItemBackupper(run)
         self._taken: set[str] = set()
+        self._hooked = asyncio.Lock()
 
     async def run(self) -> None:
         run = self._run
@@ -227,8 +229,8 @@ class _Collection:
             raise failures.exceptions[0] from failures
 
     def _lanes(self, resource: APIResource) -> int:
-        """Hooks freeze and thaw, and volumes are marked in the order of their pods: those go one by one."""
-        in_order = resource.group_resource in (PODS, PERSISTENT_VOLUMES) and self._run.collaborators.any
+        """Volumes are marked in the order of their pods: those go one by one."""
+        in_order = resource.group_resource in (PODS, PERSISTENT_VOLUMES) and self._run.collaborators.volumes
         return 1 if in_order else ITEMS_AT_ONCE
 
     async def _back_up_item(self, item: JSONObject, resource: APIResource, expected: int) -> None:
@@ -236,8 +238,9 @@ class _Collection:
         run = self._run
         namespace, name = identity_of(item)
         try:
-            if await self._items.back_up(item, resource):
-                self._taken.add(resource.group_resource)
+            async with self._turn(item, resource):
+                if await self._items.back_up(item, resource):
+                    self._taken.add(resource.group_resource)
         except ItemFailed as failure:
             run.report(failure, resource.group_resource, namespace, name)
         done = run.tracker.count
@@ -249,6 +252,11 @@ class _Collection:
             name=name,
         )
         run.progress.update(done, done + expected)
+
+    def _turn(self, item: JSONObject, resource: APIResource) -> AbstractAsyncContextManager[None]:
+        """Hooks freeze and thaw: pods that have some go one after the other, in their order."""
+        runs_hooks = resource.group_resource == PODS and self._run.collaborators.hooks is not None
+        return self._hooked if runs_hooks and self._run.hooks.any_for(item) else nullcontext()
 
     async def _fetch_namespaces(self, planned: PlannedResource) -> None:
         """Explicitly included namespaces, by name. (docs/spec: BKP 5.4)"""

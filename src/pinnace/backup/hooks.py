@@ -3,7 +3,6 @@
 (docs/spec: BKP 7.1, API 15)
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +10,7 @@ from typing import Any, Self
 
 from pinnace.api.backup import BackupHooks, BackupResourceHook, ExecHook, HookErrorMode
 from pinnace.api.durations import Duration
+from pinnace.api.hooks import FROM_ANNOTATION, parse_command
 from pinnace.api.labels import (
     HOOK_COMMAND,
     HOOK_CONTAINER,
@@ -40,8 +40,8 @@ class PodHook:
     """One command to run for one pod. `source` is `annotation`, or `backupSpec` with the entry's name."""
 
     source: str
+    name: str
     exec: ExecHook
-    name: str = ""
     bad_timeout: str | None = None
     """An annotation's timeout that is no duration; it is ignored and counts as a warning."""
 
@@ -105,6 +105,10 @@ class HookChoice:
             if hook.exec is not None
         ]
 
+    def any_for(self, pod: JSONObject) -> bool:
+        """Whether anything is to be run for the pod."""
+        return any(self.for_pod(phase, pod) for phase in HookPhase)
+
 
 def hook_of_annotations(phase: HookPhase, annotations: Mapping[str, str]) -> PodHook | None:
     """The hook that a pod's annotations ask for; the bare prefix is an old form of the pre hook."""
@@ -129,6 +133,7 @@ def _annotated(prefix: str, command: str, annotations: Mapping[str, str]) -> Pod
             bad_timeout = text
     return PodHook(
         source="annotation",
+        name=FROM_ANNOTATION,
         exec=ExecHook(
             container=annotations.get(prefix + HOOK_CONTAINER, ""),
             command=parse_command(command),
@@ -137,15 +142,3 @@ def _annotated(prefix: str, command: str, annotations: Mapping[str, str]) -> Pod
         ),
         bad_timeout=bad_timeout,
     )
-
-
-def parse_command(text: str) -> list[str]:
-    """An annotation's command: a JSON array of strings, or anything else as one word. (docs/spec: BKP 7.1)"""
-    if text.startswith("["):
-        try:
-            words = json.loads(text)
-        except ValueError:
-            return [text]
-        if all(isinstance(word, str) for word in words):
-            return list(words)
-    return [text]

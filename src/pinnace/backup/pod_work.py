@@ -9,7 +9,7 @@ from typing import Any
 from pinnace.api.backup import HookErrorMode
 from pinnace.backup.collaborators import HookFailed, HookRunner
 from pinnace.backup.context import RunContext
-from pinnace.backup.errors import ItemFailed
+from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.hooks import HookPhase, PodHook
 from pinnace.backup.pod_volumes import is_running, wanted_volumes
 
@@ -32,7 +32,7 @@ class PodWork:
         if volumes and self._run.collaborators.pod_volumes is None:
             undone.append(f"the content of volume(s) {', '.join(volumes)} is not saved")
         if undone:
-            self._warn(pod, f"This version does not execute hooks or save pod volumes: {'; '.join(undone)}")
+            self._warn(pod, f"Not everything that this pod asks for is done: {'; '.join(undone)}")
 
     async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
         """Run the hooks of a phase in order. (docs/spec: BKP 7.3)
@@ -57,7 +57,8 @@ class PodWork:
         except HookFailed as error:
             log.error("Error executing hook", error=error)
             if hook.exec.on_error != HookErrorMode.CONTINUE:
-                raise ItemFailed([error]) from error
+                text = f"{phase.value} hook {hook.name} failed: {error}"
+                raise ItemFailed([BackupError(text)]) from error
 
     def choose_volumes(self, pod: JSONObject) -> list[str]:
         """The volumes to save with this pod; their claims are marked. (docs/spec: BKP 9.1)"""

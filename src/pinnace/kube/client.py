@@ -7,7 +7,7 @@ from many tasks at once; the client keeps the number of requests in flight at wh
 import asyncio
 import platform
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +18,8 @@ import orjson
 from pinnace import __version__
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import InvalidResponse
-from pinnace.kube.limiting import InFlightLimit
+from pinnace.kube.exec import Output, exec_request, run_command
+from pinnace.kube.limiting import InFlightLimit, RateCap
 from pinnace.kube.listing import PageReader
 from pinnace.kube.pages import Page
 from pinnace.kube.requests import (
@@ -60,6 +61,7 @@ class KubeClient:
         timeout_seconds: for one attempt at a request about one object, and for the silence within a
             list; a page of a list as a whole may take longer.
         max_in_flight: the cap on requests at once; watches are not counted.
+        rate: a cap on requests a second besides; watches are not counted.
         gzip: let the server compress its answers; pays below about 400 Mbit/s.
         retry: how often and when to try again.
         sleep, jitter: for tests.
@@ -72,6 +74,7 @@ class KubeClient:
         user_agent: str = USER_AGENT,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         max_in_flight: int = MAXIMUM_IN_FLIGHT,
+        rate: RateCap | None = None,
         gzip: bool = False,
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -81,7 +84,7 @@ class KubeClient:
         self._transport = Transport(config, user_agent=user_agent, gzip=gzip)
         self._limit = InFlightLimit(max_in_flight)
         self._sender = Sender(
-            self._transport, self._limit, retry or RetryPolicy(), sleep=sleep, jitter=jitter
+            self._transport, self._limit, retry or RetryPolicy(), rate=rate, sleep=sleep, jitter=jitter
         )
 
     async def __aenter__(self) -> Self:
@@ -341,6 +344,28 @@ class KubeClient:
         async with aclosing(read_events(self._transport, request)) as events:
             async for event in events:
                 yield event
+
+    async def exec(
+        self,
+        namespace: str,
+        pod: str,
+        command: Sequence[str],
+        *,
+        container: str,
+        stdout: Output,
+        stderr: Output,
+        timeout_seconds: float | None,
+    ) -> int:
+        """Runs a command in a container, no shell involved; its exit code. See `run_command`.
+
+        Raises:
+            CommandTimeout: it did not end in time; it goes on in the container all the same.
+            APIStatusError, ConnectionFailed: it could not be run, or nobody knows how it ended.
+        """
+        request = exec_request(namespace, pod, container, command)
+        return await run_command(
+            self._sender, request, stdout=stdout, stderr=stderr, timeout_seconds=timeout_seconds
+        )
 
     async def version(self) -> ServerVersion:
         """The server's version."""

@@ -34,6 +34,7 @@ class ClusterConfig:
         proxy: URL of the HTTP proxy, which may hold a password.
         impersonation: whom to act as.
         origin: where all this comes from, for error texts.
+        namespace: of the context, if it names one.
     """
 
     server: str
@@ -42,6 +43,7 @@ class ClusterConfig:
     proxy: str | None = field(default=None, repr=False)
     impersonation: Impersonation | None = None
     origin: str = ""
+    namespace: str = ""
 
 
 def load_config(
@@ -145,6 +147,7 @@ def _from_kubeconfig(merged: Kubeconfig, name: str, environ: Mapping[str, str]) 
         proxy=proxy,
         impersonation=None if user is None else impersonation(user),
         origin=context.origin(),
+        namespace=context.value.namespace or "",
     )
 
 

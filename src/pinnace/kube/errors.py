@@ -7,6 +7,7 @@
     ├── UnknownResource        discovery knows no such resource
     ├── ConnectionFailed       unreachable, TLS refused, cut in mid-answer
     │   └── DeadlineExceeded   no answer in time
+    │       └── CommandTimeout a command in a container did not end in time
     └── APIStatusError         the server answered with an error status
         ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404
         ├── AlreadyExists 409, Conflict 409, Gone 410, Invalid 422
@@ -53,6 +54,10 @@ class ConnectionFailed(KubeError):
 
 class DeadlineExceeded(ConnectionFailed):
     """No answer, or no further part of it, within the time allowed."""
+
+
+class CommandTimeout(DeadlineExceeded):
+    """A command in a container did not end within the time allowed; it may still be running."""
 
 
 class APIStatusError(KubeError):

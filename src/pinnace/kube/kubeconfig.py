@@ -101,10 +101,11 @@ class ClusterEntry(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class ContextEntry(msgspec.Struct, frozen=True):
-    """`contexts[].context`. Its namespace is never used. (docs/spec: CLI 1.3)"""
+    """`contexts[].context`. Its namespace is a tenant's, never the server's. (docs/spec: CLI 1.3)"""
 
     cluster: str | None = None
     user: str | None = None
+    namespace: str | None = None
 
 
 class _NamedCluster(msgspec.Struct):

@@ -2,12 +2,13 @@
 
 Additive increase, multiplicative decrease, as TCP does it: each answer raises the limit a little, a 429
 or rising latency cuts it. One limiter serves one client, so that all its callers share what there is.
+A user who knows better can put a cap on the rate besides.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 INITIAL_LIMIT = 16.0
@@ -119,3 +120,39 @@ class InFlightLimit:
             if not waiter.done():
                 self.in_flight += 1
                 waiter.set_result(None)
+
+
+class RateCap:
+    """At most so many requests a second in the long run, and so many at once after a pause: a token bucket.
+
+    Args:
+        per_second: positive.
+        burst: at least 1.
+        monotonic: seconds of a clock that never goes back.
+        sleep: waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        per_second: float,
+        burst: int,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.per_second = per_second
+        self.burst = burst
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._tokens = float(burst)
+        self._counted_at = monotonic()
+
+    async def wait(self) -> None:
+        """Return when one more request may be sent; first come, first served."""
+        now = self._monotonic()
+        self._tokens = min(float(self.burst), self._tokens + (now - self._counted_at) * self.per_second)
+        self._counted_at = now
+        # Below zero, the tokens of those who wait already are taken in advance.
+        self._tokens -= 1.0
+        if self._tokens < 0:
+            await self._sleep(-self._tokens / self.per_second)

@@ -21,6 +21,7 @@ class Request:
         timeout_seconds: for one attempt, from sending to the last byte of the answer.
         stall_seconds: the longest silence allowed within it.
         comparable: whether its latency tells of the server's load (see `limiting`).
+        acts: that something is done by it although its method is GET, as by a command over a websocket.
     """
 
     method: str
@@ -31,11 +32,12 @@ class Request:
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     stall_seconds: float | None = None
     comparable: bool = True
+    acts: bool = False
 
     @property
     def is_read(self) -> bool:
         """Whether repeating it can do no harm."""
-        return self.method == "GET"
+        return self.method == "GET" and not self.acts
 
 
 def with_query(path: str, params: Mapping[str, str] | None) -> str:

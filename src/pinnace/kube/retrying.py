@@ -8,13 +8,19 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import aiohttp
 
 from pinnace.kube.errors import APIStatusError, ConnectionFailed, KubeError, ServerFault, TooManyRequests
-from pinnace.kube.limiting import InFlightLimit
+from pinnace.kube.limiting import InFlightLimit, RateCap
 from pinnace.kube.requests import Request
 from pinnace.kube.transport import NotSent, NotTrusted, Transport
+
+T = TypeVar("T")
 
 _PASSING_FAULTS = frozenset({500, 502, 503, 504})
 
@@ -80,12 +86,14 @@ class Sender:
         limit: InFlightLimit,
         policy: RetryPolicy,
         *,
+        rate: RateCap | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._transport = transport
         self._limit = limit
         self._policy = policy
+        self._rate = rate
         self._sleep = sleep
         self._jitter = jitter
 
@@ -95,11 +103,22 @@ class Sender:
         Raises:
             APIStatusError, ConnectionFailed: the last failure, when no further try is worth it.
         """
+        return await self._repeated(request, partial(self._attempt, request))
+
+    async def upgrade(self, request: Request, protocols: Sequence[str]) -> aiohttp.ClientWebSocketResponse:
+        """A websocket, for the caller to close. Like a watch, it takes no slot among the requests in flight.
+
+        Raises:
+            APIStatusError, ConnectionFailed: the last failure, when no further try is worth it.
+        """
+        return await self._repeated(request, partial(self._transport.upgrade, request, protocols))
+
+    async def _repeated(self, request: Request, send: Callable[[], Awaitable[T]]) -> T:
         attempt = 0
         while True:
             attempt += 1
             try:
-                return await self._attempt(request)
+                return await send()
             except (APIStatusError, ConnectionFailed) as error:
                 delay = self._policy.delay_seconds(error, request, attempt, jitter=self._jitter)
                 if delay is None:
@@ -108,6 +127,8 @@ class Sender:
             await self._sleep(delay)
 
     async def _attempt(self, request: Request) -> bytes:
+        if self._rate is not None:
+            await self._rate.wait()
         async with self._limit.slot() as started:
             try:
                 body = await self._transport.fetch(request)

@@ -6,10 +6,11 @@ stacked on top of it (`retrying`).
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -34,9 +35,15 @@ KEEP_ALIVE_SECONDS = 30.0
 """Below the 90 s after which Go's servers close idle connections: a request must not meet the closing."""
 READ_BUFFER_BYTES = 2**20
 """Pages are megabytes; a small buffer pauses and resumes the socket many times for each."""
+HEARTBEAT_SECONDS = 30.0
+"""A websocket that is silent for so long is asked for a sign of life, for which it has half as long again."""
+MAXIMUM_MESSAGE_BYTES = 2**20
+"""Of a websocket; API servers send 32 KiB at a time."""
 
 # What a header name may hold beside letters and digits (RFC 7230); the rest is percent-encoded.
 _HEADER_NAME_CHARACTERS = "!#$&'*+-.^_`|~"
+
+T = TypeVar("T")
 
 
 class NotSent(ConnectionFailed):
@@ -61,6 +68,7 @@ class Transport:
         self._base_headers = _base_headers(user_agent, config.impersonation, gzip=gzip)
         self._proxy, self._proxy_headers = split_proxy(config.proxy)
         self._session: aiohttp.ClientSession | None = None
+        self._upgrades: aiohttp.ClientSession | None = None
         self._context: ssl.SSLContext | None = None
         self._own_context: tuple[ClientCertificate, ssl.SSLContext] | None = None
 
@@ -79,6 +87,14 @@ class Transport:
             read_bufsize=READ_BUFFER_BYTES,
             trust_env=False,
         )
+        self._upgrades = aiohttp.ClientSession(
+            # Each on a connection of its own: one that had been idle might be closing already.
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            middlewares=(self._once,),
+            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS),
+            trust_env=False,
+        )
         return self
 
     async def __aexit__(
@@ -88,8 +104,13 @@ class Transport:
         traceback: TracebackType | None,
     ) -> None:
         session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        upgrades, self._upgrades = self._upgrades, None
+        try:
+            if session is not None:
+                await session.close()
+        finally:
+            if upgrades is not None:
+                await upgrades.close()
 
     async def fetch(self, request: Request) -> bytes:
         """The body of a successful answer.
@@ -107,7 +128,7 @@ class Transport:
 
         The caller wraps its reading in `reading()`, so that errors on the way become ours.
         """
-        response = await self._send_authenticated(request)
+        response = await self._authenticated(partial(self._send, request))
         try:
             yield response
         finally:
@@ -118,34 +139,37 @@ class Transport:
         """A context in which errors of the HTTP library become ours."""
         return _translated(self.server)
 
-    async def _send_authenticated(self, request: Request) -> aiohttp.ClientResponse:
+    async def upgrade(self, request: Request, protocols: Sequence[str]) -> aiohttp.ClientWebSocketResponse:
+        """A websocket that speaks one of the protocols, or none of them; the caller closes it.
+
+        Args:
+            request: `timeout_seconds` is for the connection to be made, not for its life.
+
+        Raises:
+            APIStatusError, ConnectionFailed: there is none; the server's own words.
+        """
+        return await self._authenticated(partial(self._upgrade, request, protocols))
+
+    async def _authenticated(self, send: Callable[[Credentials], Awaitable[T]]) -> T:
         credentials = await self._config.auth.credentials()
         try:
-            return await self._send(request, credentials)
+            return await send(credentials)
         except Unauthorized:
             if not await self._config.auth.rejected(credentials):
                 raise
-        return await self._send(request, await self._config.auth.credentials())
+        return await send(await self._config.auth.credentials())
 
     async def _send(self, request: Request, credentials: Credentials) -> aiohttp.ClientResponse:
-        if self._session is None:
-            raise RuntimeError("the client is not open; use it with 'async with'")
-        headers = self._base_headers.copy()
-        headers["Accept"] = request.accept
-        if credentials.authorization:
-            headers["Authorization"] = credentials.authorization
-        if request.body is not None:
-            headers["Content-Type"] = request.content_type
         timeout = aiohttp.ClientTimeout(
             total=request.timeout_seconds, sock_connect=CONNECT_SECONDS, sock_read=request.stall_seconds
         )
         context = await self._ssl_context(credentials.certificate)
         with _translated(self.server):
-            response = await self._session.request(
+            response = await _opened(self._session).request(
                 request.method,
-                URL(self._config.server + request.path, encoded=True),
+                self._url(request),
                 data=request.body,
-                headers=headers,
+                headers=self._headers(request, credentials),
                 timeout=timeout,
                 ssl=context if context is not None else True,
                 server_hostname=self._config.tls.server_name or None,
@@ -158,6 +182,49 @@ class Transport:
                 return response
             raise await _error(response)
 
+    async def _upgrade(
+        self, request: Request, protocols: Sequence[str], credentials: Credentials
+    ) -> aiohttp.ClientWebSocketResponse:
+        context = await self._ssl_context(credentials.certificate)
+        with _translated(self.server):
+            async with asyncio.timeout(request.timeout_seconds):
+                return await _opened(self._upgrades).ws_connect(
+                    self._url(request),
+                    protocols=protocols,
+                    headers=self._headers(request, credentials),
+                    heartbeat=HEARTBEAT_SECONDS,
+                    max_msg_size=MAXIMUM_MESSAGE_BYTES,
+                    ssl=context if context is not None else True,
+                    server_hostname=self._config.tls.server_name or None,
+                    proxy=self._proxy,
+                    proxy_headers=self._proxy_headers,
+                )
+
+    async def _once(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Keeps the HTTP library from sending an upgrade twice: what it starts must not start twice.
+
+        Nor are redirects followed; and a refusal is read, which the library would throw away.
+        """
+        with _translated(self.server):
+            response = await handler(request)
+            if response.status == 101:
+                return response
+            raise await _error(response)
+
+    def _url(self, request: Request) -> URL:
+        return URL(self._config.server + request.path, encoded=True)
+
+    def _headers(self, request: Request, credentials: Credentials) -> CIMultiDict[str]:
+        headers = self._base_headers.copy()
+        headers["Accept"] = request.accept
+        if credentials.authorization:
+            headers["Authorization"] = credentials.authorization
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        return headers
+
     async def _ssl_context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | None:
         if self._context is None or certificate is None:
             return self._context
@@ -166,6 +233,12 @@ class Transport:
             # Connections belong to their context, so that none made with the old one is used again.
             self._own_context = (certificate, context)
         return self._own_context[1]
+
+
+def _opened(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
+    if session is None:
+        raise RuntimeError("the client is not open; use it with 'async with'")
+    return session
 
 
 async def _error(response: aiohttp.ClientResponse) -> APIStatusError:

@@ -210,6 +210,7 @@ class RestoreEngine:
             client=self._client,
             tasks=background,
             timer=self._timer,
+            log=self._log,
             pod_volumes=pod_volumes,
             hook_finder=hook_finder,
             pod_volume_restorer=self._helpers.pod_volume_restorer,

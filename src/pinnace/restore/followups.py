@@ -5,17 +5,17 @@ All of it overlaps with the restore of further items; the engine waits for it wh
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from pinnace.kube.resources import APIResource
 from pinnace.restore.crds import wait_until_ready
-from pinnace.restore.hooks import ExecHookFinder
+from pinnace.restore.hooks import ExecHookFinder, PodExecHook
 from pinnace.restore.items import ItemRef
 from pinnace.restore.pod_volumes import PodVolumeCatalogue
-from pinnace.restore.ports import Cluster, ExecHooks, PodVolumeRestorer
+from pinnace.restore.ports import Cluster, ExecHooks, PodVolumeRestorer, RestoreLog
 from pinnace.restore.results import Results
 from pinnace.restore.timing import Timer
 
@@ -39,6 +39,7 @@ class FollowUps:
         client: Cluster,
         tasks: asyncio.TaskGroup,
         timer: Timer,
+        log: RestoreLog,
         pod_volumes: PodVolumeCatalogue,
         hook_finder: ExecHookFinder,
         pod_volume_restorer: PodVolumeRestorer | None,
@@ -47,6 +48,7 @@ class FollowUps:
         self._client = client
         self._tasks = tasks
         self._timer = timer
+        self._log = log
         self._pod_volumes = pod_volumes
         self._hook_finder = hook_finder
         self._pod_volume_restorer = pod_volume_restorer
@@ -97,8 +99,9 @@ class FollowUps:
         snapshots = self._pod_volumes.snapshots(pod, ref.original_namespace)
         if snapshots:
             self._restore_volumes(ref, pod, snapshots, results)
-        if self._hook_finder.finds(pod):
-            self._run_hooks(ref, pod, results)
+        hooks = self._hook_finder.hooks_of(pod)
+        if hooks:
+            self._run_hooks(ref, pod, hooks, results)
 
     def _restore_volumes(
         self, ref: ItemRef, pod: JSONObject, snapshots: Mapping[str, str], results: Results
@@ -114,11 +117,13 @@ class FollowUps:
         work = self._pod_volume_restorer.restore_pod_volumes(pod, ref.original_namespace, snapshots)
         self._volume_tasks.append(self._tasks.create_task(work))
 
-    def _run_hooks(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
+    def _run_hooks(
+        self, ref: ItemRef, pod: JSONObject, hooks: Sequence[PodExecHook], results: Results
+    ) -> None:
         if self._exec_hooks is None:
             results.warnings.add(
                 ref.target_namespace,
-                f"the exec restore hooks of {ref.id} were not executed: this version does not run them",
+                f"the exec restore hooks of {ref.id} were not executed: nobody runs hooks in this restore",
             )
             return
-        self._hook_tasks.append(self._tasks.create_task(self._exec_hooks.run(pod)))
+        self._hook_tasks.append(self._tasks.create_task(self._exec_hooks.run(pod, hooks, self._log)))

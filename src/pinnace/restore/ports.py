@@ -1,10 +1,11 @@
 """What the engine needs from others, as protocols: the cluster, and the collaborators that may be absent."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.kube.resources import APIResource
+from pinnace.restore.hooks import PodExecHook
 
 JSONObject = dict[str, Any]
 
@@ -81,13 +82,19 @@ class PodVolumeRestorer(Protocol):
 
 
 class ExecHooks(Protocol):
-    """Runs restore hooks inside the containers of a pod that was just created. (docs/spec: RST 21)"""
+    """Runs restore hooks inside the containers of pods that were just created. (docs/spec: RST 21)
 
-    def run(self, pod: JSONObject) -> Coroutine[Any, Any, list[str]]:
+    One for each restore: an error in one pod ends the hooks of all.
+    """
+
+    def run(
+        self, pod: JSONObject, hooks: Sequence[PodExecHook], log: RestoreLog
+    ) -> Coroutine[Any, Any, list[str]]:
         """Wait for the containers, run their hooks. An async function.
 
         Args:
             pod: as the API server returned it.
+            hooks: at least one.
 
         Returns:
             Error messages for the Velero part of the results.

@@ -53,3 +53,14 @@ async def poll(
         await timer.sleep(min(pause_seconds, left_seconds))
         pause_seconds = min(pause_seconds * 2, longest_pause_seconds)
     return True
+
+
+async def wait_for(event: asyncio.Event, *, timer: Timer, timeout_seconds: float) -> bool:
+    """Wait until something happens or the time is up; whether it happened."""
+    async with asyncio.TaskGroup() as group:
+        happening = group.create_task(event.wait())
+        passing = group.create_task(timer.sleep(timeout_seconds))
+        await asyncio.wait((happening, passing), return_when=asyncio.FIRST_COMPLETED)
+        happening.cancel()
+        passing.cancel()
+    return event.is_set()

@@ -6,8 +6,9 @@ import pytest
 
 from pinnace.api.backup import BackupHooks, BackupResourceHook, BackupResourceHookSpec, BackupSpec, ExecHook
 from pinnace.api.durations import Duration
+from pinnace.api.hooks import parse_command
 from pinnace.api.meta import LabelSelector
-from pinnace.backup.hooks import HookChoice, HookPhase, hook_of_annotations, parse_command
+from pinnace.backup.hooks import HookChoice, HookPhase, hook_of_annotations
 from pinnace.backup.plan import Scope, plan_collection
 from pinnace.backup.pod_volumes import HandledClaims, wanted_volumes
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUMES, PODS

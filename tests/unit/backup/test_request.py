@@ -225,6 +225,7 @@ SNAPSHOT_CASES = [
 ]
 
 
+@pytest.mark.spec("API-011")
 @pytest.mark.parametrize(("names", "existing", "defaults", "chosen", "problem"), SNAPSHOT_CASES)
 def test_snapshot_locations(
     names: list[str],
@@ -244,7 +245,7 @@ def test_snapshot_locations(
         assert prepared.spec.volume_snapshot_locations == chosen
 
 
-@pytest.mark.spec("BKP-020")
+@pytest.mark.spec("API-011", "BKP-020")
 @pytest.mark.parametrize(("names", "existing", "defaults", "chosen", "problem"), SNAPSHOT_CASES)
 def test_no_snapshots_no_locations(
     names: list[str], existing: SnapshotLocations, defaults: dict[str, str], chosen: object, problem: str

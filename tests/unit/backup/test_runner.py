@@ -161,7 +161,19 @@ async def test_error_lines_make_it_partially_failed(store: Store, workdir: Path)
     assert store.metadata()["status"]["errors"] == 1
 
 
-@pytest.mark.spec("BKP-012")
+@pytest.mark.spec("API-012")
+async def test_the_counts_are_those_of_the_log(store: Store, workdir: Path) -> None:
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/a")
+    # Two errors: pods that may not be listed, a namespace that is not there. A warning: a pattern in vain.
+    cluster.list_errors["pods"] = status_error(403, {"message": "forbidden"})
+    done = await execute(cluster, store, workdir, backup=prepared(included_namespaces=["ns", "nowhere-*"]))
+    counts = (done.status.phase, done.status.errors, done.status.warnings)
+    assert counts == (BackupPhase.PARTIALLY_FAILED, 2, 1)
+    status = store.metadata()["status"]
+    assert (status["phase"], status["errors"], status["warnings"]) == ("PartiallyFailed", 2, 1)
+
+
+@pytest.mark.spec("API-012", "BKP-012")
 async def test_existing_backup_is_not_touched(store: Store, workdir: Path) -> None:
     await execute(FakeCluster(), store, workdir)
     before = store.metadata()
@@ -227,6 +239,7 @@ async def test_full_disk_leaves_only_the_log(
     assert "No space left on device" in log_text(store)
 
 
+@pytest.mark.spec("API-012")
 async def test_failing_upload_changes_the_phase_only(store: Store, workdir: Path) -> None:
     store.put_error = StoreUnavailable("bucket is gone")
     done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir)

@@ -1,6 +1,7 @@
 """A server on loopback that answers as a test tells it to, byte by byte where that matters."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -218,3 +219,46 @@ def listing(
 
 def event(kind: str, document: Mapping[str, Any]) -> bytes:
     return json.dumps({"type": kind, "object": document}).encode() + b"\n"
+
+
+@dataclass
+class TunnelProxy:
+    """An HTTP proxy that knows CONNECT only, or refuses everything."""
+
+    refuse: bool = False
+    heads: list[bytes] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        if self.refuse:
+            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            writer.close()
+            return
+        host, port = head.split()[1].decode().rsplit(":", 1)
+        upstream_reader, upstream_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(_pump(reader, upstream_writer), _pump(upstream_reader, writer))
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while chunk := await reader.read(65536):
+            writer.write(chunk)
+            await writer.drain()
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def running_proxy(proxy: TunnelProxy) -> AsyncIterator[str]:
+    """Its URL, with a user and a password in it."""
+    finished: list[asyncio.Task[None]] = []
+
+    def connected_to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        finished.append(asyncio.ensure_future(proxy.serve(reader, writer)))
+
+    listener = await asyncio.start_server(connected_to, "127.0.0.1", 0)
+    async with listener:
+        yield f"http://jane:s3cret@127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    await asyncio.gather(*finished)

@@ -213,14 +213,14 @@ def test_names(discovery: Discovery, name: str, expected: str) -> None:
     assert discovery.resolve(name).group_resource == expected
 
 
-@pytest.mark.spec("BKP-065")
+@pytest.mark.spec("API-034", "BKP-065")
 def test_case_matters_for_short_names_and_groups_only(discovery: Discovery) -> None:
     assert [discovery.canonical(name) for name in ("Pods", "PODS", "Deployment.apps")] == [
         "pods",
         "pods",
         "deployments.apps",
     ]
-    for name in ("Po", "deployments.Apps"):
+    for name in ("Po", "PO", "deployments.Apps"):
         with pytest.raises(UnknownResource):
             discovery.resolve(name)
 

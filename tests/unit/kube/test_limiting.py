@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.kube.limiting import InFlightLimit
+from pinnace.kube.client import KubeClient
+from pinnace.kube.config import ClusterConfig
+from pinnace.kube.limiting import InFlightLimit, RateCap
 from tests.support.clock import FrozenClock
+from tests.unit.kube.scripted import answer_json, scripted_server
 
 
 async def test_slots_are_handed_out_in_order() -> None:
@@ -140,3 +143,43 @@ async def test_the_limit_stays_within_its_bounds(maximum: int, answers: list[str
         else:
             limit.answered(started, comparable=True)
         assert 1 <= limit.limit <= maximum
+
+
+class Waits:
+    """A sleep that only notes how long it was asked for."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+async def test_a_cap_lets_a_burst_through_and_then_so_many_a_second(clock: FrozenClock) -> None:
+    waits = Waits()
+    cap = RateCap(4.0, 3, monotonic=clock.monotonic, sleep=waits)
+    for _ in range(6):
+        await cap.wait()
+    assert waits.seconds == [0.25, 0.5, 0.75]
+
+    clock.advance(0.75)  # the time that these three have waited
+    await cap.wait()
+    assert waits.seconds[3:] == [0.25]
+
+    clock.advance(3600)
+    waits.seconds.clear()
+    for _ in range(4):
+        await cap.wait()
+    assert waits.seconds == [0.25]
+
+
+async def test_a_client_keeps_to_the_cap() -> None:
+    waits = Waits()
+    async with scripted_server() as server:
+        server.on("GET /version", answer_json({"gitVersion": "v1.34.0"}))
+        config = ClusterConfig(server=server.url)
+        async with KubeClient(config, rate=RateCap(0.001, 2, sleep=waits)) as client:
+            for _ in range(4):
+                await client.version()
+
+    assert [round(seconds, -2) for seconds in waits.seconds] == [1000, 2000]

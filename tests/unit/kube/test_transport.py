@@ -1,6 +1,5 @@
 """The connection itself: TLS both ways, impersonation, proxies, and texts without secrets."""
 
-import asyncio
 import contextlib
 import ssl
 import tempfile
@@ -16,7 +15,15 @@ from pinnace.kube.auth import ClientCertificate, Credentials, Impersonation, Sta
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import ConfigError, ConnectionFailed, KubeError
 from pinnace.kube.tls import TLSSettings, build_ssl_context
-from tests.unit.kube.scripted import ScriptedServer, Sleeps, answer_json, connected, scripted_server
+from tests.unit.kube.scripted import (
+    ScriptedServer,
+    Sleeps,
+    TunnelProxy,
+    answer_json,
+    connected,
+    running_proxy,
+    scripted_server,
+)
 
 VERSION = {"gitVersion": "v1.33.4"}
 
@@ -184,52 +191,10 @@ async def test_impersonation_headers(server: ScriptedServer) -> None:
     assert headers.getall("Impersonate-Extra-scopes") == ["view"]
 
 
-@dataclass
-class TunnelProxy:
-    """An HTTP proxy that knows CONNECT only, or refuses everything."""
-
-    refuse: bool = False
-    heads: list[bytes] = field(default_factory=list)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        self.heads.append(head)
-        if self.refuse:
-            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
-            await writer.drain()
-            writer.close()
-            return
-        host, port = head.split()[1].decode().rsplit(":", 1)
-        upstream_reader, upstream_writer = await asyncio.open_connection(host, int(port))
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        await asyncio.gather(_pump(reader, upstream_writer), _pump(upstream_reader, writer))
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while chunk := await reader.read(65536):
-            writer.write(chunk)
-            await writer.drain()
-    writer.close()
-
-
-@contextlib.asynccontextmanager
-async def _proxy(proxy: TunnelProxy) -> AsyncIterator[str]:
-    finished: list[asyncio.Task[None]] = []
-
-    def connected_to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        finished.append(asyncio.ensure_future(proxy.serve(reader, writer)))
-
-    listener = await asyncio.start_server(connected_to, "127.0.0.1", 0)
-    async with listener:
-        yield f"http://jane:s3cret@127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-    await asyncio.gather(*finished)
-
-
 async def test_a_proxy_is_a_tunnel_only(secure: ScriptedServer, authority: CertificateAuthority) -> None:
     tls = TLSSettings(ca=authority.certificate.read_bytes())
     proxy = TunnelProxy()
-    async with _proxy(proxy) as url:
+    async with running_proxy(proxy) as url:
         config = ClusterConfig(server=secure.url, tls=tls, proxy=url, auth=StaticAuth(bearer("t0ken")))
         async with connected(secure, config=config) as client:
             assert (await client.version()).git_version == "v1.33.4"
@@ -242,7 +207,7 @@ async def test_a_proxy_is_a_tunnel_only(secure: ScriptedServer, authority: Certi
 
 @pytest.mark.parametrize("running", [True, False])
 async def test_a_proxy_that_fails_keeps_its_password(secure: ScriptedServer, running: bool) -> None:
-    async with _proxy(TunnelProxy(refuse=True)) as url:
+    async with running_proxy(TunnelProxy(refuse=True)) as url:
         proxy = url if running else "http://jane:s3cret@127.0.0.1:1"
         config = ClusterConfig(server=secure.url, proxy=proxy, auth=StaticAuth(bearer("t0ken")))
         async with connected(secure, config=config) as client:

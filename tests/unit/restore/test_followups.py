@@ -1,7 +1,7 @@
 """What happens after an object was created: definitions, pod volumes, hooks."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -18,7 +18,9 @@ from pinnace.api.restore import (
 from pinnace.kube.errors import Forbidden
 from pinnace.restore.crds import is_ready
 from pinnace.restore.engine import Helpers
+from pinnace.restore.hooks import PodExecHook
 from pinnace.restore.pod_volumes import PodVolumeCatalogue
+from pinnace.restore.ports import RestoreLog
 from tests.unit.restore.world import Harness, obj, pod, ready_status
 
 
@@ -133,8 +135,9 @@ class Hooks:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def run(self, pod: dict[str, Any]) -> list[str]:
-        self.asked.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+    async def run(self, pod: dict[str, Any], hooks: Sequence[PodExecHook], log: RestoreLog) -> list[str]:
+        commands = [" ".join(hook.command) for hook in hooks]
+        self.asked.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {', '.join(commands)}")
         return ["a hook failed"]
 
 
@@ -152,7 +155,7 @@ async def test_pod_volumes_and_hooks_are_left_to_their_helpers(harness: Harness)
 
     uid = harness.world.item("pods", "m1", "p")["metadata"]["uid"]
     assert filler.asked == [(uid, "ns-1", {"data": "snap"})]
-    assert hooks.asked == ["m1/p"]
+    assert hooks.asked == ["m1/p: /bin/true"]
     assert results.errors.velero == ["pod volume restore failed: p", "a hook failed"]
     assert results.warnings.count == 0
 

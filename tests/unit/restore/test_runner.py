@@ -159,7 +159,7 @@ async def test_a_clean_restore_is_completed(stage: Stage) -> None:
     )
 
 
-@pytest.mark.spec("RST-015")
+@pytest.mark.spec("RST-015", "CTL-051")
 async def test_an_error_of_an_item_makes_it_partially_failed(stage: Stage) -> None:
     await stage.put_backup(configmap("a"))
     stage.world.refuse_create[("configmaps", "ns-1", "a")] = Forbidden(403, message="you may not")
@@ -185,7 +185,7 @@ async def test_warnings_alone_leave_it_completed(stage: Stage) -> None:
     assert (done.status.warnings, done.status.errors) == (2, 0)
 
 
-@pytest.mark.spec("RST-014")
+@pytest.mark.spec("RST-014", "CTL-051")
 async def test_a_download_that_fails_makes_it_failed_with_a_log_but_no_results(stage: Stage) -> None:
     done = await stage.restore()
 
@@ -235,7 +235,7 @@ async def test_a_store_that_cannot_be_opened_again_makes_it_failed(stage: Stage)
     assert stage.world.created_of("configmaps") == ["ns-1/a"]
 
 
-@pytest.mark.spec("RST-016")
+@pytest.mark.spec("RST-016", "CTL-051")
 async def test_a_log_that_cannot_be_kept_is_an_error(stage: Stage) -> None:
     await stage.put_backup(configmap("a"))
     stage.store.faults["put_restore_log"] = StorageError("disk full")
@@ -248,6 +248,7 @@ async def test_a_log_that_cannot_be_kept_is_an_error(stage: Stage) -> None:
     }
 
 
+@pytest.mark.spec("CTL-051")
 async def test_results_that_cannot_be_kept_change_nothing(stage: Stage) -> None:
     await stage.put_backup(configmap("a"))
     stage.store.faults["put_restore_results"] = StorageError("disk full")

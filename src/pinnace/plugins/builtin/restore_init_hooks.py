@@ -3,13 +3,13 @@
 (docs/spec: RST 20, API 16.1, 16.2)
 """
 
+import copy
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import orjson
-
 from pinnace.api import labels
+from pinnace.api.hooks import parse_command
 from pinnace.api.restore import RestoreHooks, RestoreResourceHookSpec
 from pinnace.api.selection import IncludesExcludes
 from pinnace.api.selectors import Selector
@@ -38,18 +38,6 @@ class HookSelector:
         return self._namespaces.matches(namespace) and self._labels.matches(pod_labels)
 
 
-def parse_command(text: str) -> list[str]:
-    """A command from an annotation: a JSON array of strings, or the whole text as the only element."""
-    if text.startswith("["):
-        try:
-            parsed = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return [text]
-        if isinstance(parsed, list) and all(isinstance(part, str) for part in parsed):
-            return parsed
-    return [text]
-
-
 def annotated_container(
     annotations: Mapping[str, str], new_uuid: Callable[[], uuid.UUID]
 ) -> JSONObject | None:
@@ -72,11 +60,13 @@ def annotated_container(
 def hook_containers(hooks: RestoreHooks, namespace: str, pod_labels: Mapping[str, str]) -> list[JSONObject]:
     """The containers of all groups that match, in the order of the spec, as they are written there.
 
+    They are copies: later actions change the containers of a pod, which must not change the Restore.
+
     Raises:
         ValueError: a label selector is not valid.
     """
     return [
-        container
+        copy.deepcopy(container)
         for group in hooks.resources
         if HookSelector(group).matches(namespace, pod_labels)
         for hook in group.post_hooks

@@ -1,0 +1,34 @@
+"""What hooks of backups and of restores have in common: how pods name commands and containers. Pure.
+
+(docs/spec: API 15, 16)
+"""
+
+from typing import Any, Final
+
+import orjson
+
+JSONObject = dict[str, Any]
+
+FROM_ANNOTATION: Final = "<from-annotation>"
+"""The name, in logs and errors, of a hook that a pod's annotations ask for."""
+
+
+def parse_command(text: str) -> list[str]:
+    """An annotation's command: a JSON array of strings, or else the text as one word.
+
+    (docs/spec: API 15.3)
+    """
+    if text.startswith("["):
+        try:
+            words = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return [text]
+        if all(isinstance(word, str) for word in words):
+            return list(words)
+    return [text]
+
+
+def container_names(pod: JSONObject) -> list[str]:
+    """The containers of a pod in which hooks can run, in their order: neither init nor ephemeral ones."""
+    containers = (pod.get("spec") or {}).get("containers") or []
+    return [container.get("name", "") for container in containers]

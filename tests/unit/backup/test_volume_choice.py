@@ -1,0 +1,34 @@
+"""Which volumes of a pod are for restic, by the pod's annotations. (docs/spec: API 11, PVL 4)"""
+
+from typing import Any
+
+import pytest
+
+from pinnace.backup.pod_volumes import wanted_volumes
+from pinnace.kube.resources import PODS
+from tests.unit.backup.fakes import thing
+
+DATA: list[dict[str, Any]] = [{"name": name, "emptyDir": {}} for name in ("data-1", "data-2", "data-3")]
+NEVER: list[dict[str, Any]] = [
+    {"name": "host", "hostPath": {"path": "/"}},
+    {"name": "secret", "secret": {}},
+    {"name": "map", "configMap": {}},
+    {"name": "projected", "projected": {}},
+    {"name": "default-token-abc", "emptyDir": {}},
+]
+
+
+@pytest.mark.spec("API-019")
+@pytest.mark.parametrize(
+    ("annotations", "opt_out", "names"),
+    [
+        ({"backup.velero.io/backup-volumes": "v1,v2,v3"}, False, ["v1", "v2", "v3"]),
+        ({"backup.velero.io/backup-volumes": ""}, False, []),
+        ({}, True, ["data-1", "data-2", "data-3"]),
+        ({"backup.velero.io/backup-volumes-excludes": "data-2"}, True, ["data-1", "data-3"]),
+    ],
+    ids=["opted in", "opted in to none", "not opted out", "opted out of one"],
+)
+def test_volumes_for_restic(annotations: dict[str, str], opt_out: bool, names: list[str]) -> None:
+    pod = thing(PODS, "p", "ns", annotations=annotations, spec={"volumes": [*NEVER, *DATA]})
+    assert wanted_volumes(pod, opt_out=opt_out) == names

@@ -1,0 +1,507 @@
+"""Exec hooks of restored pods: when they run, what follows from their errors, and what they wait for."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.api.durations import Duration
+from pinnace.api.meta import LabelSelector
+from pinnace.api.restore import (
+    ExecRestoreHook,
+    InitRestoreHook,
+    RestoreHooks,
+    RestoreResourceHook,
+    RestoreResourceHookSpec,
+)
+from pinnace.archive.runlog import RunLog
+from pinnace.kube.errors import CommandTimeout, Forbidden, KubeError
+from pinnace.restore.engine import Helpers
+from pinnace.restore.hook_runner import COMMANDS_AT_ONCE, LOOK_SECONDS, PodExecHooks
+from pinnace.restore.hooks import ExecHookFinder, PodExecHook, pod_wait_seconds
+from tests.support.containers import Behaviour, FakeContainers
+from tests.unit.restore.world import Harness, PatientTimer, pod
+
+JSONObject = dict[str, Any]
+Observe = Callable[[JSONObject | None], None]
+
+POST = "post.hook.restore.velero.io/"
+SECOND, MINUTE, HOUR = Duration.seconds(1), Duration.minutes(1), Duration.hours(1)
+
+
+def a_pod(name: str = "p", *containers: str, running: tuple[str, ...] = (), **fields: Any) -> JSONObject:
+    """A pod with these containers (`app` if none are named), of which some run."""
+    spec = {"containers": [{"name": container} for container in containers or ("app",)]}
+    made = pod(name, spec=spec, **fields)
+    made["metadata"]["uid"] = f"uid-{name}"
+    return in_state(made, *running)
+
+
+def in_state(made: JSONObject, *running: str, phase: str = "Pending") -> JSONObject:
+    statuses = [
+        {"name": each["name"], "state": {"running": {}} if each["name"] in running else {"waiting": {}}}
+        for each in made["spec"]["containers"]
+    ]
+    return {**made, "status": {"phase": phase, "containerStatuses": statuses}}
+
+
+def hook(*command: str, container: str = "app", on_error: str = "", **fields: Any) -> PodExecHook:
+    given = {"exec_timeout": Duration(), "wait_timeout": Duration(), **fields}
+    return PodExecHook(
+        source="restoreSpec", name="h", container=container, command=command, on_error=on_error, **given
+    )
+
+
+@dataclass
+class FakeSight:
+    """Shows pods as the test wants them to be seen."""
+
+    pods: dict[str, JSONObject | None] = field(default_factory=dict)
+    observers: dict[str, Observe] = field(default_factory=dict)
+    looks: int = 0
+    error: KubeError | None = None
+
+    @asynccontextmanager
+    async def following(self, pod: JSONObject, observe: Observe) -> AsyncIterator[None]:
+        name = pod["metadata"]["name"]
+        self.observers[name] = observe
+        try:
+            yield
+        finally:
+            del self.observers[name]
+
+    async def look(self, pod: JSONObject) -> JSONObject | None:
+        self.looks += 1
+        if self.error is not None:
+            raise self.error
+        return self.pods.get(pod["metadata"]["name"])
+
+    def put(self, *pods: JSONObject) -> None:
+        for each in pods:
+            self.pods[each["metadata"]["name"]] = each
+
+    def show(self, state: JSONObject) -> None:
+        """A new state, by the watch."""
+        self.put(state)
+        self.observers[state["metadata"]["name"]](state)
+
+
+class StoppedTimer(PatientTimer):
+    """Time that stands still: nothing is ever late."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.Event().wait()
+
+
+class Stage:
+    """What a test of the runner works with."""
+
+    def __init__(self, path: Path, timer: PatientTimer | None = None) -> None:
+        self.containers = FakeContainers()
+        self.sight = FakeSight()
+        self.timer = timer or StoppedTimer()
+        self.log = RunLog(path, fields={})
+        self.hooks = PodExecHooks(self.containers, self.sight, timer=self.timer)
+        self._path = path
+
+    async def run(self, made: JSONObject, *hooks: PodExecHook) -> list[str]:
+        self.sight.pods.setdefault(made["metadata"]["name"], made)
+        return await self.hooks.run(made, hooks, self.log)
+
+    def start(self, made: JSONObject, *hooks: PodExecHook) -> asyncio.Task[list[str]]:
+        return asyncio.create_task(self.run(made, *hooks))
+
+    def log_text(self) -> str:
+        self.log.close()
+        return gzip.decompress(self._path.read_bytes()).decode()
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """A runner for whom no time passes."""
+    made = Stage(tmp_path / "log.gz")
+    yield made
+    made.log.close()
+
+
+@pytest.fixture
+def fast(tmp_path: Path) -> Iterator[Stage]:
+    """A runner for whom waiting takes no time."""
+    made = Stage(tmp_path / "log.gz", PatientTimer())
+    yield made
+    made.log.close()
+
+
+async def settled() -> None:
+    """All tasks have gone as far as they can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+# --- which hooks a pod has --------------------------------------------------------------------------------
+
+
+def finder(*hooks: ExecRestoreHook, **selector: Any) -> ExecHookFinder:
+    entries = [RestoreResourceHook(exec=each) for each in hooks]
+    entries.insert(0, RestoreResourceHook(init=InitRestoreHook(init_containers=[{"name": "i"}])))
+    group = RestoreResourceHookSpec(name="h", post_hooks=entries, **selector)
+    return ExecHookFinder(RestoreHooks(resources=[group]))
+
+
+SPEC = ExecRestoreHook(command=["spec"])
+
+
+def test_hooks_of_the_spec_come_in_order_with_the_first_container() -> None:
+    second = ExecRestoreHook(command=["b"], container="two", on_error="Fail", exec_timeout=SECOND)
+    found = finder(SPEC, second).hooks_of(a_pod("p", "one", "two"))
+    assert found == [
+        hook("spec", container="one"),
+        hook("b", container="two", on_error="Fail", exec_timeout=SECOND),
+    ]
+    assert [each.must_succeed for each in found] == [False, True]
+
+
+@pytest.mark.spec("RST-106")
+@pytest.mark.parametrize(
+    ("selector", "count"),
+    [
+        ({}, 1),
+        ({"included_namespaces": ["ns-1"]}, 1),
+        ({"included_namespaces": ["other"]}, 0),
+        ({"excluded_namespaces": ["ns-1"]}, 0),
+        ({"label_selector": LabelSelector(match_labels={"app": "x"})}, 1),
+        ({"label_selector": LabelSelector(match_labels={"app": "y"})}, 0),
+        ({"excluded_resources": ["pods"]}, 1),
+    ],
+)
+def test_selectors(selector: dict[str, Any], count: int) -> None:
+    assert len(finder(SPEC, **selector).hooks_of(a_pod("p", labels={"app": "x"}))) == count
+
+
+@pytest.mark.spec("RST-106")
+def test_no_hooks_at_all() -> None:
+    assert ExecHookFinder(RestoreHooks()).hooks_of(a_pod()) == []
+    nil = RestoreResourceHookSpec(name="nil", post_hooks=[RestoreResourceHook()])
+    assert ExecHookFinder(RestoreHooks(resources=[nil])).hooks_of(a_pod()) == []
+
+
+def test_an_annotation_is_the_only_hook() -> None:
+    annotations = {
+        f"{POST}command": '["/bin/x", "y"]',
+        f"{POST}container": "two",
+        f"{POST}on-error": "Fail",
+        f"{POST}exec-timeout": "5m3s",
+        f"{POST}wait-timeout": "1h",
+    }
+    (found,) = finder(SPEC).hooks_of(a_pod("p", "one", "two", annotations=annotations))
+    assert found == PodExecHook(
+        source="annotation",
+        name="<from-annotation>",
+        container="two",
+        command=("/bin/x", "y"),
+        on_error="Fail",
+        exec_timeout=Duration.seconds(303),
+        wait_timeout=HOUR,
+    )
+
+
+def test_an_empty_command_annotation_is_none() -> None:
+    (found,) = finder(SPEC).hooks_of(a_pod(annotations={f"{POST}command": "", f"{POST}container": "two"}))
+    assert found.command == ("spec",)
+
+
+@pytest.mark.spec("RST-105")
+async def test_a_duration_that_is_none_is_ignored_with_a_warning(stage: Stage) -> None:
+    annotations = {f"{POST}command": "x", f"{POST}exec-timeout": "none", f"{POST}wait-timeout": "1d"}
+    made = a_pod(running=("app",), annotations=annotations)
+    hooks = finder().hooks_of(made)
+    assert await stage.run(made, *hooks) == []
+    assert stage.containers.timeouts == [30.0]
+    assert stage.log.warnings == 2
+    assert f"Ignoring annotation {POST}exec-timeout: 'none' is no duration" in stage.log_text()
+
+
+@pytest.mark.spec("RST-102")
+@pytest.mark.parametrize(
+    ("waits", "limit"),
+    [
+        ([SECOND, Duration()], None),
+        ([SECOND, HOUR], 3600.0),
+        ([SECOND, Duration.seconds(-1)], None),
+        ([], None),
+    ],
+)
+def test_the_most_patient_hook_decides(waits: list[Duration], limit: float | None) -> None:
+    assert pod_wait_seconds([hook("x", wait_timeout=wait) for wait in waits]) == limit
+
+
+# --- when they run ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("RST-095")
+async def test_a_container_that_runs_gets_its_hook_once(stage: Stage) -> None:
+    annotations = {f"{POST}command": "x", f"{POST}exec-timeout": "10s"}
+    made = a_pod(running=("app",), annotations=annotations)
+    stage.containers.behaviours["x"] = Behaviour(stdout=[b"done\n"])
+    assert await stage.run(made, *finder().hooks_of(made)) == []
+    assert stage.containers.ran == ["ns-1/p/app: x"]
+    assert stage.containers.timeouts == [10.0]
+    text = stage.log_text()
+    for part in ("hookSource=annotation", "hookType=exec", "hookPhase=post", 'stdout="done\\n"'):
+        assert part in text
+
+
+@pytest.mark.spec("RST-097")
+async def test_a_container_that_waits_gets_its_hook_when_it_runs(stage: Stage) -> None:
+    made = a_pod()
+    running = stage.start(made, hook("x"))
+    await settled()
+    assert stage.containers.ran == []
+    stage.sight.show(in_state(made, "app", phase="Running"))
+    assert await running == []
+    assert stage.containers.ran == ["ns-1/p/app: x"]
+    assert stage.sight.observers == {}
+
+
+@pytest.mark.spec("RST-099", "API-028")
+async def test_hooks_run_in_the_order_in_which_containers_start(stage: Stage) -> None:
+    made = a_pod("p", "c1", "c2")
+    hooks = [hook("a", container="c1"), hook("b", container="c1"), hook("c", container="c2")]
+    running = stage.start(made, *hooks)
+    await settled()
+    stage.sight.show(in_state(made, "c2"))
+    await settled()
+    assert stage.containers.ran == ["ns-1/p/c2: c"]
+    stage.sight.show(in_state(made, "c1", "c2"))
+    assert await running == []
+    assert stage.containers.ran == ["ns-1/p/c2: c", "ns-1/p/c1: a", "ns-1/p/c1: b"]
+    assert stage.containers.most_at_once == 1
+
+
+async def test_of_containers_that_run_the_pods_order_counts(stage: Stage) -> None:
+    made = a_pod("p", "c1", "c2", running=("c1", "c2"))
+    await stage.run(made, hook("b", container="c2"), hook("a", container="c1"))
+    assert stage.containers.ran == ["ns-1/p/c1: a", "ns-1/p/c2: b"]
+
+
+@pytest.mark.spec("RST-100", "API-028")
+async def test_a_container_that_the_pod_lacks_is_no_reason_to_wait(stage: Stage) -> None:
+    assert await stage.run(a_pod(), hook("x", container="nosuch", on_error="Fail")) == []
+    assert (stage.containers.ran, stage.sight.looks) == ([], 0)
+    assert (stage.log.warnings, stage.log.errors) == (1, 0)
+
+
+async def test_different_pods_go_side_by_side_within_a_bound(stage: Stage) -> None:
+    go = asyncio.Event()
+    stage.containers.behaviours["x"] = Behaviour(until=go)
+    pods = [a_pod(f"p{n}", running=("app",)) for n in range(COMMANDS_AT_ONCE + 8)]
+    running = [stage.start(each, hook("x")) for each in pods]
+    await settled()
+    assert stage.containers.running == COMMANDS_AT_ONCE
+    go.set()
+    assert await asyncio.gather(*running) == [[]] * len(pods)
+    assert len(stage.containers.ran) == len(pods)
+
+
+# --- errors -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("RST-096", "API-028")
+@pytest.mark.parametrize(("on_error", "errors"), [("Fail", 1), ("Continue", 0), ("", 0), ("bogus", 0)])
+async def test_a_failing_hook_is_an_error_only_where_asked_for(
+    stage: Stage, on_error: str, errors: int
+) -> None:
+    stage.containers.behaviours["bad"] = Behaviour(code=1, stderr=[b"why"])
+    found = await stage.run(a_pod(running=("app",)), hook("bad", on_error=on_error), hook("next"))
+    message = "pod ns-1/p: Hook h in container app failed: command terminated with exit code 1"
+    assert found == [message] * errors
+    assert stage.containers.ran == ["ns-1/p/app: bad"] + ["ns-1/p/app: next"] * (not errors)
+    text = stage.log_text()
+    assert "stderr=why" in text
+    assert "Hook h in container app failed" in text
+
+
+async def test_a_hook_that_takes_too_long(stage: Stage) -> None:
+    stage.containers.behaviours["x"] = Behaviour(error=CommandTimeout("late"))
+    (error,) = await stage.run(a_pod(running=("app",)), hook("x", on_error="Fail"))
+    assert error.endswith("failed: timed out after 30s")
+
+
+async def test_an_empty_command(stage: Stage) -> None:
+    (error,) = await stage.run(a_pod(running=("app",)), hook(on_error="Fail"))
+    assert error.endswith("failed: command is required")
+
+
+@pytest.mark.spec("RST-098", "API-028", "API-037")
+@pytest.mark.parametrize("on_error", ["Fail", "Continue", ""])
+async def test_a_container_that_never_runs(fast: Stage, on_error: str) -> None:
+    found = await fast.run(a_pod(), hook("x", on_error=on_error, wait_timeout=SECOND))
+    text = "Hook h in container app in pod ns-1/p not executed: context deadline exceeded"
+    assert found == ([f"pod ns-1/p: {text}"] if on_error == "Fail" else [])
+    assert fast.containers.ran == []
+    assert fast.timer.now == 1.0
+    assert text in fast.log_text()
+
+
+@pytest.mark.parametrize(("on_error", "errors", "ran"), [("Fail", 1, 0), ("Continue", 0, 1), ("", 0, 1)])
+async def test_an_impatient_hook_beside_a_patient_one(
+    fast: Stage, on_error: str, errors: int, ran: int
+) -> None:
+    made = a_pod()
+    fast.timer.on_sleep = lambda: fast.sight.show(in_state(made, "app"))
+    hooks = [hook("late", on_error=on_error, wait_timeout=SECOND), hook("x", wait_timeout=HOUR)]
+    found = await fast.run(made, *hooks)
+    assert found == ["pod ns-1/p: Hook h in container app expired before executing"] * errors
+    assert fast.containers.ran == ["ns-1/p/app: x"] * ran
+
+
+@pytest.mark.spec("API-028")
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_a_pod_that_ends_first(stage: Stage, phase: str) -> None:
+    made = a_pod()
+    running = stage.start(made, hook("a"), hook("b", on_error="Fail"))
+    await settled()
+    stage.sight.show(in_state(made, phase=phase))
+    text = f"Hook h in container app in pod ns-1/p not executed: the pod is {phase}: context canceled"
+    assert await running == [f"pod ns-1/p: {text}"]
+    assert stage.log.errors == 2
+
+
+async def test_a_pod_that_is_deleted(stage: Stage) -> None:
+    running = stage.start(a_pod(), hook("x", on_error="Fail"))
+    await settled()
+    stage.sight.observers["p"](None)
+    (error,) = await running
+    assert error.endswith("not executed: the pod was deleted: context canceled")
+
+
+@pytest.mark.parametrize("successor", [False, True])
+async def test_a_pod_that_was_gone_before_anyone_looked(stage: Stage, successor: bool) -> None:
+    after = a_pod(running=("app",))
+    after["metadata"]["uid"] = "another"
+    stage.sight.pods["p"] = after if successor else None
+    (error,) = await stage.run(a_pod(), hook("x", on_error="Fail"))
+    assert error.endswith("not executed: the pod was deleted: context canceled")
+    assert stage.containers.ran == []
+
+
+async def test_a_missed_deletion_is_found_in_time_and_the_wait_is_mentioned(fast: Stage) -> None:
+    def vanish() -> None:
+        if fast.timer.now >= 3 * LOOK_SECONDS:
+            fast.sight.pods["p"] = None
+
+    fast.timer.on_sleep = vanish
+    await fast.run(a_pod(), hook("x"))
+    assert fast.timer.now == 3 * LOOK_SECONDS
+    assert fast.log_text().count("Waiting for containers to run") == 3
+
+
+async def test_a_pod_that_cannot_be_looked_at_is_still_watched(stage: Stage) -> None:
+    stage.sight.error = Forbidden(403, message="you may not get pods")
+    made = a_pod()
+    running = stage.start(made, hook("x"))
+    await settled()
+    stage.sight.show(in_state(made, "app"))
+    assert await running == []
+    assert stage.containers.ran == ["ns-1/p/app: x"]
+    assert "you may not get pods" in stage.log_text()
+
+
+@pytest.mark.spec("RST-101", "API-037")
+async def test_an_error_in_one_pod_ends_the_hooks_of_the_others(stage: Stage) -> None:
+    stage.containers.behaviours["bad"] = Behaviour(code=1)
+    waiting = stage.start(a_pod("b"), hook("x", on_error="Fail"))
+    await settled()
+    failing = await stage.run(a_pod("a", running=("app",)), hook("bad", on_error="Fail"))
+    assert failing == ["pod ns-1/a: Hook h in container app failed: command terminated with exit code 1"]
+    (error,) = await waiting
+    assert error == (
+        "pod ns-1/b: Hook h in container app in pod ns-1/b not executed: "
+        "a restore hook failed: context canceled"
+    )
+
+
+async def test_a_command_that_runs_is_not_interrupted(stage: Stage) -> None:
+    go = asyncio.Event()
+    stage.containers.behaviours |= {"long": Behaviour(until=go), "bad": Behaviour(code=1)}
+    busy = stage.start(a_pod("b", running=("app",)), hook("long"), hook("next", on_error="Fail"))
+    await settled()
+    await stage.run(a_pod("a", running=("app",)), hook("bad", on_error="Fail"))
+    await settled()
+    assert not busy.done()
+    go.set()
+    (error,) = await busy
+    assert error.endswith("not executed: a restore hook failed: context canceled")
+    assert stage.containers.ran == ["ns-1/b/app: long", "ns-1/a/app: bad"]
+
+
+async def test_a_hook_whose_turn_comes_after_an_error_is_not_begun(stage: Stage) -> None:
+    go = asyncio.Event()
+    stage.containers.behaviours["bad"] = Behaviour(until=go, code=1)
+    pods = [a_pod(f"p{n}", running=("app",)) for n in range(COMMANDS_AT_ONCE)]
+    running = [stage.start(each, hook("bad", on_error="Fail")) for each in pods]
+    await settled()
+    late = stage.start(a_pod("late", running=("app",)), hook("x", on_error="Fail"))
+    await settled()
+    go.set()
+    (error,) = await late
+    assert error.endswith("not executed: a restore hook failed: context canceled")
+    assert len(await asyncio.gather(*running)) == len(stage.containers.ran) == COMMANDS_AT_ONCE
+
+
+@pytest.mark.spec("RST-109")
+async def test_pods_created_after_an_error_get_no_hooks(stage: Stage) -> None:
+    stage.containers.behaviours["bad"] = Behaviour(code=1)
+    await stage.run(a_pod("a", running=("app",)), hook("bad", on_error="Fail"))
+    (error,) = await stage.run(a_pod("b", running=("app",)), hook("x", on_error="Fail"))
+    assert error.endswith("context canceled")
+    assert stage.containers.ran == ["ns-1/a/app: bad"]
+
+
+async def test_cancellation_ends_waiting_and_following(stage: Stage) -> None:
+    running = stage.start(a_pod(), hook("x", on_error="Fail"))
+    await settled()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert stage.sight.observers == {}
+
+
+# --- with the engine --------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("API-029")
+@pytest.mark.parametrize(("namespace", "executed", "added"), [("m1", 1, 0), ("ns-1", 0, 1)])
+async def test_exec_hooks_see_the_new_namespace_and_init_hooks_the_old(
+    harness: Harness, namespace: str, executed: int, added: int
+) -> None:
+    containers, sight = FakeContainers(), FakeSight()
+    harness.helpers = Helpers(exec_hooks=PodExecHooks(containers, sight, timer=StoppedTimer()))
+    group = RestoreResourceHookSpec(
+        name="both",
+        included_namespaces=[namespace],
+        post_hooks=[
+            RestoreResourceHook(exec=ExecRestoreHook(command=["x"])),
+            RestoreResourceHook(init=InitRestoreHook(init_containers=[{"name": "added"}])),
+        ],
+    )
+
+    async def look(made: JSONObject) -> JSONObject:
+        return in_state(made, "app")
+
+    sight.look = look  # type: ignore[method-assign, assignment]
+    results = await harness.restore(
+        pod("p", spec={"containers": [{"name": "app"}]}),
+        hooks=RestoreHooks(resources=[group]),
+        namespace_mapping={"ns-1": "m1"},
+    )
+
+    assert results.empty
+    assert containers.ran == ["m1/p/app: x"] * executed
+    init = harness.world.item("pods", "m1", "p")["spec"].get("initContainers", [])
+    assert [each["name"] for each in init] == ["added"] * added
