@@ -1,0 +1,157 @@
+"""Pod volumes for the controllers of backups, restores and deletions. (docs/spec: PVL 5, 12, 13)"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup
+from pinnace.api.durations import Duration
+from pinnace.api.restic_repository import ResticRepository
+from pinnace.api.restore import Restore
+from pinnace.controllers.ports import Scope
+from pinnace.kube.resources import APIResource
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import JSONObject
+from pinnace.runtime.logfields import get_logger
+from pinnace.storage.backup_store import BackupStore
+from pinnace.volumes.outcomes import Outcomes
+from pinnace.volumes.pod_volume_backups import POD_VOLUME_BACKUPS, PodVolumeBackups
+from pinnace.volumes.pod_volume_restores import POD_VOLUME_RESTORES, PodVolumeRestores
+from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
+from pinnace.volumes.restic.access import Repository
+from pinnace.volumes.restic.errors import InvalidSnapshot, ResticError
+from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.timeouts import Timeout
+
+log = get_logger(__name__)
+
+DEFAULT_TIMEOUT: Final = Duration.hours(4)
+FORGET_WAIT_SECONDS: Final = 60.0
+"""For all repositories of a deletion together to become ready. (docs/spec: PVL 13)"""
+
+
+class Forgetter(Protocol):
+    """Removes a snapshot from a repository. Raises ResticError."""
+
+    async def forget(self, repository: Repository, snapshot: str) -> None: ...
+
+
+class PodVolumes:
+    """Who saves, restores and forgets the content of pod volumes.
+
+    Args:
+        timeout: of the volumes of one backup or restore together, unless that says otherwise.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        restic: Forgetter,
+        repositories: Repositories,
+        locks: RepositoryLocks,
+        *,
+        timeout: Duration = DEFAULT_TIMEOUT,
+    ) -> None:
+        self._scope = scope
+        self._restic = restic
+        self._repositories = repositories
+        self._locks = locks
+        self._timeout = timeout
+
+    @asynccontextmanager
+    async def backing_up(self, backup: Backup) -> AsyncIterator[PodVolumeBackups]:
+        """The collaborator for one backup; its time runs from here."""
+        timeout = Timeout(backup.metadata.annotations, self._timeout)
+        selector = f"{labels.BACKUP_UID}={backup.metadata.uid}"
+        async with self._watched(POD_VOLUME_BACKUPS, selector) as outcomes:
+            yield PodVolumeBackups(
+                self._scope.client, backup, self._repositories, self._locks, outcomes, timeout
+            )
+
+    @asynccontextmanager
+    async def restoring(self, restore: Restore, backup: Backup) -> AsyncIterator[PodVolumeRestores]:
+        """The collaborator for one restore; its time runs from here."""
+        timeout = Timeout(restore.metadata.annotations, self._timeout)
+        if problem := timeout.take_problem():
+            log.error(f"{problem}; the server's timeout is used")
+        selector, location = f"{labels.RESTORE_UID}={restore.metadata.uid}", backup.spec.storage_location
+        async with self._watched(POD_VOLUME_RESTORES, selector) as outcomes:
+            yield PodVolumeRestores(
+                self._scope.client, restore, location, self._repositories, self._locks, outcomes, timeout
+            )
+
+    async def forget(self, backup: Backup, store: BackupStore) -> list[str]:
+        """Remove all restic snapshots of a backup; what went wrong. The rest is tried all the same.
+
+        Space is freed by the next prune. Repeating it is harmless.
+
+        Raises:
+            StorageError, KubeError: the snapshots cannot be listed now.
+        """
+        found = await restic_snapshots(self._scope, store, backup.metadata.name)
+        errors, left_seconds = [], FORGET_WAIT_SECONDS
+        now = asyncio.get_running_loop().time
+        for namespace, snapshot in found:
+            began = now()
+            try:
+                async with asyncio.timeout(left_seconds):
+                    repository = await self._repositories.ensure(namespace, backup.spec.storage_location)
+            except (RepositoryUnavailable, TimeoutError) as error:
+                reason = str(error) or NOT_READY
+                errors.append(f"error deleting restic snapshot {snapshot}: {reason}")
+                continue
+            finally:
+                left_seconds -= now() - began
+            try:
+                await self._forget_in(repository, snapshot)
+            except ResticError as error:
+                errors.append(f"error deleting restic snapshot {snapshot}: {error}")
+        return errors
+
+    async def _forget_in(self, repository: ResticRepository, snapshot: str) -> None:
+        spec = repository.spec
+        place = Repository(identifier=spec.restic_identifier, location=spec.backup_storage_location)
+        try:
+            async with self._locks.exclusive(repository.metadata.name):
+                await self._restic.forget(place, snapshot)
+        except InvalidSnapshot as error:
+            log.warning("There is no such restic snapshot to forget", error=error)
+
+    @asynccontextmanager
+    async def _watched(self, resource: APIResource, selector: str) -> AsyncIterator[Outcomes]:
+        """How objects end, watched as long as the context lasts."""
+        informer = Informer(self._scope.client, resource, self._scope.namespace, label_selector=selector)
+        outcomes = Outcomes(informer.wait_for_sync)
+        informer.add_handlers(
+            on_add=outcomes.seen, on_update=lambda _old, new: outcomes.seen(new), on_delete=outcomes.gone
+        )
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(informer.run())
+            yield outcomes
+            watching.cancel()
+
+
+async def restic_snapshots(scope: Scope, store: BackupStore, backup: str) -> list[tuple[str, str]]:
+    """Namespace and id of a backup's restic snapshots: of live objects, and of those in the location.
+
+    The namespace is empty where an object names none.
+
+    Raises:
+        StorageError, KubeError: they cannot be listed now.
+    """
+    selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
+    live = await scope.client.list_all(POD_VOLUME_BACKUPS, scope.namespace, label_selector=selector)
+    stored = await store.read_pod_volume_backups(backup)
+    return _places([*live, *stored])
+
+
+def _places(objects: Iterable[JSONObject]) -> list[tuple[str, str]]:
+    found: dict[str, str] = {}
+    for obj in objects:
+        snapshot = (obj.get("status") or {}).get("snapshotID")
+        namespace = ((obj.get("spec") or {}).get("pod") or {}).get("namespace")
+        if isinstance(snapshot, str) and snapshot:
+            found.setdefault(snapshot, namespace if isinstance(namespace, str) else "")
+    return [(namespace, snapshot) for snapshot, namespace in found.items()]

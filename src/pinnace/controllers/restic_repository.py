@@ -1,0 +1,293 @@
+"""The ResticRepository controller: makes repositories, keeps them usable, prunes them. (docs/spec: CTL 11)
+
+    New ──connect, or init──> Ready <──> unlock, prune when due
+             └──> NotReady ──each pass: unlock, connect or init──> Ready
+
+Two queues, so that nobody who waits for a new repository waits for a prune.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import msgspec
+
+from pinnace.api.codec import DecodeError, decode, encode, merge_patch
+from pinnace.api.durations import Duration
+from pinnace.api.restic_repository import ResticRepository, ResticRepositoryPhase
+from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.ports import Scope
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import velero
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.storage.errors import StorageError
+from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
+from pinnace.volumes.repositories import REPOSITORIES, effective_frequency
+from pinnace.volumes.restic.access import Repository
+from pinnace.volumes.restic.errors import RepositoryMissing, ResticError
+from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
+from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.restic.regions import find_region
+
+log = get_logger(__name__)
+
+NAME: Final = "restic-repo"
+MAINTENANCE_NAME: Final = "restic-repo-maintenance"
+PERIOD_SECONDS: Final = 300.0
+WORKERS: Final = 4
+"""A store that does not answer must not hold up the others."""
+
+MAINTENANCE_WORKERS: Final = 2
+RETRY: Final = timedelta(days=1)
+"""When a failed prune is tried again, if that is earlier than its next turn."""
+
+_LONGEST_MESSAGE: Final = 4000
+
+
+class ResticOperations(Protocol):
+    """What the controller does with a repository. Raises ResticError."""
+
+    async def connect(self, repository: Repository) -> None: ...
+
+    async def init(self, repository: Repository) -> None: ...
+
+    async def unlock(self, repository: Repository) -> None: ...
+
+    async def prune(self, repository: Repository) -> None: ...
+
+
+class FindRegion(Protocol):
+    """Finds the region of an AWS bucket; empty if it cannot be told."""
+
+    async def __call__(self, bucket: str) -> str: ...
+
+
+def is_ready(obj: JSONObject) -> bool:
+    """Whether a repository belongs to the queue of maintenance; all others to the other."""
+    return (obj.get("status") or {}).get("phase") == ResticRepositoryPhase.READY
+
+
+class RepositoryStore:
+    """Reads repositories and their locations, and writes what changed."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    async def read(self, key: Key) -> ResticRepository | None:
+        """The repository; None if it is gone or cannot be read."""
+        try:
+            return decode(
+                ResticRepository, await self._scope.client.get(REPOSITORIES, key.name, key.namespace)
+            )
+        except NotFound:
+            return None
+        except DecodeError as error:
+            log.warning("ResticRepository cannot be read", error=error)
+            return None
+
+    async def location(self, repository: ResticRepository) -> BackupStorageLocation:
+        """Its location. Raises KubeError, DecodeError."""
+        name, resource = repository.spec.backup_storage_location, velero("backupstoragelocations")
+        return decode(
+            BackupStorageLocation, await self._scope.client.get(resource, name, self._scope.namespace)
+        )
+
+    async def write(self, before: ResticRepository, after: ResticRepository) -> ResticRepository:
+        """Patch the difference, if there is one; the object as it then is."""
+        patch = merge_patch(encode(before), encode(after))
+        if not patch:
+            return before
+        name, namespace = before.metadata.name, before.metadata.namespace
+        return decode(ResticRepository, await self._scope.client.patch(REPOSITORIES, name, patch, namespace))
+
+
+class RepositoryReconciler:
+    """Makes repositories that are new, and tries those that are not ready."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        locations: LocationStores,
+        restic: ResticOperations,
+        locks: RepositoryLocks,
+        *,
+        frequency: Duration,
+        find_region: FindRegion = find_region,
+    ) -> None:
+        self._scope = scope
+        self._locations = locations
+        self._store = RepositoryStore(scope)
+        self._restic = restic
+        self._locks = locks
+        self._frequency = effective_frequency(frequency)
+        self._find_region = find_region
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass over one repository; a Ready one is left alone."""
+        repository = await self._store.read(key)
+        if repository is None or repository.status.phase == ResticRepositoryPhase.READY:
+            return DONE
+        with bound_fields(resticRepository=str(key)):
+            problem = ""
+            if repository.status.last_maintenance_time is None:
+                # Never ready yet: its location may have been put right since the identifier was made.
+                repository, problem = await self._identify(repository)
+            if not problem:
+                problem = await self._open(repository)
+            await self._conclude(repository, problem)
+        return DONE
+
+    async def _identify(self, repository: ResticRepository) -> tuple[ResticRepository, str]:
+        """Write identifier and frequency; what stands in the way. (docs/spec: CTL 11)"""
+        spec, problem = repository.spec, ""
+        frequency = spec.maintenance_frequency
+        if frequency <= Duration():
+            frequency = self._frequency
+        identifier = spec.restic_identifier
+        try:
+            location = await self._store.location(repository)
+            region = ""
+            if needs_region(location):
+                region = await self._find_region(location.spec.object_storage.bucket)
+            identifier = repository_identifier(location, spec.volume_namespace, bucket_region=region)
+        except (NotFound, DecodeError, StorageError, ResticError) as error:
+            problem = str(error)
+        changed = msgspec.structs.replace(spec, restic_identifier=identifier, maintenance_frequency=frequency)
+        after = msgspec.structs.replace(repository, spec=changed)
+        return await self._store.write(repository, after), problem
+
+    async def _open(self, repository: ResticRepository) -> str:
+        """Connect to it, or make it; what went wrong."""
+        name, place = repository.metadata.name, _place(repository)
+        try:
+            async with self._locks.shared(name):
+                if repository.status.phase == ResticRepositoryPhase.NOT_READY:
+                    await _unlock(self._restic, place)
+                await self._restic.connect(place)
+        except RepositoryMissing:
+            try:
+                await self._check_location(repository)
+                async with self._locks.exclusive(name):
+                    await self._restic.init(place)
+            except (ResticError, StorageError, NotFound) as error:
+                return str(error)
+            log.info("Made the restic repository", identifier=repository.spec.restic_identifier)
+        except ResticError as error:
+            return str(error)
+        return ""
+
+    async def _check_location(self, repository: ResticRepository) -> None:
+        """The location must be there: `restic init` would make a missing bucket, or a folder below the place
+        where a disk is not mounted. (docs/adr/007)
+
+        Raises:
+            StorageError, KubeError: it is not there, or nobody can tell.
+        """
+        location = await self._store.location(repository)
+        if location.spec.config.get("resticRepoPrefix"):
+            return  # the repository is somewhere else
+        if qualified_provider(location.spec.provider) in (AWS_PROVIDER, FILESYSTEM_PROVIDER):
+            async with self._locations.open_location(location) as store:
+                await store.validate()
+
+    async def _conclude(self, repository: ResticRepository, problem: str) -> None:
+        if problem:
+            log.warning("Restic repository is not ready", error=problem)
+            phase, maintained = ResticRepositoryPhase.NOT_READY, repository.status.last_maintenance_time
+        else:
+            log.info("Restic repository is ready")
+            phase = ResticRepositoryPhase.READY
+            maintained = repository.status.last_maintenance_time or self._scope.clock()
+        status = msgspec.structs.replace(
+            repository.status,
+            phase=phase,
+            message=problem[:_LONGEST_MESSAGE],
+            last_maintenance_time=maintained,
+        )
+        await self._store.write(repository, msgspec.structs.replace(repository, status=status))
+
+
+class MaintenanceReconciler:
+    """Removes stale locks from Ready repositories, and prunes those that are due."""
+
+    def __init__(self, scope: Scope, restic: ResticOperations, locks: RepositoryLocks) -> None:
+        self._scope = scope
+        self._store = RepositoryStore(scope)
+        self._restic = restic
+        self._locks = locks
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass over one repository; one that is not Ready is left alone."""
+        repository = await self._store.read(key)
+        if repository is None or repository.status.phase != ResticRepositoryPhase.READY:
+            return DONE
+        with bound_fields(resticRepository=str(key)):
+            await self._maintain(repository, self._scope.clock())
+        return DONE
+
+    async def _maintain(self, repository: ResticRepository, now: datetime) -> None:
+        name, place = repository.metadata.name, _place(repository)
+        try:
+            location = await self._store.location(repository)
+        except (NotFound, DecodeError) as error:
+            log.warning("The location of a restic repository cannot be read", error=error)
+            return
+        if location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY:
+            return
+        _warn_if_moved(repository, location)
+        async with self._locks.shared(name):
+            await _unlock(self._restic, place)
+        if not is_due(repository, now):
+            return
+        message = ""
+        try:
+            async with self._locks.exclusive(name):
+                log.info("Pruning the restic repository")
+                await self._restic.prune(place)
+        except ResticError as error:
+            log.warning("Error pruning the restic repository", error=error)
+            message = str(error)[:_LONGEST_MESSAGE]
+        status = msgspec.structs.replace(repository.status, message=message, last_maintenance_time=now)
+        await self._store.write(repository, msgspec.structs.replace(repository, status=status))
+
+
+def is_due(repository: ResticRepository, now: datetime) -> bool:
+    """Whether it is time to prune: after its period, after a failure a day later at most."""
+    last = repository.status.last_maintenance_time
+    if last is None:
+        return True
+    period = effective_frequency(repository.spec.maintenance_frequency).to_timedelta()
+    if repository.status.message:
+        period = min(period, RETRY)
+    return last + period < now
+
+
+async def _unlock(restic: ResticOperations, place: Repository) -> None:
+    """Remove stale locks; a failure is no reason not to go on."""
+    try:
+        await restic.unlock(place)
+    except ResticError as error:
+        log.warning("Error removing stale locks from the restic repository", error=error)
+
+
+def _place(repository: ResticRepository) -> Repository:
+    spec = repository.spec
+    return Repository(identifier=spec.restic_identifier, location=spec.backup_storage_location)
+
+
+def _warn_if_moved(repository: ResticRepository, location: BackupStorageLocation) -> None:
+    """The identifier is kept for ever; tell that new volumes go where the location no longer is."""
+    if needs_region(location):
+        return  # whether its host has changed takes a question to AWS
+    try:
+        identifier = repository_identifier(location, repository.spec.volume_namespace)
+    except (ResticError, StorageError):
+        return
+    if identifier != repository.spec.restic_identifier:
+        log.warning(
+            "The location has changed since the restic repository was made, which stays where it is",
+            identifier=repository.spec.restic_identifier,
+            now=identifier,
+        )

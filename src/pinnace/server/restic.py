@@ -1,0 +1,95 @@
+"""The parts of a server that deal with restic, put together. (docs/spec: SRV 4, PVL 8)"""
+
+from dataclasses import dataclass
+
+from pinnace.controllers import restic_repository
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.pod_volumes import PodVolumes
+from pinnace.controllers.ports import Scope
+from pinnace.runtime.clock import Clock
+from pinnace.runtime.controller import Controller
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+from pinnace.runtime.queue import RateLimitedQueue
+from pinnace.server.options import ServerOptions
+from pinnace.volumes.repositories import Repositories
+from pinnace.volumes.restic.access import AccessProvider
+from pinnace.volumes.restic.client import Restic
+from pinnace.volumes.restic.locks import RepositoryLocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResticParts:
+    """What all controllers share: one set of locks above all."""
+
+    restic: Restic
+    locks: RepositoryLocks
+    pod_volumes: PodVolumes
+
+
+def restic_parts(scope: Scope, options: ServerOptions) -> ResticParts:
+    """Make them; nothing runs yet."""
+    restic = Restic(AccessProvider(scope.client, scope.namespace, scope.workdir))
+    locks = RepositoryLocks()
+    repositories = Repositories(scope.client, scope.namespace, frequency=options.restic_prune_frequency)
+    pod_volumes = PodVolumes(scope, restic, repositories, locks, timeout=options.restic_timeout)
+    return ResticParts(restic=restic, locks=locks, pod_volumes=pod_volumes)
+
+
+def repository_controllers(
+    scope: Scope,
+    locations: LocationStores,
+    parts: ResticParts,
+    options: ServerOptions,
+    informer: Informer,
+    *,
+    timers: Clock | None = None,
+) -> tuple[Controller, Controller]:
+    """The controller that makes repositories, and the one that maintains them."""
+    making = restic_repository.RepositoryReconciler(
+        scope, locations, parts.restic, parts.locks, frequency=options.restic_prune_frequency
+    )
+    maintaining = restic_repository.MaintenanceReconciler(scope, parts.restic, parts.locks)
+    return (
+        _controller(restic_repository.NAME, making, restic_repository.WORKERS, informer, timers, ready=False),
+        _controller(
+            restic_repository.MAINTENANCE_NAME,
+            maintaining,
+            restic_repository.MAINTENANCE_WORKERS,
+            informer,
+            timers,
+            ready=True,
+        ),
+    )
+
+
+def _controller(
+    name: str,
+    reconciler: restic_repository.RepositoryReconciler | restic_repository.MaintenanceReconciler,
+    workers: int,
+    informer: Informer,
+    timers: Clock | None,
+    *,
+    ready: bool,
+) -> Controller:
+    queue = RateLimitedQueue[Key]()
+
+    async def enqueue_all() -> None:
+        for obj in informer.objects():
+            if restic_repository.is_ready(obj) is ready:
+                queue.add(Key.of(obj))
+
+    controller = Controller(
+        name,
+        reconciler.reconcile,
+        workers=workers,
+        resync=enqueue_all,
+        resync_period_seconds=restic_repository.PERIOD_SECONDS,
+        clock=timers,
+        queue=queue,
+    )
+    # New ones at once; what our own patches change waits for the next pass.
+    controller.watch(
+        informer, predicate=lambda obj: restic_repository.is_ready(obj) is ready, on_update=False
+    )
+    return controller

@@ -1,0 +1,1 @@
+"""The content of volumes: finding a pod's volumes, and saving and restoring them with restic."""

@@ -1,0 +1,53 @@
+"""Creating an object with a generated name so that a lost answer does no harm.
+
+Where the server makes up the name, nobody knows after a broken connection whether there is an object, and a
+second try makes two. Here the name is made up before, in the server's way; the object looks the same.
+"""
+
+import secrets
+from contextlib import suppress
+from typing import Any
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import AlreadyExists, ConnectionFailed, KubeError, NotFound, ServerFault
+from pinnace.kube.resources import APIResource
+
+JSONObject = dict[str, Any]
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LETTERS = 5
+_LONGEST_BASE = 58
+"""What the API server keeps of `generateName`."""
+
+_TRIES = 4
+
+
+async def create_generated(
+    client: KubeClient, resource: APIResource, body: JSONObject, namespace: str
+) -> JSONObject:
+    """Create an object whose metadata has `generateName`; the object as the server made it.
+
+    Raises:
+        KubeError: it was not created, as far as can be told.
+    """
+    name = _generated(body)
+    failure: KubeError | None = None
+    for _ in range(_TRIES):
+        named = {**body, "metadata": {**body["metadata"], "name": name}}
+        try:
+            return await client.create(resource, named, namespace)
+        except AlreadyExists:
+            if failure is not None:
+                # An earlier try, of which we heard nothing, was carried out late.
+                return await client.get(resource, name, namespace)
+            name = _generated(body)  # another's, by a rare accident
+        except (ConnectionFailed, ServerFault) as error:
+            failure = error
+            with suppress(NotFound):
+                return await client.get(resource, name, namespace)
+    raise failure or AlreadyExists(409, reason="AlreadyExists", message=f"{name} already exists")
+
+
+def _generated(body: JSONObject) -> str:
+    suffix = "".join(secrets.choice(_LETTERS) for _ in range(_SUFFIX_LETTERS))
+    return f"{body['metadata']['generateName'][:_LONGEST_BASE]}{suffix}"

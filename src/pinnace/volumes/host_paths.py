@@ -1,0 +1,82 @@
+"""Where the kubelet keeps a volume of a pod on its node. (docs/spec: PVL 6)
+
+/host_pods/<pod uid>/volumes/<plug-in>/<directory>      e.g. kubernetes.io~csi/pvc-7d3/mount
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from pinnace.volumes.pod_claims import claim_name, find_volume
+
+JSONObject = dict[str, Any]
+
+CSI_PLUGIN: Final = "kubernetes.io~csi"
+_CSI_MOUNT: Final = "mount"
+_CSI_DATA: Final = "vol_data.json"
+
+
+class HostPathError(Exception):
+    """The volume is not where it should be; the text is Velero's."""
+
+
+def volume_claim(pod: JSONObject, volume: str) -> str:
+    """The claim behind a volume of a pod; empty if there is none.
+
+    Raises:
+        HostPathError: the pod has no such volume.
+    """
+    source = find_volume(pod, volume)
+    if source is None:
+        raise HostPathError("volume not found in pod")
+    return claim_name(pod, source)
+
+
+def volume_directory(pod: JSONObject, volume: str, persistent: JSONObject | None) -> str:
+    """What the volume's directory is called: pure.
+
+    Args:
+        persistent: the PersistentVolume that the volume's claim is bound to; None without a claim.
+
+    Raises:
+        HostPathError: the pod has no such volume, or its claim is not bound.
+    """
+    source = find_volume(pod, volume)
+    if source is None:
+        raise HostPathError("volume not found in pod")
+    if not claim_name(pod, source):
+        return f"{volume}/{_CSI_MOUNT}" if source.get("csi") is not None else volume
+    if persistent is None:
+        raise HostPathError("the volume's claim is not bound to a persistent volume")
+    name: str = persistent["metadata"]["name"]
+    return f"{name}/{_CSI_MOUNT}" if (persistent.get("spec") or {}).get("csi") is not None else name
+
+
+def find_volume_path(pods: Path, pod_uid: str, directory: str) -> Path:
+    """The volume's content on this node.
+
+    A volume of an old plug-in that was migrated to CSI has its content one level deeper than its
+    PersistentVolume tells. Snapshots that Velero made of the level above begin with `mount/`; who restores
+    one has to look (`is_csi_parent`).
+
+    Args:
+        pods: the kubelet's directory of pods.
+        directory: as volume_directory() gives it.
+
+    Raises:
+        HostPathError: there is not exactly one such directory.
+    """
+    if not pod_uid or any(part in ("", ".", "..") for part in (pod_uid, *directory.split("/"))):
+        raise HostPathError("expected one matching path, got 0")
+    volumes = pods / pod_uid / "volumes"
+    plugins = sorted(volumes.iterdir()) if volumes.is_dir() else []
+    found = [plugin / directory for plugin in plugins if (plugin / directory).exists()]
+    if len(found) != 1:
+        raise HostPathError(f"expected one matching path, got {len(found)}")
+    [path] = found
+    return path / _CSI_MOUNT if is_csi_parent(path) else path
+
+
+def is_csi_parent(path: Path) -> bool:
+    """Whether this is the directory in which CSI mounts a volume, beside its own notes."""
+    mounted = path.parent.name == CSI_PLUGIN and (path / _CSI_MOUNT).is_dir()
+    return mounted and (path / _CSI_DATA).is_file()

@@ -1,0 +1,86 @@
+"""How PodVolumeBackups or PodVolumeRestores end: fed by a watch, asked by those who wait.
+
+Objects are told apart by name, so that an event that comes twice, or that nobody waits for, does no harm.
+(docs/spec: PVL 5.2, 12.2)
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+from pinnace.api.pod_volume import PodVolumePhase
+
+JSONObject = dict[str, Any]
+
+_FINAL = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED})
+
+
+class Outcomes:
+    """The objects of one backup or restore as last seen.
+
+    Args:
+        wait_for_sync: returns when everything there was at the start has been told.
+    """
+
+    def __init__(self, wait_for_sync: Callable[[], Awaitable[None]]) -> None:
+        self._wait_for_sync = wait_for_sync
+        self._seen: dict[str, JSONObject] = {}
+        self._deleted: set[str] = set()
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    async def wait_for_sync(self) -> None:
+        """Wait until the watch has begun; the deadline is the caller's."""
+        await self._wait_for_sync()
+
+    def seen(self, obj: JSONObject) -> None:
+        """Take an object as it is now."""
+        self._seen[obj["metadata"]["name"]] = obj
+        self._wake()
+
+    def gone(self, obj: JSONObject) -> None:
+        """Take note of a deletion; what had ended before counts as it ended."""
+        name = obj["metadata"]["name"]
+        if not _is_final(self._seen.get(name)):
+            self._deleted.add(name)
+        self._wake()
+
+    async def ended(self, names: Collection[str]) -> None:
+        """Wait until all of these have ended or are deleted; the deadline is the caller's."""
+        while not all(self.has_ended(name) for name in names):
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
+
+    def has_ended(self, name: str) -> bool:
+        """Whether nothing more will come of that object."""
+        return name in self._deleted or _is_final(self._seen.get(name))
+
+    def last_seen(self, name: str) -> JSONObject | None:
+        """The object as last seen."""
+        return self._seen.get(name)
+
+    def is_deleted(self, name: str) -> bool:
+        """Whether somebody deleted it before it had ended."""
+        return name in self._deleted
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def phase_of(obj: JSONObject | None) -> str:
+    """`status.phase`, empty if there is none."""
+    return ((obj or {}).get("status") or {}).get("phase") or ""
+
+
+def message_of(obj: JSONObject | None) -> str:
+    """`status.message`, empty if there is none."""
+    return ((obj or {}).get("status") or {}).get("message") or ""
+
+
+def _is_final(obj: JSONObject | None) -> bool:
+    return phase_of(obj) in _FINAL

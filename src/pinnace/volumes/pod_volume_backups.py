@@ -1,0 +1,202 @@
+"""The server's side of saving pod volumes: it orders, the agents of the nodes do, it collects the results.
+
+One PodVolumeBackup a volume; those of a pod go on at once. An error concerns its volume alone: the others go
+on, and what was ordered is waited for. (docs/spec: PVL 5.1-5.2, BKP 9.2-9.3)
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pinnace.api import API_VERSION, labels
+from pinnace.api.backup import Backup
+from pinnace.api.pod_volume import PodVolumePhase
+from pinnace.api.restic_repository import ResticRepository
+from pinnace.archive.runlog import RunLog
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import velero
+from pinnace.volumes.creating import create_generated
+from pinnace.volumes.outcomes import Outcomes, message_of, phase_of
+from pinnace.volumes.pod_claims import PodVolume, VolumeError, find_volume, look_behind
+from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
+from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.timeouts import Timeout
+
+JSONObject = dict[str, Any]
+
+POD_VOLUME_BACKUPS: Final = velero("podvolumebackups")
+
+
+class PodVolumeError(Exception):
+    """A volume was not saved or not restored; the text is Velero's."""
+
+
+class PodVolumeBackups:
+    """Saves the volumes of the pods of one backup.
+
+    Args:
+        outcomes: fed with the PodVolumeBackups of this backup.
+        timeout: of all of them together; running since the backup began.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        backup: Backup,
+        repositories: Repositories,
+        locks: RepositoryLocks,
+        outcomes: Outcomes,
+        timeout: Timeout,
+    ) -> None:
+        self._client = client
+        self._backup = backup
+        self._repositories = repositories
+        self._locks = locks
+        self._outcomes = outcomes
+        self._timeout = timeout
+        self._ended: list[JSONObject] = []
+
+    @property
+    def pod_volume_backups(self) -> Sequence[JSONObject]:
+        """Those that ended, as they ended."""
+        return self._ended
+
+    async def back_up(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> Sequence[Exception]:
+        """Save volumes of a running pod; returns the errors, each of which counts once."""
+        if problem := self._timeout.take_problem():
+            log.error(f"{problem}; the server's timeout is used")
+        try:
+            async with self._timeout.limit():
+                await self._outcomes.wait_for_sync()
+        except TimeoutError:
+            return [PodVolumeError("timed out waiting for caches to sync")]
+        try:
+            async with self._timeout.limit():
+                namespace, location = pod["metadata"]["namespace"], self._backup.spec.storage_location
+                repository = await self._repositories.ensure(namespace, location)
+        except RepositoryUnavailable as error:
+            return [error]
+        except TimeoutError:
+            return [PodVolumeError(NOT_READY)]
+        return await self._back_up_in(repository, pod, volumes, log)
+
+    async def _back_up_in(
+        self, repository: ResticRepository, pod: JSONObject, volumes: Sequence[str], log: RunLog
+    ) -> Sequence[Exception]:
+        errors: list[Exception] = []
+        names: list[str] = []
+        try:
+            async with self._timeout.shared(self._locks, repository.metadata.name):
+                for volume in volumes:
+                    try:
+                        name = await self._order(repository, pod, volume, log)
+                    except (VolumeError, KubeError) as error:
+                        errors.append(error)
+                    else:
+                        names += [name] if name else []
+                async with self._timeout.limit():
+                    await self._outcomes.ended(names)
+        except TimeoutError:
+            self._tell_unfinished(names, log)
+            errors.append(PodVolumeError("timed out waiting for all PodVolumeBackups to complete"))
+        return [*errors, *self._collect(names)]
+
+    async def _order(
+        self, repository: ResticRepository, pod: JSONObject, volume: str, log: RunLog
+    ) -> str | None:
+        """Create the PodVolumeBackup; its name, None where there is nothing to save."""
+        source = find_volume(pod, volume)
+        if source is None:
+            log.warning(f"No volume named {volume} found in pod, skipping", volume=volume)
+            return None
+        found = await look_behind(self._client, pod, source)
+        if found.is_host_path:
+            log.warning(
+                f"Volume {volume} is a hostPath volume which is not supported for restic backup, skipping",
+                volume=volume,
+            )
+            return None
+        body = new_pod_volume_backup(self._backup, repository, pod, found)
+        namespace = self._backup.metadata.namespace
+        created = await create_generated(self._client, POD_VOLUME_BACKUPS, body, namespace)
+        name: str = created["metadata"]["name"]
+        log.info("Created PodVolumeBackup", volume=volume, podVolumeBackup=name)
+        return name
+
+    def _collect(self, names: Sequence[str]) -> list[Exception]:
+        """Keep what ended, Failed or not; the errors. (docs/spec: PVL 5.2)"""
+        errors: list[Exception] = []
+        for name in names:
+            obj = self._outcomes.last_seen(name)
+            if self._outcomes.is_deleted(name):
+                errors.append(PodVolumeError(f"pod volume backup failed: {name} was deleted"))
+            elif obj is not None and self._outcomes.has_ended(name):
+                self._ended.append(obj)
+                if phase_of(obj) == PodVolumePhase.FAILED:
+                    errors.append(PodVolumeError(f"pod volume backup failed: {message_of(obj)}"))
+        return errors
+
+    def _tell_unfinished(self, names: Sequence[str], log: RunLog) -> None:
+        """Say who is late: with a phase of New, most likely no agent runs on the node."""
+        for name in names:
+            if not self._outcomes.has_ended(name):
+                obj = self._outcomes.last_seen(name) or {}
+                phase = phase_of(obj) or str(PodVolumePhase.NEW)
+                hint = ": does a restic pod run on the node?" if phase == PodVolumePhase.NEW else ""
+                node = (obj.get("spec") or {}).get("node", "")
+                log.info(f"PodVolumeBackup has not ended{hint}", podVolumeBackup=name, phase=phase, node=node)
+
+
+def new_pod_volume_backup(
+    backup: Backup, repository: ResticRepository, pod: JSONObject, volume: PodVolume
+) -> JSONObject:
+    """The order to save a volume: pure. (docs/spec: PVL 5.1)"""
+    owner, of_pod = backup.metadata, pod["metadata"]
+    marks = {labels.BACKUP_NAME: labels.label_value(owner.name), labels.BACKUP_UID: owner.uid}
+    tags = {
+        "backup": owner.name,
+        "backup-uid": owner.uid,
+        "pod": of_pod["name"],
+        "pod-uid": of_pod["uid"],
+        "ns": of_pod["namespace"],
+        "volume": volume.source["name"],
+    }
+    metadata: JSONObject = {
+        "generateName": f"{owner.name}-",
+        "namespace": owner.namespace,
+        "labels": marks,
+        "ownerReferences": [_owner("Backup", owner.name, owner.uid)],
+    }
+    if volume.claim is not None:
+        of_claim = volume.claim["metadata"]
+        marks[labels.PVC_UID] = tags["pvc-uid"] = of_claim["uid"]
+        metadata["annotations"] = {labels.PVC_NAME: of_claim["name"]}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": POD_VOLUME_BACKUPS.kind,
+        "metadata": metadata,
+        "spec": {
+            "node": (pod.get("spec") or {}).get("nodeName", ""),
+            "pod": pod_reference(pod),
+            "volume": volume.source["name"],
+            "backupStorageLocation": backup.spec.storage_location,
+            "repoIdentifier": repository.spec.restic_identifier,
+            "tags": tags,
+        },
+        "status": {"progress": {}},
+    }
+
+
+def pod_reference(pod: JSONObject) -> JSONObject:
+    """The four members by which orders name a pod."""
+    metadata = pod["metadata"]
+    return {
+        "kind": "Pod",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+
+
+def _owner(kind: str, name: str, uid: str) -> JSONObject:
+    return {"apiVersion": API_VERSION, "kind": kind, "name": name, "uid": uid, "controller": True}

@@ -1,0 +1,162 @@
+"""The server's side of filling the volumes of restored pods: it orders, the agents of the nodes do.
+
+The pods wait in their first init container meanwhile. (docs/spec: PVL 12.1-12.2, RST 19)
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pinnace.api import API_VERSION, labels
+from pinnace.api.pod_volume import PodVolumePhase
+from pinnace.api.restic_repository import ResticRepository
+from pinnace.api.restore import Restore
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import velero
+from pinnace.volumes.creating import create_generated
+from pinnace.volumes.outcomes import Outcomes, message_of, phase_of
+from pinnace.volumes.pod_volume_backups import pod_reference
+from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
+from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.timeouts import Timeout
+
+log = logging.getLogger(__name__)
+
+JSONObject = dict[str, Any]
+
+POD_VOLUME_RESTORES: Final = velero("podvolumerestores")
+
+
+class PodVolumeRestores:
+    """Fills the volumes of the pods of one restore.
+
+    Args:
+        location: of the backup.
+        outcomes: fed with the PodVolumeRestores of this restore.
+        timeout: of all of them together; running since the restore began.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        restore: Restore,
+        location: str,
+        repositories: Repositories,
+        locks: RepositoryLocks,
+        outcomes: Outcomes,
+        timeout: Timeout,
+    ) -> None:
+        self._client = client
+        self._restore = restore
+        self._location = location
+        self._repositories = repositories
+        self._locks = locks
+        self._outcomes = outcomes
+        self._timeout = timeout
+
+    async def restore_pod_volumes(
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+    ) -> list[str]:
+        """Restore and wait.
+
+        Args:
+            pod: as the API server returned it.
+            original_namespace: of the pod in the backup, after which the repository is named.
+            snapshots: volume name to snapshot id.
+
+        Returns:
+            What went wrong, each thing once.
+        """
+        try:
+            async with self._timeout.limit():
+                await self._outcomes.wait_for_sync()
+        except TimeoutError:
+            return ["timed out waiting for cache to sync"]
+        try:
+            async with self._timeout.limit():
+                repository = await self._repositories.ensure(original_namespace, self._location)
+        except RepositoryUnavailable as error:
+            return [str(error)]
+        except TimeoutError:
+            return [NOT_READY]
+        return await self._restore_from(repository, pod, snapshots)
+
+    async def _restore_from(
+        self, repository: ResticRepository, pod: JSONObject, snapshots: Mapping[str, str]
+    ) -> list[str]:
+        errors: list[str] = []
+        names: list[str] = []
+        try:
+            async with self._timeout.shared(self._locks, repository.metadata.name):
+                for volume, snapshot in sorted(snapshots.items()):
+                    body = new_pod_volume_restore(
+                        self._restore, self._location, repository, pod, volume, snapshot
+                    )
+                    try:
+                        names.append(await self._order(body))
+                    except KubeError as error:
+                        errors.append(f"error creating PodVolumeRestore for volume {volume}: {error}")
+                async with self._timeout.limit():
+                    await self._outcomes.ended(names)
+        except TimeoutError:
+            errors.append("timed out waiting for all PodVolumeRestores to complete")
+        return [*errors, *self._failures(names)]
+
+    async def _order(self, body: JSONObject) -> str:
+        namespace = self._restore.metadata.namespace
+        created = await create_generated(self._client, POD_VOLUME_RESTORES, body, namespace)
+        name: str = created["metadata"]["name"]
+        return name
+
+    def _failures(self, names: Sequence[str]) -> list[str]:
+        failures = []
+        for name in names:
+            obj = self._outcomes.last_seen(name)
+            if self._outcomes.is_deleted(name):
+                failures.append(f"pod volume restore failed: {name} was deleted")
+            elif phase_of(obj) == PodVolumePhase.FAILED:
+                failures.append(f"pod volume restore failed: {message_of(obj)}")
+        return failures
+
+
+def new_pod_volume_restore(
+    restore: Restore,
+    location: str,
+    repository: ResticRepository,
+    pod: JSONObject,
+    volume: str,
+    snapshot: str,
+) -> JSONObject:
+    """The order to fill a volume: pure. (docs/spec: PVL 12.1)"""
+    owner = restore.metadata
+    return {
+        "apiVersion": API_VERSION,
+        "kind": POD_VOLUME_RESTORES.kind,
+        "metadata": {
+            "generateName": f"{owner.name}-",
+            "namespace": owner.namespace,
+            "labels": {
+                labels.RESTORE_NAME: labels.label_value(owner.name),
+                labels.RESTORE_UID: owner.uid,
+                labels.POD_UID: pod["metadata"]["uid"],
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": "Restore",
+                    "name": owner.name,
+                    "uid": owner.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "pod": pod_reference(pod),
+            "volume": volume,
+            "backupStorageLocation": location,
+            "repoIdentifier": repository.spec.restic_identifier,
+            "snapshotID": snapshot,
+        },
+        "status": {"progress": {}},
+    }

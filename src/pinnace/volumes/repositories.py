@@ -1,0 +1,147 @@
+"""The ResticRepository of a namespace in a location: found by labels, made on demand. (docs/spec: PVL 8)"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from pinnace.api import API_VERSION, labels
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.durations import Duration
+from pinnace.api.restic_repository import ResticRepository, ResticRepositoryPhase
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import velero
+from pinnace.volumes.creating import create_generated
+
+JSONObject = dict[str, Any]
+
+REPOSITORIES: Final = velero("resticrepositories")
+DEFAULT_FREQUENCY: Final = Duration.hours(168)
+READY_SECONDS: Final = 60.0
+"""How long a repository may take to become ready."""
+
+NOT_READY: Final = "timed out waiting for restic repository to become ready"
+
+POLL_SECONDS: Final = 1.0
+"""A namespace's repository is waited for once in its life: not worth a watch."""
+
+_NEW = frozenset({"", ResticRepositoryPhase.NEW})
+
+
+class RepositoryUnavailable(Exception):
+    """There is no usable repository; the text is Velero's."""
+
+
+class Repositories:
+    """Gives the repository for each namespace and location.
+
+    Args:
+        frequency: of the maintenance of repositories that are made here.
+        sleep: between two looks at one that is not ready yet.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        *,
+        frequency: Duration = DEFAULT_FREQUENCY,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._frequency = effective_frequency(frequency)
+        self._sleep = sleep
+        self._asking: dict[tuple[str, str], asyncio.Lock] = {}
+
+    async def ensure(self, volume_namespace: str, location: str) -> ResticRepository:
+        """The repository, ready for use; made if there is none, and waited for a minute at most.
+
+        Asked for at the same time by several, it is made once.
+
+        Raises:
+            RepositoryUnavailable: it is not ready, there are several, or it cannot be read or made.
+        """
+        if not volume_namespace:
+            raise RepositoryUnavailable("the namespace of its volume is not known")
+        lock = self._asking.setdefault((volume_namespace, location), asyncio.Lock())
+        async with lock:
+            repository = await self._find(volume_namespace, location)
+            if repository is None:
+                repository = await self._create(volume_namespace, location)
+            return await self._ready(repository)
+
+    async def _find(self, volume_namespace: str, location: str) -> ResticRepository | None:
+        marks = repository_labels(volume_namespace, location)
+        selector = ",".join(f"{name}={value}" for name, value in marks.items())
+        try:
+            found = await self._client.list_all(REPOSITORIES, self._namespace, label_selector=selector)
+        except KubeError as error:
+            raise RepositoryUnavailable(f"error listing restic repositories: {error}") from error
+        if len(found) > 1:
+            raise RepositoryUnavailable(
+                f'more than one ResticRepository found for workload namespace "{volume_namespace}", '
+                f'backup storage location "{location}"'
+            )
+        return _decoded(found[0]) if found else None
+
+    async def _create(self, volume_namespace: str, location: str) -> ResticRepository:
+        body = new_repository(volume_namespace, location, self._namespace, self._frequency)
+        try:
+            return _decoded(await create_generated(self._client, REPOSITORIES, body, self._namespace))
+        except KubeError as error:
+            raise RepositoryUnavailable(f"unable to create restic repository resource: {error}") from error
+
+    async def _ready(self, repository: ResticRepository) -> ResticRepository:
+        name = repository.metadata.name
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                while repository.status.phase in _NEW:
+                    await self._sleep(POLL_SECONDS)
+                    repository = _decoded(await self._client.get(REPOSITORIES, name, self._namespace))
+        except TimeoutError as error:
+            raise RepositoryUnavailable(NOT_READY) from error
+        except KubeError as error:
+            raise RepositoryUnavailable(f"error reading restic repository {name}: {error}") from error
+        if repository.status.phase != ResticRepositoryPhase.READY:
+            raise RepositoryUnavailable(f"restic repository is not ready: {repository.status.message}")
+        return repository
+
+
+def effective_frequency(frequency: Duration) -> Duration:
+    """How often a repository is maintained; the default where nothing sensible is said."""
+    return frequency if frequency > Duration() else DEFAULT_FREQUENCY
+
+
+def repository_labels(volume_namespace: str, location: str) -> dict[str, str]:
+    """By which a repository is found, its name being of no meaning."""
+    return {
+        labels.VOLUME_NAMESPACE: labels.label_value(volume_namespace),
+        labels.STORAGE_LOCATION: labels.label_value(location),
+    }
+
+
+def new_repository(volume_namespace: str, location: str, namespace: str, frequency: Duration) -> JSONObject:
+    """The object that asks the server to make a repository. (docs/spec: PVL 8.1)"""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": REPOSITORIES.kind,
+        "metadata": {
+            "generateName": f"{volume_namespace}-{location}-",
+            "namespace": namespace,
+            "labels": repository_labels(volume_namespace, location),
+        },
+        "spec": {
+            "volumeNamespace": volume_namespace,
+            "backupStorageLocation": location,
+            "resticIdentifier": "",
+            "maintenanceFrequency": str(frequency),
+        },
+    }
+
+
+def _decoded(obj: JSONObject) -> ResticRepository:
+    try:
+        return decode(ResticRepository, obj)
+    except DecodeError as error:
+        raise RepositoryUnavailable(f"restic repository cannot be read: {error}") from error

@@ -1,0 +1,154 @@
+"""What one call of restic needs to reach a repository, made for that call and removed after it.
+
+Location, credentials and password are read anew each time, so that rotated ones are seen. The files are
+private to the call: nobody else overwrites or removes them. (docs/spec: PVL 2, PVL 8.5, STO 11, 16)
+"""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import velero
+from pinnace.storage.blocking import in_thread
+from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
+from pinnace.storage.errors import StorageError
+from pinnace.volumes.restic.commands import Files
+from pinnace.volumes.restic.environment import azure_credentials_file, environment, parse_variables
+from pinnace.volumes.restic.errors import AccessError
+from pinnace.volumes.restic.passwords import read_password
+from pinnace.volumes.secrets import read_secret
+
+_SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"
+_LARGEST_CREDENTIALS_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository and the location it is in.
+
+    Attributes:
+        identifier: as restic's `--repo` takes it.
+        location: name of the BackupStorageLocation, whose credentials are used.
+    """
+
+    identifier: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Files and environment for calls of restic."""
+
+    files: Files
+    environment: Mapping[str, str] = field(repr=False)
+
+
+class AccessProvider:
+    """Gives access to the repositories of one namespace's locations.
+
+    Args:
+        workdir: an existing private directory, for the files.
+        inherited: the environment of our own process.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        workdir: Path,
+        *,
+        inherited: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._workdir = workdir
+        self.inherited = inherited
+
+    @asynccontextmanager
+    async def open(self, repository: Repository) -> AsyncIterator[Access]:
+        """Make the files; they are gone when the context ends, however it ends.
+
+        Raises:
+            AccessError: something is missing or cannot be read; Velero's texts. (docs/spec: PVL 5.3)
+        """
+        password = await read_password(self._client, self._namespace)
+        location = await self.location(repository.location)
+        try:
+            directory = tempfile.TemporaryDirectory(prefix="restic-", dir=self._workdir)
+        except OSError as error:
+            raise AccessError(f"error creating temp restic credentials file: {error.strerror}") from error
+        with directory as name:
+            yield await self._access(repository, location, password, Path(name))
+
+    async def location(self, name: str) -> BackupStorageLocation:
+        """The location of that name as it is now. Raises AccessError."""
+        what = "error getting backup storage location"
+        resource = velero("backupstoragelocations")
+        try:
+            return decode(BackupStorageLocation, await self._client.get(resource, name, self._namespace))
+        except (KubeError, DecodeError) as error:
+            raise AccessError(f"{what}: {error}") from error
+
+    async def _access(
+        self, repository: Repository, location: BackupStorageLocation, password: bytes, directory: Path
+    ) -> Access:
+        try:
+            password_file = await in_thread(_write_private, directory / "password", password)
+            ca_file = None
+            if ca_cert := location.spec.object_storage.ca_cert:
+                ca_file = await in_thread(_write_private, directory / "ca.pem", ca_cert)
+        except OSError as error:
+            raise AccessError(f"error creating temp restic credentials file: {error.strerror}") from error
+        try:
+            credentials = await self._credentials(location, directory)
+            variables = await self._azure_variables(location, credentials)
+        except (StorageError, OSError) as error:
+            raise AccessError(f"error setting restic cmd env: {error}") from error
+        variables = environment(
+            self.inherited,
+            location,
+            repository.identifier,
+            credentials_file=credentials,
+            variables=variables,
+        )
+        scratch = self.inherited.get(_SCRATCH_VARIABLE)
+        files = Files(
+            identifier=repository.identifier,
+            password_file=password_file,
+            ca_file=ca_file,
+            cache_directory=Path(scratch) / ".cache" / "restic" if scratch else None,
+        )
+        return Access(files=files, environment=variables)
+
+    async def _credentials(self, location: BackupStorageLocation, directory: Path) -> Path | None:
+        store = CredentialsStore(directory / "credentials", self._namespace)
+
+        async def read(name: str) -> Mapping[str, bytes] | None:
+            return await read_secret(self._client, name, self._namespace)
+
+        return await resolve_credentials(location, store, read, namespace=self._namespace)
+
+    async def _azure_variables(
+        self, location: BackupStorageLocation, credentials: Path | None
+    ) -> dict[str, str]:
+        file = azure_credentials_file(self.inherited, location, credentials)
+        return parse_variables(await in_thread(_read_text, file)) if file is not None else {}
+
+
+def _write_private(path: Path, data: bytes) -> Path:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    return path
+
+
+def _read_text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_LARGEST_CREDENTIALS_BYTES).decode("utf-8", "replace")

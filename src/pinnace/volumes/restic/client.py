@@ -1,0 +1,249 @@
+"""restic's operations as methods: each opens the repository anew, and none leaves a process or a file.
+
+The caller sees to it that nobody is in the way (see locks.py). Restoring and saving report how far they are
+every ten seconds, when that has changed. (docs/spec: PVL 7, 8)
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from pinnace.volumes.restic import commands
+from pinnace.volumes.restic.access import Access, AccessProvider, Repository
+from pinnace.volumes.restic.commands import Command
+from pinnace.volumes.restic.errors import (
+    CommandFailed,
+    CommandTimeout,
+    EmptySnapshot,
+    RepositoryExists,
+    ResticError,
+    UnexpectedOutput,
+    command_failed,
+)
+from pinnace.volumes.restic.identifiers import repository_name, without_credentials
+from pinnace.volumes.restic.output import (
+    BackupOutput,
+    Progress,
+    Tail,
+    parse_snapshot_id,
+    parse_total_size,
+)
+from pinnace.volumes.restic.processes import STDERR_BYTES, Sink, run
+from pinnace.volumes.restic.progress import Measured, OnProgress, SaidByRestic, reporting
+
+log = logging.getLogger(__name__)
+
+QUICK_SECONDS: Final = 300.0
+"""For what reads or writes little; restic itself tries a store that does not answer for 15 minutes."""
+
+LONG_SECONDS: Final = 24 * 3600.0
+"""For what goes through a whole repository."""
+
+TRANSFER_SECONDS: Final = 7 * 24 * 3600.0
+"""For saving and restoring a volume: those who wait for it give up much earlier."""
+
+_TEXT_BYTES: Final = 8192
+_ANSWER_BYTES: Final = 1 << 22
+_INCOMPLETE: Final = 3
+"""restic's exit code when some files could not be read; the snapshot is made all the same."""
+
+
+class Restic:
+    """Runs restic.
+
+    Args:
+        program: what to run; looked for on the PATH.
+        sleep: between two reports of progress.
+    """
+
+    def __init__(
+        self,
+        accesses: AccessProvider,
+        *,
+        program: str = "restic",
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._accesses = accesses
+        self._program = program
+        self._sleep = sleep
+        self._version_flag: bool | None = None
+
+    async def connect(self, repository: Repository) -> None:
+        """Open the repository with the password. Raises ResticError, RepositoryMissing among them."""
+        await self._do(repository, commands.connect(), QUICK_SECONDS)
+
+    async def init(self, repository: Repository) -> None:
+        """Make the repository; one that is there already is opened instead. Raises ResticError."""
+        if self._version_flag is None:
+            self._version_flag = await self._knows_repository_version()
+        try:
+            await self._do(repository, commands.init(version_flag=self._version_flag), QUICK_SECONDS)
+        except RepositoryExists:
+            # Somebody else made it, or the store did not answer when it was looked for.
+            await self.connect(repository)
+
+    async def unlock(self, repository: Repository) -> None:
+        """Remove stale locks, by restic's own rule. Raises ResticError."""
+        await self._do(repository, commands.unlock(), QUICK_SECONDS)
+
+    async def prune(self, repository: Repository) -> None:
+        """Free the space of what no snapshot needs. Raises ResticError."""
+        await self._do(repository, commands.prune(), LONG_SECONDS)
+
+    async def forget(self, repository: Repository, snapshot: str) -> None:
+        """Remove a snapshot; one that is gone is success. Raises ResticError."""
+        await self._do(repository, commands.forget(snapshot), LONG_SECONDS)
+
+    async def back_up(
+        self,
+        repository: Repository,
+        directory: Path,
+        tags: Mapping[str, str],
+        *,
+        parent: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> str:
+        """Save the content of a directory.
+
+        A snapshot that lacks files is removed again, as nobody would know of it.
+
+        Args:
+            tags: put on the snapshot; together they must be unlike those of any other.
+            parent: id of an earlier snapshot of the same volume, to save reading what has not changed.
+
+        Returns:
+            The id of the snapshot; empty if the directory holds nothing.
+
+        Raises:
+            ResticError: nothing was saved.
+        """
+        async with self._accesses.open(repository) as access:
+            output = BackupOutput()
+            command = commands.backup(tags, parent=parent)
+            try:
+                async with reporting(SaidByRestic(output), on_progress, self._sleep):
+                    await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
+            except EmptySnapshot:
+                return ""
+            except CommandFailed as error:
+                if error.exit_code == _INCOMPLETE:
+                    await self._remove_incomplete(access, tags)
+                raise
+            final = output.final_progress()
+            if on_progress is not None:
+                await on_progress(final)
+            try:
+                return await self._find_snapshot(access, tags)
+            except ResticError as error:
+                raise UnexpectedOutput(f"error getting snapshot id: {error}") from error
+
+    async def restore(
+        self,
+        repository: Repository,
+        snapshot: str,
+        directory: Path,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Write the content of a snapshot over what is in a directory; nothing is removed.
+
+        Raises:
+            ResticError: the directory may hold a part.
+        """
+        async with self._accesses.open(repository) as access:
+            total = await self._snapshot_size(access, snapshot)
+            if on_progress is not None:
+                await on_progress(Progress(total_bytes=total, bytes_done=0))
+            command, output = commands.restore(snapshot), Tail(_TEXT_BYTES)
+            async with reporting(Measured(directory, total), on_progress, self._sleep):
+                await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
+            if on_progress is not None:
+                await on_progress(Progress(total_bytes=total, bytes_done=total))
+
+    async def _snapshot_size(self, access: Access, snapshot: str) -> int:
+        command, output = commands.stats(snapshot), Tail(_ANSWER_BYTES)
+        try:
+            await self._run(access, command, output, LONG_SECONDS)
+            return parse_total_size(output.data)
+        except ResticError as error:
+            raise UnexpectedOutput(f"error getting snapshot size: {error}") from error
+
+    async def _find_snapshot(self, access: Access, tags: Mapping[str, str]) -> str:
+        output = Tail(_ANSWER_BYTES)
+        await self._run(access, commands.find_snapshot(tags), output, QUICK_SECONDS)
+        return parse_snapshot_id(output.data)
+
+    async def _remove_incomplete(self, access: Access, tags: Mapping[str, str]) -> None:
+        """Forget the snapshot that lacks files; does its best. (docs/spec: PVL-073)"""
+        try:
+            snapshot = await self._find_snapshot(access, tags)
+            await self._run(access, commands.forget(snapshot), Tail(_TEXT_BYTES), LONG_SECONDS)
+        except ResticError as error:
+            log.warning(
+                "An incomplete snapshot stays in the repository",
+                extra={"fields": {"tags": dict(tags), "error": error}},
+            )
+
+    async def _do(self, repository: Repository, command: Command, deadline_seconds: float) -> None:
+        async with self._accesses.open(repository) as access:
+            await self._run(access, command, Tail(_TEXT_BYTES), deadline_seconds)
+
+    async def _run(
+        self,
+        access: Access,
+        command: Command,
+        stdout: Tail | BackupOutput,
+        deadline_seconds: float,
+        *,
+        directory: Path | None = None,
+    ) -> None:
+        shown = commands.shown_line(command, access.files, program=self._program)
+        line = commands.command_line(command, access.files, program=self._program)
+        code, stderr = await self._child(shown, line, stdout, access.environment, deadline_seconds, directory)
+        said = without_credentials(stdout.text)
+        log.debug(
+            "Ran restic",
+            extra={
+                "fields": {
+                    "repository": repository_name(access.files.identifier),
+                    "command": shown,
+                    "stdout": said,
+                    "stderr": stderr,
+                }
+            },
+        )
+        if code != 0:
+            raise command_failed(shown, exit_code=code, stdout=said, stderr=stderr)
+
+    async def _child(
+        self,
+        shown: str,
+        line: list[str],
+        stdout: Sink,
+        environment: Mapping[str, str],
+        deadline_seconds: float,
+        directory: Path | None,
+    ) -> tuple[int, str]:
+        stderr = Tail(STDERR_BYTES)
+        try:
+            code = await run(
+                line,
+                environment=environment,
+                stdout=stdout,
+                stderr=stderr,
+                deadline_seconds=deadline_seconds,
+                directory=directory,
+            )
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                raise CommandTimeout(shown, deadline_seconds) from error
+            reason = f"cannot start {self._program}: {error.strerror}"
+            raise CommandFailed(shown, exit_code=None, reason=reason) from error
+        return code, without_credentials(stderr.text)
+
+    async def _knows_repository_version(self) -> bool:
+        line, output = [self._program, "version"], Tail(_TEXT_BYTES)
+        await self._child(" ".join(line), line, output, self._accesses.inherited, QUICK_SECONDS, None)
+        return commands.knows_repository_version(output.text)

@@ -1,0 +1,131 @@
+"""restic's command lines: pure. (docs/spec: PVL 7.1)
+
+They hold no secret: the password is in a file, credentials are in the environment or in files it names, and
+so is the identifier of a repository that has credentials in it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pinnace.volumes.restic.errors import InvalidSnapshot
+from pinnace.volumes.restic.identifiers import without_credentials
+
+HOST = "velero"
+"""Fixed, as the parent of a snapshot is looked for by host, and an agent's pod has another name each time."""
+
+_SNAPSHOT_ID = re.compile(r"[0-9a-f]{4,64}")
+_FIRST_WITH_REPOSITORY_VERSION = (0, 14)
+_VERSION = re.compile(r"restic (\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What restic is to do: its sub-command, arguments, and flags of the sub-command."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """The files that a command line names, and the repository."""
+
+    identifier: str
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    cache_directory: Path | None = None
+
+
+def command_line(command: Command, files: Files, *, program: str = "restic") -> list[str]:
+    """The arguments in Velero's order."""
+    line = [program, command.name]
+    if not identifier_is_secret(files.identifier):
+        line.append(f"--repo={files.identifier}")
+    if files.password_file is not None:
+        line.append(f"--password-file={files.password_file}")
+    if files.ca_file is not None:
+        line.append(f"--cacert={files.ca_file}")
+    if files.cache_directory is not None:
+        line.append(f"--cache-dir={files.cache_directory}")
+    return [*line, *command.args, *command.flags]
+
+
+def shown_line(command: Command, files: Files, *, program: str = "restic") -> str:
+    """The command line for messages: the same for the same call, as private files are named without path."""
+    shown = Files(
+        identifier=files.identifier,
+        password_file=Path(files.password_file.name) if files.password_file is not None else None,
+        ca_file=Path(files.ca_file.name) if files.ca_file is not None else None,
+        cache_directory=files.cache_directory,
+    )
+    return without_credentials(" ".join(command_line(command, shown, program=program)))
+
+
+def identifier_is_secret(identifier: str) -> bool:
+    """Whether the identifier holds credentials, which must not be seen in a list of processes."""
+    return without_credentials(identifier) != identifier
+
+
+def backup(tags: Mapping[str, str], *, parent: str = "") -> Command:
+    """Save the working directory. Tags are sorted, so that equal calls look equal."""
+    flags = [*(f"--tag={name}={value}" for name, value in sorted(tags.items())), f"--host={HOST}", "--json"]
+    if parent:
+        flags.append(f"--parent={_checked(parent)}")
+    return Command(name="backup", args=(".",), flags=tuple(flags))
+
+
+def find_snapshot(tags: Mapping[str, str]) -> Command:
+    """The newest snapshot that has all of these tags."""
+    joined = ",".join(f"{name}={value}" for name, value in sorted(tags.items()))
+    return Command(name="snapshots", flags=("--json", "--last", f"--tag={joined}"))
+
+
+def stats(snapshot: str) -> Command:
+    """How large a snapshot is once restored."""
+    return Command(name="stats", args=(_checked(snapshot),), flags=("--json",))
+
+
+def restore(snapshot: str) -> Command:
+    """Restore into the working directory."""
+    return Command(name="restore", args=(_checked(snapshot),), flags=("--target=.",))
+
+
+def connect() -> Command:
+    """Open the repository with the password; what it lists is of no interest."""
+    return Command(name="snapshots", flags=("--last",))
+
+
+def init(*, version_flag: bool) -> Command:
+    """Make a repository, in the format that restic 0.12 can read, whatever the program makes by itself."""
+    return Command(name="init", flags=("--repository-version=1",) if version_flag else ())
+
+
+def knows_repository_version(version_output: str) -> bool:
+    """Whether `init` has the flag, by what `restic version` prints; a program without number is a new one."""
+    found = _VERSION.search(version_output)
+    return found is None or (int(found[1]), int(found[2])) >= _FIRST_WITH_REPOSITORY_VERSION
+
+
+def unlock() -> Command:
+    """Remove locks that are stale by restic's own rule: of a dead process of this host, or 30 minutes old."""
+    return Command(name="unlock")
+
+
+def prune() -> Command:
+    """Free the space of what no snapshot needs."""
+    return Command(name="prune")
+
+
+def forget(snapshot: str) -> Command:
+    """Remove a snapshot; one that is gone is success."""
+    return Command(name="forget", args=(_checked(snapshot),))
+
+
+def _checked(snapshot: str) -> str:
+    """Ids come from objects that a bucket's owner can write; anything else could be an option."""
+    if not _SNAPSHOT_ID.fullmatch(snapshot):
+        raise InvalidSnapshot(snapshot)
+    return snapshot

@@ -1,0 +1,125 @@
+"""The environment of a restic process: pure. (docs/spec: STO 16, PVL 7.2)"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.storage.open import AWS_PROVIDER, qualified_provider
+from pinnace.volumes.restic.commands import identifier_is_secret
+from pinnace.volumes.restic.errors import AccessError
+from pinnace.volumes.restic.identifiers import AZURE_PROVIDER, GCP_PROVIDER
+
+_WHAT = "error setting restic cmd env"
+
+_OVERRIDDEN = (
+    "RESTIC_REPOSITORY",
+    "RESTIC_REPOSITORY_FILE",
+    "RESTIC_PASSWORD",
+    "RESTIC_PASSWORD_FILE",
+    "RESTIC_PASSWORD_COMMAND",
+    "RESTIC_KEY_HINT",
+)
+"""What restic would take from the environment beside our flags, and refuse to work with both."""
+
+_AWS_KEYS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_ACCESS_KEY",
+    "AWS_SECRET_KEY",
+    "MINIO_ACCESS_KEY",
+    "MINIO_SECRET_KEY",
+)
+"""restic prefers these to a credentials file, and they are another location's."""
+
+_PROGRESS_VARIABLE = "RESTIC_PROGRESS_FPS"
+_DOTENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*")
+
+
+def environment(
+    inherited: Mapping[str, str],
+    location: BackupStorageLocation,
+    identifier: str,
+    *,
+    credentials_file: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """All variables for restic in a location.
+
+    Args:
+        inherited: of our own process.
+        identifier: the repository; put here if it has credentials in it.
+        credentials_file: of the location's own credential, None if it has none.
+        variables: for Azure, the content of its credentials file.
+
+    Raises:
+        AccessError: a setting that Azure needs is missing.
+    """
+    made = {name: value for name, value in inherited.items() if name not in _OVERRIDDEN}
+    # By default restic prints 60 times a second when it prints JSON.
+    made.setdefault(_PROGRESS_VARIABLE, "1")
+    if identifier_is_secret(identifier):
+        made["RESTIC_REPOSITORY"] = identifier
+    config = location.spec.config
+    file = str(credentials_file) if credentials_file is not None else config.get("credentialsFile", "")
+    provider = qualified_provider(location.spec.provider)
+    if provider == AWS_PROVIDER:
+        if file:
+            for name in _AWS_KEYS:
+                made.pop(name, None)
+            made["AWS_SHARED_CREDENTIALS_FILE"] = file
+        if "profile" in config:
+            made["AWS_PROFILE"] = config["profile"]
+    elif provider == GCP_PROVIDER and file:
+        made["GOOGLE_APPLICATION_CREDENTIALS"] = file
+    elif provider == AZURE_PROVIDER:
+        made |= _azure(config, {**inherited, **(variables or {})})
+    return made
+
+
+def azure_credentials_file(
+    inherited: Mapping[str, str], location: BackupStorageLocation, credentials_file: Path | None
+) -> Path | None:
+    """The file with the variables for Azure: the location's before the environment's. (docs/spec: STO-033)"""
+    if qualified_provider(location.spec.provider) != AZURE_PROVIDER:
+        return None
+    if credentials_file is not None:
+        return credentials_file
+    named = location.spec.config.get("credentialsFile") or inherited.get("AZURE_CREDENTIALS_FILE", "")
+    return Path(named) if named else None
+
+
+def parse_variables(text: str) -> dict[str, str]:
+    """The variables of a file of `KEY=value` lines, with `#` comments and quotes around values."""
+    found = {}
+    for line in text.splitlines():
+        match = _DOTENV_LINE.fullmatch(line)
+        if match is not None:
+            found[match[1]] = _unquoted(match[2])
+    return found
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return re.sub(r"\s+#.*", "", value)
+
+
+def _azure(config: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+    account = config.get("storageAccount", "")
+    if not account:
+        raise AccessError(
+            f"{_WHAT}: unable to get all required config values: "
+            "the following keys do not have values: storageAccount"
+        )
+    variable = config.get("storageAccountKeyEnvVar", "")
+    if not variable:
+        raise AccessError(
+            f"{_WHAT}: asking Azure for the storage account's key is not supported: put the key into the "
+            "credentials file and its variable's name into the location's config storageAccountKeyEnvVar"
+        )
+    key = variables.get(variable, "")
+    if not key:
+        raise AccessError(f"{_WHAT}: no storage key secret with key {variable} found")
+    return {"AZURE_ACCOUNT_NAME": account, "AZURE_ACCOUNT_KEY": key}

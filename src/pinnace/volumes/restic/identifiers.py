@@ -1,0 +1,83 @@
+"""Where the repository of a namespace is, as restic's `--repo` takes it: pure. (docs/spec: STO 15)"""
+
+import re
+from pathlib import PurePosixPath
+
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.storage.layout import clean_bucket, clean_prefix
+from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
+from pinnace.volumes.restic.errors import IdentifierError
+
+AZURE_PROVIDER = "velero.io/azure"
+GCP_PROVIDER = "velero.io/gcp"
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_USER_INFO = re.compile(r"(?<=//)[^/@\s]+(?=@)")
+
+
+def repository_identifier(
+    location: BackupStorageLocation, volume_namespace: str, *, bucket_region: str = ""
+) -> str:
+    """The repository of a namespace's volumes in a location.
+
+    Args:
+        bucket_region: where `needs_region` says so, the region of the bucket; empty if it is not known.
+
+    Raises:
+        IdentifierError: the provider has no repositories, or the namespace is no name of one.
+        InvalidLocation: the bucket has a slash inside.
+    """
+    if not _NAMESPACE.fullmatch(volume_namespace):
+        # It may come from a list in the bucket, and must not lead elsewhere.
+        raise IdentifierError(f"{volume_namespace[:253]!r} cannot be the namespace of a restic repository")
+    return f"{_prefix(location, bucket_region)}/{volume_namespace}"
+
+
+def needs_region(location: BackupStorageLocation) -> bool:
+    """Whether the identifier names the region of an AWS bucket, which has to be asked for."""
+    config = location.spec.config
+    provider = qualified_provider(location.spec.provider)
+    return provider == AWS_PROVIDER and not config.get("resticRepoPrefix") and not config.get("s3Url")
+
+
+def repository_name(identifier: str) -> str:
+    """What logs call it: the part after the last slash. (docs/spec: PVL 7.1)"""
+    return identifier.rpartition("/")[2]
+
+
+def without_credentials(text: str) -> str:
+    """A text with the user and password of URLs in it made unreadable."""
+    return _USER_INFO.sub("***", text)
+
+
+def _prefix(location: BackupStorageLocation, bucket_region: str) -> str:
+    spec = location.spec
+    if own := spec.config.get("resticRepoPrefix"):
+        return own.removesuffix("/")
+    bucket = clean_bucket(spec.object_storage.bucket)
+    directory = f"{clean_prefix(spec.object_storage.prefix)}restic"
+    match qualified_provider(spec.provider):
+        case provider if provider == AWS_PROVIDER:
+            return f"s3:{_s3_host(spec.config.get('s3Url', ''), bucket_region)}/{bucket}/{directory}"
+        case provider if provider == AZURE_PROVIDER:
+            return f"azure:{bucket}:/{directory}"
+        case provider if provider == GCP_PROVIDER:
+            return f"gs:{bucket}:/{directory}"
+        case provider if provider == FILESYSTEM_PROVIDER:
+            return str(_folder(spec.config.get("path", "")) / bucket / directory)
+    raise IdentifierError(
+        "restic repository prefix (resticRepoPrefix) not specified in backup storage location's config"
+    )
+
+
+def _s3_host(endpoint: str, bucket_region: str) -> str:
+    if endpoint:
+        return endpoint.removesuffix("/")
+    return f"s3-{bucket_region}.amazonaws.com" if bucket_region else "s3.amazonaws.com"
+
+
+def _folder(path: str) -> PurePosixPath:
+    folder = PurePosixPath(path)
+    if not folder.is_absolute():
+        raise IdentifierError("path of a filesystem location must be an absolute path")
+    return folder

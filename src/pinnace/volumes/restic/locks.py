@@ -1,0 +1,99 @@
+"""Who may work in a repository at once, within one process. (docs/spec: PVL 8.4)
+
+Many share a repository, or one has it alone; in the order of asking, so that one who wants it alone is not
+passed by others for ever. The locks live in memory and die with the process; restic's own locks, which are in
+the repository, keep other processes apart and are removed as stale when their owner is dead.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class _Lock:
+    sharers: int = 0
+    is_exclusive: bool = False
+    waiting: deque[tuple[bool, asyncio.Future[None]]] = field(default_factory=deque)
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.sharers or self.is_exclusive or self.waiting)
+
+    def admits(self, exclusive: bool) -> bool:
+        return not self.is_exclusive and not (exclusive and self.sharers)
+
+    def take(self, exclusive: bool) -> None:
+        if exclusive:
+            self.is_exclusive = True
+        else:
+            self.sharers += 1
+
+    def release(self, exclusive: bool) -> None:
+        if exclusive:
+            self.is_exclusive = False
+        else:
+            self.sharers -= 1
+        self.admit()
+
+    def admit(self) -> None:
+        """Hand the lock to those who are next."""
+        while self.waiting and self.admits(self.waiting[0][0]):
+            exclusive, turn = self.waiting.popleft()
+            if not turn.done():
+                self.take(exclusive)
+                turn.set_result(None)
+
+
+class RepositoryLocks:
+    """The locks of all repositories by name. For the tasks of one event loop."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, _Lock] = {}
+
+    @asynccontextmanager
+    async def shared(self, name: str) -> AsyncIterator[None]:
+        """For saving, restoring, opening, and removing stale locks."""
+        await self._acquire(name, exclusive=False)
+        try:
+            yield
+        finally:
+            self._release(name, exclusive=False)
+
+    @asynccontextmanager
+    async def exclusive(self, name: str) -> AsyncIterator[None]:
+        """For making the repository, pruning it and forgetting snapshots."""
+        await self._acquire(name, exclusive=True)
+        try:
+            yield
+        finally:
+            self._release(name, exclusive=True)
+
+    async def _acquire(self, name: str, *, exclusive: bool) -> None:
+        lock = self._locks.setdefault(name, _Lock())
+        if not lock.waiting and lock.admits(exclusive):
+            lock.take(exclusive)
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        lock.waiting.append((exclusive, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                # Those behind us may be next now.
+                lock.waiting = deque(each for each in lock.waiting if each[1] is not turn)
+                lock.admit()
+                self._drop_idle(name)
+            else:
+                self._release(name, exclusive=exclusive)
+            raise
+
+    def _release(self, name: str, *, exclusive: bool) -> None:
+        self._locks[name].release(exclusive)
+        self._drop_idle(name)
+
+    def _drop_idle(self, name: str) -> None:
+        if self._locks[name].is_idle:
+            del self._locks[name]

@@ -1,0 +1,151 @@
+"""What restic prints, read leniently: missing and new fields do no harm. Pure. (docs/spec: PVL 7.4)"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from pinnace.volumes.restic.errors import UnexpectedOutput
+
+MAXIMUM_LINE_BYTES = 1 << 20
+"""A longer line is dropped: it is no status line, and must not fill the memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a backup or restore is."""
+
+    total_bytes: int
+    bytes_done: int
+
+
+class Tail:
+    """Keeps the end of an output."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._data = bytearray()
+        self.is_cut = False
+
+    def feed(self, chunk: bytes) -> None:
+        """Take a part of the output."""
+        self._data += chunk
+        if len(self._data) > self._limit_bytes:
+            self.is_cut = True
+            del self._data[: -self._limit_bytes]
+
+    @property
+    def data(self) -> bytes:
+        """The kept end."""
+        return bytes(self._data)
+
+    @property
+    def text(self) -> str:
+        """The kept end for people."""
+        text = self._data.decode("utf-8", "replace").strip()
+        return f"…{text}" if self.is_cut else text
+
+
+class BackupOutput:
+    """Takes the output of `backup --json`; keeps its last complete line and its last summary.
+
+    Decoding waits until somebody asks, for restic may print 60 lines a second.
+    """
+
+    def __init__(self) -> None:
+        self.last_line = b""
+        self._summary = b""
+        self._rest = bytearray()
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> None:
+        """Take a part of the output; lines may be cut anywhere."""
+        *complete, rest = chunk.split(b"\n")
+        for piece in complete:
+            if not self._skipping and len(self._rest) + len(piece) <= MAXIMUM_LINE_BYTES:
+                self._take(bytes(self._rest) + piece)
+            self._rest.clear()
+            self._skipping = False
+        if self._skipping or len(self._rest) + len(rest) > MAXIMUM_LINE_BYTES:
+            self._skipping = True
+            self._rest.clear()
+        else:
+            self._rest += rest
+
+    @property
+    def text(self) -> str:
+        """What of it belongs into an error text."""
+        return (self._summary or self.last_line).decode("utf-8", "replace")
+
+    def progress(self) -> Progress | None:
+        """What the last complete line says; None if it says nothing."""
+        status = _object(self.last_line)
+        done = _number(status, "bytes_done")
+        if not done:
+            return None
+        return Progress(total_bytes=_number(status, "total_bytes"), bytes_done=done)
+
+    def final_progress(self) -> Progress:
+        """Everything that was read, by the summary; to be called when restic has ended well.
+
+        Raises:
+            UnexpectedOutput: there is no complete summary, so nobody knows what was saved.
+        """
+        if not self._summary:
+            what = "get summary line from" if _is_summary(self._rest) else "find summary in"
+            raise UnexpectedOutput(f"unable to {what} restic backup command output")
+        total = _number(_object(self._summary), "total_bytes_processed")
+        return Progress(total_bytes=total, bytes_done=total)
+
+    def _take(self, line: bytes) -> None:
+        self.last_line = line
+        if _is_summary(line):
+            self._summary = line
+
+
+def parse_snapshot_id(output: bytes) -> str:
+    """The id that `snapshots --json` names; there must be exactly one.
+
+    Raises:
+        UnexpectedOutput: there is none, there are several, or this is no list.
+    """
+    try:
+        found = orjson.loads(output)
+    except orjson.JSONDecodeError as error:
+        raise UnexpectedOutput(f"restic printed no list of snapshots: {error}") from error
+    snapshots = found if isinstance(found, list) else []
+    if len(snapshots) != 1:
+        raise UnexpectedOutput(f"expected one matching snapshot, got {len(snapshots)}")
+    short_id = snapshots[0].get("short_id") if isinstance(snapshots[0], dict) else None
+    if not isinstance(short_id, str) or not short_id:
+        raise UnexpectedOutput("restic listed a snapshot without short_id")
+    return short_id
+
+
+def parse_total_size(output: bytes) -> int:
+    """The `total_size` that `stats --json` names.
+
+    Raises:
+        UnexpectedOutput: it names none.
+    """
+    stats = _object(output)
+    if "total_size" not in stats:
+        raise UnexpectedOutput("restic did not tell the size of the snapshot")
+    return _number(stats, "total_size")
+
+
+def _is_summary(line: bytes | bytearray) -> bool:
+    return line.startswith(b'{"message_type":"summary"')
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(line) if line else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _number(values: dict[str, Any], name: str) -> int:
+    value = values.get(name)
+    return int(value) if isinstance(value, int | float) and value > 0 else 0

@@ -1,0 +1,106 @@
+"""restic as a child process with a deadline; nothing of it is left, whatever happens. (docs/spec: PVL 8.5)
+
+It runs in a process group of its own. Asked to stop, restic removes its lock from the repository; so it is
+asked first (SIGINT, which all versions obey), and killed with all its children when it does not end.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from pinnace.storage.blocking import finish
+from pinnace.volumes.restic.output import Tail
+
+STOP_SECONDS = 10.0
+"""How long restic may take to remove its lock before it is killed."""
+
+STDERR_BYTES = 8192
+"""How much of what restic complains about is kept: its end."""
+
+_CHUNK_BYTES = 1 << 16
+_KILLED_SECONDS = 5.0
+
+
+class Sink(Protocol):
+    """Takes an output as it comes; must be quick."""
+
+    def feed(self, chunk: bytes) -> None: ...
+
+
+async def run(
+    line: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    stdout: Sink,
+    stderr: Tail,
+    deadline_seconds: float,
+    directory: Path | None = None,
+    stop_seconds: float = STOP_SECONDS,
+) -> int:
+    """Run a program to its end and return its exit code; negative for a signal.
+
+    Both outputs are read at once and handed on in parts, so that memory stays flat. Cancelled, it ends the
+    process first.
+
+    Args:
+        line: program and arguments.
+        environment: all of it; nothing is inherited.
+        directory: the working directory.
+        stop_seconds: what the process gets to clean up before it is killed.
+
+    Raises:
+        OSError: it cannot be started.
+        TimeoutError: it did not end in time and was ended.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *line,
+        env=environment,
+        cwd=directory,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(deadline_seconds):
+            await _drain_both(process, stdout, stderr)
+            return await process.wait()
+    finally:
+        if process.returncode is None:
+            ending = _end(process, stdout, stderr, stop_seconds)
+            await finish(ending, limit_seconds=stop_seconds + _KILLED_SECONDS)
+
+
+async def _drain_both(process: asyncio.subprocess.Process, stdout: Sink, stderr: Tail) -> None:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_drain(process.stdout, stdout))
+        group.create_task(_drain(process.stderr, stderr))
+
+
+async def _drain(stream: asyncio.StreamReader, sink: Sink) -> None:
+    while chunk := await stream.read(_CHUNK_BYTES):
+        sink.feed(chunk)
+
+
+async def _end(process: asyncio.subprocess.Process, stdout: Sink, stderr: Tail, stop_seconds: float) -> None:
+    _signal(process, signal.SIGINT)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(stop_seconds):
+            # Still read: a process that cannot write does not end.
+            await _drain_both(process, stdout, stderr)
+            await process.wait()
+    # Also when it has ended by itself: a child of it (rclone, ssh) may not have.
+    _signal(process, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """To the whole group, whose id is the process's; a group that is gone is none."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,25 @@
+"""The region of an AWS bucket, for the identifier of a repository in it. (docs/spec: STO 15)"""
+
+import asyncio
+import logging
+
+from pinnace.storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+REGION_SECONDS = 15.0
+
+
+async def find_region(bucket: str) -> str:
+    """Ask AWS, without credentials; empty if it cannot be told. The identifier works without it too."""
+    # Loaded here: only a bucket of AWS itself needs it.
+    from pinnace.storage.s3_http import RetryPolicy, new_session, tls_context
+    from pinnace.storage.s3_requests import find_bucket_region
+
+    policy = RetryPolicy(attempts=2, request_seconds=REGION_SECONDS / 3)
+    try:
+        async with asyncio.timeout(REGION_SECONDS), new_session(tls_context("", insecure=False)) as session:
+            return await find_bucket_region(bucket, session, policy=policy)
+    except (StorageError, TimeoutError) as error:
+        log.debug("The region of a bucket is not known", extra={"fields": {"bucket": bucket, "error": error}})
+        return ""

@@ -1,0 +1,50 @@
+"""How long the pod volumes of one backup or restore may take together. (docs/spec: BKP 9.3, RST 5)"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from pinnace.api.durations import Duration
+from pinnace.api.labels import POD_VOLUME_TIMEOUT
+from pinnace.volumes.restic.locks import RepositoryLocks
+
+
+class Timeout:
+    """Runs from its making. For one event loop.
+
+    Args:
+        annotations: of the Backup or Restore, one of which may name another timeout.
+        default: the server's.
+    """
+
+    def __init__(self, annotations: Mapping[str, str], default: Duration) -> None:
+        duration, self._problem = parse_timeout(annotations, default)
+        self._end = asyncio.get_running_loop().time() + duration.total_seconds()
+
+    def limit(self) -> asyncio.Timeout:
+        """A context that raises TimeoutError when the time is up, but only where it would have to wait."""
+        return asyncio.timeout_at(self._end)
+
+    @asynccontextmanager
+    async def shared(self, locks: RepositoryLocks, name: str) -> AsyncIterator[None]:
+        """Have a repository together with others. Raises TimeoutError if it is not free in time."""
+        async with AsyncExitStack() as stack:
+            async with self.limit():
+                await stack.enter_async_context(locks.shared(name))
+            yield
+
+    def take_problem(self) -> str | None:
+        """What is wrong with the annotation, the first time it is asked for; None if nothing is."""
+        problem, self._problem = self._problem, None
+        return problem
+
+
+def parse_timeout(annotations: Mapping[str, str], default: Duration) -> tuple[Duration, str | None]:
+    """The timeout that the annotation names, else the default; and what is wrong with the annotation."""
+    text = annotations.get(POD_VOLUME_TIMEOUT)
+    if not text:
+        return default, None
+    try:
+        return Duration.parse(text), None
+    except ValueError as error:
+        return default, f"unable to parse pod volume timeout annotation {text}: {error}"

@@ -1,0 +1,324 @@
+"""restic itself: what is saved comes back, failures have their names, and nothing is left behind."""
+
+import asyncio
+import base64
+import json
+import os
+import secrets
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hack.cluster.s3 import S3Server
+from pinnace.volumes.restic.client import Restic
+from pinnace.volumes.restic.commands import Command, command_line
+from pinnace.volumes.restic.errors import (
+    AccessError,
+    CommandFailed,
+    InvalidSnapshot,
+    RepositoryLocked,
+    RepositoryMissing,
+    WrongPassword,
+)
+from pinnace.volumes.restic.output import Progress
+from pinnace.volumes.restic.progress import OnProgress
+from tests.integration.volumes.conftest import PASSWORD, TAGS, Lab, cloud_lab
+from tests.support.waiting import POLL_SECONDS
+
+FILES = {"a.txt": b"one", "deep/er/b.bin": bytes(range(256)) * 400, "empty": b""}
+
+
+@pytest.fixture
+async def ready(lab: Lab) -> Lab:
+    await lab.restic.init(lab.repository)
+    return lab
+
+
+@pytest.fixture
+async def ready_folder(folder_lab: Lab) -> Lab:
+    await folder_lab.restic.init(folder_lab.repository)
+    return folder_lab
+
+
+async def test_what_was_saved_comes_back(ready: Lab, tmp_path: Path) -> None:
+    ready.fill(FILES)
+    (ready.volume / "link").symlink_to("a.txt")
+    (ready.volume / "a.txt").chmod(0o640)
+    saved: list[Progress] = []
+    restored: list[Progress] = []
+
+    snapshot = await ready.restic.back_up(ready.repository, ready.volume, TAGS, on_progress=_into(saved))
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "kept").write_bytes(b"was there")
+    await ready.restic.restore(ready.repository, snapshot, target, on_progress=_into(restored))
+
+    assert {name: (target / name).read_bytes() for name in FILES} == FILES
+    assert (target / "link").readlink() == Path("a.txt")
+    assert (target / "a.txt").stat().st_mode & 0o777 == 0o640
+    assert (target / "kept").read_bytes() == b"was there"
+    size = sum(len(data) for data in FILES.values())
+    assert saved[-1] == Progress(total_bytes=size, bytes_done=size)
+    assert restored == [Progress(total_bytes=size, bytes_done=0), Progress(total_bytes=size, bytes_done=size)]
+    assert list(ready.work.iterdir()) == []
+
+
+@pytest.mark.spec("PVL-075")
+async def test_a_repository_is_made_in_the_format_of_old_restic(ready_folder: Lab) -> None:
+    path = Path(ready_folder.repository.identifier)
+
+    assert path.parts[-4:] == ("bucket", "site", "restic", "shop")
+    assert json.loads(await _ask(ready_folder, "cat", "config"))["version"] == 1
+
+
+async def test_init_of_a_repository_that_is_there_opens_it(ready: Lab) -> None:
+    await ready.restic.init(ready.repository)
+
+    ready.set_password("another")
+    with pytest.raises(WrongPassword):
+        await ready.restic.init(ready.repository)
+
+
+@pytest.mark.spec("PVL-076")
+async def test_connecting_succeeds_whatever_is_said_on_stderr(ready: Lab) -> None:
+    await ready.restic.connect(ready.repository)  # restic 0.14 says there that --last is deprecated
+
+
+async def test_a_missing_repository_is_told_apart(lab: Lab) -> None:
+    with pytest.raises(RepositoryMissing, match="Is there a repository at the following location"):
+        await lab.restic.connect(lab.repository)
+    assert list(lab.work.iterdir()) == []
+
+
+async def test_a_wrong_password_is_told_apart_and_not_shown(ready: Lab) -> None:
+    ready.set_password("not-the-password")
+
+    with pytest.raises(WrongPassword) as caught:
+        await ready.restic.connect(ready.repository)
+
+    assert "wrong password or no key found" in str(caught.value)
+    assert "not-the-password" not in str(caught.value)
+    assert str(ready.work) not in str(caught.value)
+    assert list(ready.work.iterdir()) == []
+
+
+async def test_an_empty_directory_gives_no_snapshot(ready_folder: Lab) -> None:
+    assert await ready_folder.restic.back_up(ready_folder.repository, ready_folder.volume, TAGS) == ""
+
+
+async def test_a_parent_saves_reading(ready_folder: Lab) -> None:
+    lab = ready_folder
+    lab.fill(FILES)
+    first = await lab.restic.back_up(lab.repository, lab.volume, TAGS)
+
+    second = await lab.restic.back_up(lab.repository, lab.volume, {**TAGS, "backup-uid": "u3"}, parent=first)
+
+    assert second != first
+    listed = await _listed(lab)
+    assert listed[second]["parent"].startswith(first)
+    assert listed[first]["hostname"] == "velero"
+    assert sorted(listed[first]["tags"]) == sorted(f"{name}={value}" for name, value in TAGS.items())
+
+
+@pytest.mark.spec("PVL-073")
+async def test_a_snapshot_that_lacks_files_is_forgotten(ready_folder: Lab, tmp_path: Path) -> None:
+    lab = ready_folder
+    lab.fill(FILES)
+    (lab.volume / "a.txt").chmod(0)
+    restic = Restic(lab.accesses, program=_without_privilege(tmp_path))
+
+    with pytest.raises(CommandFailed) as caught:
+        await restic.back_up(lab.repository, lab.volume, TAGS)
+
+    assert caught.value.exit_code == 3
+    assert await _listed(lab) == {}
+
+
+async def test_forget_removes_a_snapshot_and_can_be_repeated(ready: Lab) -> None:
+    ready.fill(FILES)
+    snapshot = await ready.restic.back_up(ready.repository, ready.volume, TAGS)
+
+    await ready.restic.forget(ready.repository, snapshot)
+    await ready.restic.forget(ready.repository, snapshot)
+    await ready.restic.prune(ready.repository)
+
+    assert await _listed(ready) == {}
+
+
+@pytest.mark.parametrize("hostile", ["--password-command=touch x", "latest", "", "../2fa3"])
+async def test_what_is_no_snapshot_id_never_reaches_restic(folder_lab: Lab, hostile: str) -> None:
+    with pytest.raises(InvalidSnapshot):
+        await folder_lab.restic.forget(folder_lab.repository, hostile)
+
+
+async def test_a_missing_secret_is_named(folder_lab: Lab) -> None:
+    del folder_lab.cluster.objects["secrets", "velero-restic-credentials"]
+
+    with pytest.raises(
+        AccessError, match='Secret "velero-restic-credentials" not found in namespace "velero"'
+    ):
+        await folder_lab.restic.connect(folder_lab.repository)
+
+
+async def test_a_missing_program_is_named(folder_lab: Lab) -> None:
+    restic = Restic(folder_lab.accesses, program="no-such-restic")
+
+    with pytest.raises(CommandFailed, match="cannot start no-such-restic: No such file or directory"):
+        await restic.connect(folder_lab.repository)
+
+
+async def test_a_store_with_an_unknown_authority_needs_its_certificate(
+    restic_program: str, s3_tls: S3Server, tmp_path: Path
+) -> None:
+    bucket = s3_tls.create_bucket(f"test-{secrets.token_hex(4)}")
+    lab = cloud_lab(tmp_path, bucket)
+    assert s3_tls.ca_file is not None
+    storage = lab.cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"]
+    storage["caCert"] = base64.b64encode(s3_tls.ca_file.read_bytes()).decode()
+
+    await lab.restic.init(lab.repository)
+    await lab.restic.connect(lab.repository)
+
+    assert list(lab.work.iterdir()) == []
+
+
+async def test_a_backup_under_way_shows_no_secret_and_private_files_only(
+    bucket_lab: Lab, tmp_path: Path
+) -> None:
+    lab = bucket_lab
+    await lab.restic.init(lab.repository)
+    task, pid = await _under_way(lab)
+
+    line = _arguments(pid).decode()
+    key = _secret_key(lab)
+    assert PASSWORD not in line
+    assert key not in line
+    assert "--password-file=" in line
+    files = [path for path in lab.work.rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert len(files) == 2
+    assert {path.stat().st_mode & 0o777 for path in lab.work.rglob("*") if path.is_dir()} == {0o700}
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_cancelling_leaves_no_process_no_file_and_no_lock(ready_folder: Lab) -> None:
+    lab = ready_folder
+    task, pid = await _under_way(lab)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert _arguments(pid) == b""
+    assert list(lab.work.iterdir()) == []
+    locks = Path(lab.repository.identifier) / "locks"
+    assert list(locks.iterdir()) == []
+
+
+async def test_a_killed_restic_is_an_error_and_its_lock_is_removed_as_stale(ready_folder: Lab) -> None:
+    lab = ready_folder
+    task, pid = await _under_way(lab)
+
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(CommandFailed, match="ended by signal 9"):
+        await task
+
+    assert list(lab.work.iterdir()) == []
+    with pytest.raises(RepositoryLocked, match="already locked"):
+        await lab.restic.prune(lab.repository)
+    await lab.restic.unlock(lab.repository)
+    await lab.restic.prune(lab.repository)
+
+
+async def test_unlock_leaves_the_lock_of_the_living(ready_folder: Lab) -> None:
+    lab = ready_folder
+    task, _ = await _under_way(lab)
+
+    await lab.restic.unlock(lab.repository)
+
+    with pytest.raises(RepositoryLocked):
+        await lab.restic.prune(lab.repository)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def _into(reports: list[Progress]) -> OnProgress:
+    async def report(progress: Progress) -> None:
+        reports.append(progress)
+
+    return report
+
+
+async def _under_way(lab: Lab) -> tuple[asyncio.Task[str], int]:
+    """A backup that reads, for longer than any test, a file that takes no room; and restic's process id."""
+    with (lab.volume / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    reads = asyncio.Event()
+
+    async def on_progress(_progress: Progress) -> None:
+        reads.set()
+
+    restic = Restic(lab.accesses, sleep=lambda _seconds: asyncio.sleep(POLL_SECONDS))
+    task = asyncio.create_task(restic.back_up(lab.repository, lab.volume, TAGS, on_progress=on_progress))
+    async with asyncio.timeout(60):
+        await reads.wait()
+    return task, _backups()[0]
+
+
+def _backups() -> list[int]:
+    """Ids of our children that save something."""
+    me = os.getpid()
+    children = Path(f"/proc/{me}/task/{me}/children").read_text().split()
+    return [int(pid) for pid in children if b"backup" in _arguments(int(pid))]
+
+
+def _arguments(pid: int) -> bytes:
+    """The argument list of a process; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _without_privilege(folder: Path) -> str:
+    """restic as one who may not read what the modes of files forbid, also when we are root."""
+    program = shutil.which("restic")
+    if os.geteuid() == 0:
+        script = folder / "unprivileged-restic"
+        script.write_text(
+            f'#!/bin/sh\nexec setpriv --bounding-set=-dac_override,-dac_read_search {program} "$@"\n'
+        )
+        script.chmod(0o755)
+        program = str(script)
+    assert program is not None
+    return program
+
+
+def _secret_key(lab: Lab) -> str:
+    text = base64.b64decode(lab.cluster.objects["secrets", "cloud"]["data"]["keys"]).decode()
+    return text.rpartition("=")[2].strip()
+
+
+async def _listed(lab: Lab) -> dict[str, Any]:
+    """All snapshots by their short ids."""
+    output = await _ask(lab, "snapshots", "--json")
+    return {snapshot["short_id"]: snapshot for snapshot in json.loads(output)}
+
+
+async def _ask(lab: Lab, *arguments: str) -> bytes:
+    """What restic itself says of the repository."""
+    async with lab.accesses.open(lab.repository) as access:
+        line = command_line(Command(name=arguments[0], args=arguments[1:]), access.files)
+        process = await asyncio.create_subprocess_exec(
+            *line, env=access.environment, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output

@@ -1,0 +1,384 @@
+"""Repositories are made, tried again, unlocked and pruned; each at its time, with the right words."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.durations import Duration
+from pinnace.controllers.restic_repository import MaintenanceReconciler, RepositoryReconciler, is_ready
+from pinnace.kube.errors import ConnectionFailed
+from pinnace.runtime.controller import DONE
+from pinnace.volumes.restic.access import Repository
+from pinnace.volumes.restic.errors import ResticError, command_failed
+from pinnace.volumes.restic.locks import RepositoryLocks
+from tests.unit.controllers.fakes import World, fail_once, key
+
+PLURAL = "resticrepositories"
+MISSING = "Fatal: x\nIs there a repository at the following location?\ny"
+LOCKED = "repository is already locked exclusively by PID 7"
+NOW = "2021-08-11T21:43:26Z"
+
+
+def failure(stderr: str) -> ResticError:
+    return command_failed("restic x", exit_code=1, stdout="", stderr=stderr)
+
+
+class FakeRestic:
+    """Attributes:
+    calls: what was asked for, in order.
+    fails: errors by operation.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.places: set[Repository] = set()
+        self.fails: dict[str, ResticError] = {}
+        self.during: Callable[[str], None] = lambda _operation: None
+
+    async def connect(self, repository: Repository) -> None:
+        self._do("connect", repository)
+
+    async def init(self, repository: Repository) -> None:
+        self._do("init", repository)
+
+    async def unlock(self, repository: Repository) -> None:
+        self._do("unlock", repository)
+
+    async def prune(self, repository: Repository) -> None:
+        self._do("prune", repository)
+
+    def _do(self, operation: str, repository: Repository) -> None:
+        self.calls.append(operation)
+        self.places.add(repository)
+        self.during(operation)
+        if operation in self.fails:
+            raise self.fails[operation]
+
+
+class Scene:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.restic = FakeRestic()
+        self.locks = RepositoryLocks()
+        self.region = ""
+        self.asked: list[str] = []
+        self.making = RepositoryReconciler(
+            world.scope,
+            world.locations,
+            self.restic,
+            self.locks,
+            frequency=Duration(),
+            find_region=self._find_region,
+        )
+        self.maintaining = MaintenanceReconciler(world.scope, self.restic, self.locks)
+
+    async def _find_region(self, bucket: str) -> str:
+        self.asked.append(bucket)
+        return self.region
+
+    def add(
+        self, *, identifier: str = "", frequency: str = "0s", location: str = "default", **status: Any
+    ) -> None:
+        marks = {labels.VOLUME_NAMESPACE: "shop", labels.STORAGE_LOCATION: location}
+        spec = {
+            "volumeNamespace": "shop",
+            "backupStorageLocation": location,
+            "resticIdentifier": identifier,
+            "maintenanceFrequency": frequency,
+        }
+        self.world.cluster.add(PLURAL, "repo", labels=marks, spec=spec, status=status)
+
+    async def reconcile(self) -> None:
+        """One pass of both, as a resync makes it."""
+        for reconciler in (self.making, self.maintaining):
+            assert await reconciler.reconcile(key("repo")) == DONE
+
+    def mount(self) -> None:
+        """Make sure that the location is there."""
+        (self.world.folder / "bucket-default").mkdir(exist_ok=True)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        spec: dict[str, Any] = self.world.cluster.objects[PLURAL, "repo"]["spec"]
+        return spec
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self.world.cluster.status(PLURAL, "repo")
+
+    def patches(self) -> int:
+        return sum(call[0] == "patch" for call in self.world.cluster.calls)
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    world.add_location()
+    return Scene(world)
+
+
+@pytest.mark.spec("CTL-057")
+@pytest.mark.parametrize("phase", ["", "New"])
+async def test_a_new_one_is_opened(scene: Scene, phase: str, world: World) -> None:
+    scene.add(phase=phase)
+
+    await scene.making.reconcile(key("repo"))
+
+    identifier = f"{world.folder}/bucket-default/restic/shop"
+    assert scene.spec["resticIdentifier"] == identifier
+    assert scene.spec["maintenanceFrequency"] == "168h0m0s"
+    assert scene.status == {"phase": "Ready", "lastMaintenanceTime": NOW}
+    assert scene.restic.calls == ["connect"]
+    assert scene.restic.places == {Repository(identifier=identifier, location="default")}
+
+
+@pytest.mark.spec("CTL-057", "PVL-053")
+async def test_one_that_is_not_there_is_made(scene: Scene) -> None:
+    scene.add()
+    scene.restic.fails["connect"] = failure(MISSING)
+    scene.mount()
+
+    await scene.making.reconcile(key("repo"))
+
+    assert scene.restic.calls == ["connect", "init"]
+    assert scene.status["phase"] == "Ready"
+
+
+@pytest.mark.spec("CTL-057", "PVL-053")
+@pytest.mark.parametrize(
+    ("fails", "calls"),
+    [
+        ({"connect": failure(LOCKED)}, ["connect"]),
+        ({"connect": failure(MISSING), "init": failure("no room")}, ["connect", "init"]),
+    ],
+)
+async def test_other_errors_make_it_not_ready(
+    scene: Scene, fails: dict[str, ResticError], calls: list[str]
+) -> None:
+    scene.add()
+    scene.restic.fails = fails
+    scene.mount()
+
+    await scene.making.reconcile(key("repo"))
+
+    assert scene.restic.calls == calls
+    assert scene.status == {"phase": "NotReady", "message": str(fails[calls[-1]])}
+
+
+@pytest.mark.spec("CTL-057", "PVL-056")
+async def test_one_without_location_recovers_when_there_is_one(scene: Scene, world: World) -> None:
+    scene.add(location="other")
+
+    await scene.reconcile()
+    assert scene.status == {
+        "phase": "NotReady",
+        "message": 'backupstoragelocations.velero.io "other" not found',
+    }
+    assert scene.spec["maintenanceFrequency"] == "168h0m0s"
+    assert scene.restic.calls == []
+
+    world.add_location("other")
+    await scene.reconcile()
+    assert scene.status["phase"] == "Ready"
+    assert "message" not in scene.status
+
+
+@pytest.mark.parametrize("was_ready", [False, True])
+async def test_none_is_made_where_the_location_is_missing(scene: Scene, was_ready: bool) -> None:
+    if was_ready:
+        scene.add(identifier="/x/shop", phase="NotReady", lastMaintenanceTime=NOW)
+    else:
+        scene.add()
+    scene.restic.fails["connect"] = failure(MISSING)
+    folder = scene.world.folder / "bucket-default"
+    if folder.exists():
+        folder.rmdir()
+
+    await scene.making.reconcile(key("repo"))
+
+    assert "init" not in scene.restic.calls
+    assert scene.status["phase"] == "NotReady"
+    assert f"the directory {folder} does not exist" in scene.status["message"]
+
+
+async def test_one_that_was_never_ready_follows_its_location(scene: Scene, world: World) -> None:
+    scene.add()
+    scene.restic.fails["connect"] = failure("no such bucket")
+    await scene.reconcile()
+
+    world.cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"]["bucket"] = "right"
+    scene.restic.fails.clear()
+    await scene.reconcile()
+
+    assert scene.spec["resticIdentifier"] == f"{world.folder}/right/restic/shop"
+    assert scene.status["phase"] == "Ready"
+
+
+async def test_one_that_was_ready_keeps_its_place(scene: Scene) -> None:
+    scene.add(identifier="/old/shop", phase="NotReady", message="m", lastMaintenanceTime=NOW)
+
+    await scene.making.reconcile(key("repo"))
+
+    assert scene.restic.calls == ["unlock", "connect"]
+    assert scene.spec["resticIdentifier"] == "/old/shop"
+    assert scene.status == {"phase": "Ready", "lastMaintenanceTime": NOW}
+
+
+async def test_what_stays_as_it_is_is_not_written_again(scene: Scene) -> None:
+    scene.add()
+    scene.restic.fails["connect"] = failure(LOCKED)
+    await scene.reconcile()
+    before = scene.patches()
+
+    await scene.reconcile()
+
+    assert scene.patches() == before
+    assert scene.restic.calls == ["connect", "unlock", "connect"]
+
+
+@pytest.mark.parametrize(("region", "host"), [("eu-central-1", "s3-eu-central-1"), ("", "s3")])
+async def test_the_region_of_a_bucket_of_aws_is_asked_for(
+    scene: Scene, region: str, host: str, world: World
+) -> None:
+    world.add_location("cloud", provider="aws", config={"region": "elsewhere"})
+    scene.region = region
+    scene.add(location="cloud")
+
+    await scene.making.reconcile(key("repo"))
+
+    assert scene.asked == ["bucket-cloud"]
+    assert scene.spec["resticIdentifier"] == f"s3:{host}.amazonaws.com/bucket-cloud/restic/shop"
+
+
+async def test_what_may_pass_says_nothing_about_the_repository(scene: Scene, world: World) -> None:
+    scene.add()
+    world.cluster.before = fail_once("get", "backupstoragelocations")
+
+    with pytest.raises(ConnectionFailed):
+        await scene.making.reconcile(key("repo"))
+    assert scene.status == {}
+
+    await scene.making.reconcile(key("repo"))
+    assert scene.status["phase"] == "Ready"
+
+
+@pytest.mark.spec("CTL-057", "PVL-054")
+async def test_one_that_is_due_is_pruned(scene: Scene) -> None:
+    scene.add(
+        identifier="/x/shop", frequency="168h0m0s", phase="Ready", lastMaintenanceTime="2021-08-03T21:43:26Z"
+    )
+
+    await scene.reconcile()
+
+    assert scene.restic.calls == ["unlock", "prune"]
+    assert scene.status == {"phase": "Ready", "lastMaintenanceTime": NOW}
+
+
+@pytest.mark.parametrize(
+    ("age", "message", "due"),
+    [
+        (timedelta(hours=167), "", False),
+        (timedelta(hours=168), "", False),
+        (timedelta(hours=168, seconds=1), "", True),
+        (timedelta(hours=23), "prune failed", False),
+        (timedelta(hours=25), "prune failed", True),
+        (None, "", True),
+    ],
+)
+async def test_when_one_is_due(
+    scene: Scene, age: timedelta | None, message: str, due: bool, world: World
+) -> None:
+    last = (world.clock() - age).strftime("%Y-%m-%dT%H:%M:%SZ") if age is not None else None
+    scene.add(identifier="/x/shop", phase="Ready", message=message, lastMaintenanceTime=last)
+
+    await scene.reconcile()
+
+    assert ("prune" in scene.restic.calls) is due
+    assert scene.restic.calls[0] == "unlock"
+
+
+@pytest.mark.spec("CTL-057", "PVL-055")
+async def test_a_failed_prune_leaves_it_ready_and_a_good_one_takes_the_message_away(
+    scene: Scene, world: World
+) -> None:
+    scene.add(identifier="/x/shop", phase="Ready")
+    scene.restic.fails["prune"] = failure(LOCKED)
+
+    await scene.reconcile()
+    assert scene.status == {
+        "phase": "Ready",
+        "message": str(failure(LOCKED)),
+        "lastMaintenanceTime": NOW,
+    }
+
+    scene.restic.fails.clear()
+    world.clock.advance(timedelta(days=8))
+    await scene.reconcile()
+    assert "message" not in scene.status
+    assert scene.status["lastMaintenanceTime"] == "2021-08-19T21:43:26Z"
+
+
+async def test_the_time_of_maintenance_is_that_of_its_beginning(scene: Scene, world: World) -> None:
+    scene.add(identifier="/x/shop", phase="Ready")
+
+    def take_hours(operation: str) -> None:
+        if operation == "prune":
+            world.clock.advance(timedelta(hours=2))
+
+    scene.restic.during = take_hours
+
+    await scene.reconcile()
+
+    assert scene.status["lastMaintenanceTime"] == NOW
+
+
+async def test_stale_locks_that_cannot_be_removed_stop_nothing(scene: Scene) -> None:
+    scene.add(identifier="/x/shop", phase="Ready")
+    scene.restic.fails["unlock"] = failure("no way")
+
+    await scene.reconcile()
+
+    assert scene.restic.calls == ["unlock", "prune"]
+    assert "message" not in scene.status
+
+
+async def test_nothing_is_written_to_a_read_only_location(scene: Scene, world: World) -> None:
+    world.add_location("archive", accessMode="ReadOnly")
+    scene.add(identifier="/x/shop", location="archive", phase="Ready")
+
+    await scene.reconcile()
+
+    assert scene.restic.calls == []
+
+
+@pytest.mark.spec("PVL-057")
+async def test_a_prune_waits_for_those_who_share_the_repository(scene: Scene) -> None:
+    scene.add(identifier="/x/shop", phase="Ready")
+    async with scene.locks.shared("repo"):
+        task = asyncio.create_task(scene.maintaining.reconcile(key("repo")))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert scene.restic.calls == ["unlock"]
+    await task
+
+    assert scene.restic.calls == ["unlock", "prune"]
+
+
+async def test_what_is_gone_or_cannot_be_read_is_left_alone(scene: Scene) -> None:
+    await scene.reconcile()
+    scene.add(frequency="often")
+    await scene.reconcile()
+
+    assert scene.restic.calls == []
+    assert scene.patches() == 0
+
+
+@pytest.mark.parametrize(
+    ("phase", "ready"), [("Ready", True), ("NotReady", False), ("New", False), ("", False)]
+)
+def test_which_queue(phase: str, ready: bool) -> None:
+    assert is_ready({"status": {"phase": phase}}) is ready
+    assert not is_ready({})

@@ -1,0 +1,93 @@
+"""What the tests of ordering volumes share: a pod, a backup, a restore, and an agent that answers."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pinnace.api import labels
+from pinnace.api.durations import Duration
+from pinnace.archive.runlog import RunLog
+from pinnace.volumes.outcomes import Outcomes
+from pinnace.volumes.repositories import Repositories
+from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.timeouts import Timeout
+from tests.unit.controllers.fakes import NAMESPACE
+from tests.unit.volumes.cluster import VolumeCluster
+
+JSONObject = dict[str, Any]
+Answer = Callable[[JSONObject], JSONObject | None]
+
+
+def completed(_order: JSONObject) -> JSONObject:
+    """The agent's best answer."""
+    return {"phase": "Completed", "snapshotID": "2fa3b4c5", "progress": {}}
+
+
+def silent(_order: JSONObject) -> None:
+    """An agent that is not there."""
+
+
+class OrderScene:
+    """A ready repository `repo` for the namespace `shop`, and an agent that answers each order at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster = VolumeCluster()
+        self.cluster.on_create = self._answer
+        self.locks = RepositoryLocks()
+        self.outcomes = Outcomes(self._synced)
+        self.answer: Answer = completed
+        self.log = RunLog(folder / "log.gz", fields={})
+        marks = {labels.VOLUME_NAMESPACE: "shop", labels.STORAGE_LOCATION: "default"}
+        spec = {
+            "volumeNamespace": "shop",
+            "backupStorageLocation": "default",
+            "resticIdentifier": "s3:x/restic/shop",
+            "maintenanceFrequency": "168h0m0s",
+        }
+        self.cluster.add("resticrepositories", "repo", labels=marks, spec=spec, status={"phase": "Ready"})
+        self.repositories = Repositories(self.cluster.client, NAMESPACE)
+        self.ordered = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.log.close()
+
+    @staticmethod
+    async def _synced() -> None:
+        return
+
+    def timeout(self, seconds: float = 60.0, **annotations: str) -> Timeout:
+        return Timeout(annotations, Duration.seconds(seconds))
+
+    def _answer(self, order: JSONObject) -> None:
+        self.ordered.set()
+        status = self.answer(order)
+        self.outcomes.seen(order)
+        if status is not None:
+            ended = copy.deepcopy(order)
+            ended["status"] = status
+            self.outcomes.seen(ended)
+            self.outcomes.seen(ended)  # a watch may tell a thing twice
+
+
+def a_pod(*volumes: JSONObject, name: str = "p") -> JSONObject:
+    return {
+        "metadata": {"namespace": "shop", "name": name, "uid": f"uid-{name}"},
+        "spec": {"nodeName": "node-1", "volumes": list(volumes)},
+        "status": {"phase": "Running"},
+    }
+
+
+def empty_dir(name: str) -> JSONObject:
+    return {"name": name, "emptyDir": {}}
+
+
+def claimed(name: str, claim: str) -> JSONObject:
+    return {"name": name, "persistentVolumeClaim": {"claimName": claim}}

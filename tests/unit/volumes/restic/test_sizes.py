@@ -1,0 +1,38 @@
+"""How much is in a directory."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pinnace.volumes.restic.sizes import directory_size
+
+
+@pytest.mark.spec("PVL-037")
+def test_files_on_all_levels_count(tmp_path: Path) -> None:
+    for name in ("one", "a/two", "a/three", "a/b/four", "a/b/five"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"12345")
+
+    assert directory_size(tmp_path, threading.Event()) == 25
+
+
+def test_links_count_as_themselves_and_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "up").symlink_to("..")
+    (tmp_path / "big").write_bytes(b"x" * 1000)
+
+    assert directory_size(tmp_path / "in", threading.Event()) == len("..")
+
+
+def test_it_can_be_given_up(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    stopped = threading.Event()
+    stopped.set()
+
+    assert directory_size(tmp_path, stopped) == 0
+
+
+def test_what_is_gone_counts_nothing(tmp_path: Path) -> None:
+    assert directory_size(tmp_path / "gone", threading.Event()) == 0

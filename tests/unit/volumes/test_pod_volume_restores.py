@@ -1,0 +1,91 @@
+"""Ordering restores of pod volumes and waiting for them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.restore import Restore
+from pinnace.volumes.pod_volume_restores import PodVolumeRestores
+from pinnace.volumes.timeouts import Timeout
+from tests.unit.controllers.fakes import NAMESPACE
+from tests.unit.volumes.orders import OrderScene, a_pod, empty_dir, silent
+
+PLURAL = "podvolumerestores"
+RESTORE = Restore(metadata=ObjectMeta(name="r1", namespace=NAMESPACE, uid="restore-uid"))
+SNAPSHOTS = {"one": "11111111", "two": "22222222"}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[OrderScene]:
+    with OrderScene(tmp_path) as made:
+        yield made
+
+
+def restores(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeRestores:
+    return PodVolumeRestores(
+        scene.cluster.client,
+        RESTORE,
+        "default",
+        scene.repositories,
+        scene.locks,
+        scene.outcomes,
+        timeout or scene.timeout(),
+    )
+
+
+async def test_the_orders(scene: OrderScene) -> None:
+    pod = a_pod(empty_dir("one"), empty_dir("two"))
+    pod["metadata"]["namespace"] = "new-shop"
+
+    assert await restores(scene).restore_pod_volumes(pod, "shop", SNAPSHOTS) == []
+
+    first, second = scene.cluster.of(PLURAL)
+    metadata = first["metadata"]
+    assert metadata["generateName"] == "r1-"
+    assert metadata["labels"] == {
+        "velero.io/restore-name": "r1",
+        "velero.io/restore-uid": "restore-uid",
+        "velero.io/pod-uid": "uid-p",
+    }
+    [owner] = metadata["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Restore", "restore-uid", True)
+    assert first["spec"] == {
+        "pod": {"kind": "Pod", "namespace": "new-shop", "name": "p", "uid": "uid-p"},
+        "volume": "one",
+        "backupStorageLocation": "default",
+        "repoIdentifier": "s3:x/restic/shop",
+        "snapshotID": "11111111",
+    }
+    assert (second["spec"]["volume"], second["spec"]["snapshotID"]) == ("two", "22222222")
+
+
+async def test_failures_are_told_each_once(scene: OrderScene) -> None:
+    scene.answer = lambda order: (
+        {"phase": "Failed", "message": "no room"}
+        if order["spec"]["volume"] == "one"
+        else {"phase": "Completed"}
+    )
+
+    errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
+
+    assert errors == ["pod volume restore failed: no room"]
+
+
+async def test_what_is_not_done_in_time_is_one_error(scene: OrderScene) -> None:
+    scene.answer = silent
+
+    errors = await restores(scene, scene.timeout(0.0)).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
+
+    assert errors == ["timed out waiting for all PodVolumeRestores to complete"]
+    assert len(scene.cluster.of(PLURAL)) == 2
+
+
+async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
+    scene.cluster.objects["resticrepositories", "repo"]["status"] = {"phase": "NotReady", "message": "m"}
+
+    errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
+
+    assert errors == ["restic repository is not ready: m"]
+    assert scene.cluster.of(PLURAL) == []

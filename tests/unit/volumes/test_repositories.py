@@ -1,0 +1,163 @@
+"""Repositories on demand: found by labels, made once, waited for."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.durations import Duration
+from pinnace.kube.errors import ConnectionFailed
+from pinnace.volumes.repositories import DEFAULT_FREQUENCY, Repositories, RepositoryUnavailable
+from tests.unit.controllers.fakes import NAMESPACE, fail_once
+from tests.unit.volumes.cluster import VolumeCluster
+
+PLURAL = "resticrepositories"
+
+
+class Scene:
+    """A cluster whose repository controller works while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.cluster = VolumeCluster()
+        self.becomes: dict[str, str] | None = {"phase": "Ready"}
+
+    def repositories(self, frequency: Duration = DEFAULT_FREQUENCY) -> Repositories:
+        return Repositories(self.cluster.client, NAMESPACE, frequency=frequency, sleep=self._sleep)
+
+    def add(self, name: str, *, namespace: str = "shop", location: str = "default", **status: str) -> None:
+        marks = {
+            labels.VOLUME_NAMESPACE: labels.label_value(namespace),
+            labels.STORAGE_LOCATION: labels.label_value(location),
+        }
+        spec = {"volumeNamespace": namespace, "backupStorageLocation": location, "resticIdentifier": "id"}
+        spec["maintenanceFrequency"] = "1h0m0s"
+        self.cluster.add(PLURAL, name, labels=marks, spec=spec, status=status)
+
+    async def _sleep(self, _seconds: float) -> None:
+        if self.becomes is None:
+            await asyncio.get_running_loop().create_future()
+        for obj in self.cluster.of(PLURAL):
+            obj["status"] = dict(self.becomes or {})
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+@pytest.mark.spec("PVL-049")
+async def test_the_first_one_is_made_and_used_when_ready(scene: Scene) -> None:
+    repository = await scene.repositories(Duration.hours(5)).ensure("shop", "default")
+
+    [made] = scene.cluster.of(PLURAL)
+    assert made["metadata"]["generateName"] == "shop-default-"
+    assert made["metadata"]["labels"] == {
+        "velero.io/volume-namespace": "shop",
+        "velero.io/storage-location": "default",
+    }
+    assert made["spec"] == {
+        "volumeNamespace": "shop",
+        "backupStorageLocation": "default",
+        "resticIdentifier": "",
+        "maintenanceFrequency": "5h0m0s",
+    }
+    assert repository.metadata.name == made["metadata"]["name"]
+    assert repository.status.phase == "Ready"
+
+
+async def test_a_ready_one_is_used(scene: Scene) -> None:
+    scene.add("other", namespace="bank", phase="Ready")
+    scene.add("mine", phase="Ready")
+
+    assert (await scene.repositories().ensure("shop", "default")).metadata.name == "mine"
+    assert scene.cluster.writes() == []
+
+
+async def test_one_that_somebody_has_just_made_is_waited_for(scene: Scene) -> None:
+    scene.add("mine", phase="New")
+
+    assert (await scene.repositories().ensure("shop", "default")).status.phase == "Ready"
+
+
+@pytest.mark.spec("PVL-050")
+async def test_one_that_is_not_ready_is_an_error(scene: Scene) -> None:
+    scene.add("mine", phase="NotReady", message="m")
+
+    with pytest.raises(RepositoryUnavailable) as caught:
+        await scene.repositories().ensure("shop", "default")
+
+    assert str(caught.value) == "restic repository is not ready: m"
+
+
+@pytest.mark.spec("PVL-051")
+async def test_two_are_an_error(scene: Scene) -> None:
+    scene.add("one", phase="Ready")
+    scene.add("two", phase="Ready")
+
+    with pytest.raises(RepositoryUnavailable) as caught:
+        await scene.repositories().ensure("shop", "default")
+
+    assert str(caught.value) == (
+        'more than one ResticRepository found for workload namespace "shop", '
+        'backup storage location "default"'
+    )
+
+
+@pytest.mark.spec("PVL-052")
+async def test_one_that_stays_new_is_waited_for_a_minute(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pinnace.volumes.repositories.READY_SECONDS", 0.0)
+    scene.becomes = None
+
+    with pytest.raises(RepositoryUnavailable) as caught:
+        await scene.repositories().ensure("shop", "default")
+
+    assert str(caught.value) == "timed out waiting for restic repository to become ready"
+
+
+@pytest.mark.spec("PVL-058")
+async def test_long_names_are_shortened_in_labels_and_found_again(scene: Scene) -> None:
+    namespace, location = "n" * 70, "l" * 70
+
+    first = await scene.repositories().ensure(namespace, location)
+    second = await scene.repositories().ensure(namespace, location)
+
+    assert first.metadata.name == second.metadata.name
+    assert first.spec.volume_namespace == namespace
+    assert all(len(value) == 63 for value in first.metadata.labels.values())
+
+
+async def test_asked_for_by_several_at_once_it_is_made_once(scene: Scene) -> None:
+    repositories = scene.repositories()
+
+    found = await asyncio.gather(*(repositories.ensure("shop", "default") for _ in range(5)))
+
+    assert len({repository.metadata.name for repository in found}) == 1
+    assert len(scene.cluster.of(PLURAL)) == 1
+
+
+@pytest.mark.parametrize("moment", ["before", "after"], ids=["request lost", "answer lost"])
+async def test_a_broken_connection_makes_neither_none_nor_two(scene: Scene, moment: str) -> None:
+    setattr(scene.cluster, moment, fail_once("create", PLURAL))
+
+    await scene.repositories().ensure("shop", "default")
+
+    assert len(scene.cluster.of(PLURAL)) == 1
+
+
+async def test_one_that_cannot_be_made_is_an_error(scene: Scene) -> None:
+    def refuse(*call: Any) -> None:
+        if call[0] in ("create", "get"):
+            raise ConnectionFailed("no way")
+
+    scene.cluster.before = refuse
+    with pytest.raises(RepositoryUnavailable, match="unable to create restic repository resource: no way"):
+        await scene.repositories().ensure("shop", "default")
+
+
+async def test_without_a_namespace_there_is_no_repository(scene: Scene) -> None:
+    with pytest.raises(RepositoryUnavailable, match="namespace of its volume is not known"):
+        await scene.repositories().ensure("", "default")
+    assert scene.cluster.calls == []
