@@ -10,7 +10,7 @@ import sys
 import time
 
 MODULES = (
-    "pinnace.cli.main",
+    "pinnace.cli.program",
     "pinnace.backup.runner",
     "pinnace.restore.runner",
     "pinnace.kube.discovery",

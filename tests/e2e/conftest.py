@@ -33,6 +33,7 @@ class Home:
 
     async def furnish(self) -> None:
         """Make a location in a folder, three config maps and a Secret."""
+        self.location.mkdir()
         spec = {
             "provider": "pinnace.io/filesystem",
             "config": {"path": str(self.folder)},

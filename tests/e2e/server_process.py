@@ -58,6 +58,7 @@ class ServerProcess:
         """Start it and return at once."""
         leash = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid())]
         options = ["--kubeconfig", str(self._kubeconfig), "--metrics-address", "127.0.0.1:0"]
+        options += ["--profiler-address", ""]  # the default is one port for all servers of the machine
         with self.log_file.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *leash,

@@ -301,6 +301,7 @@ async def test_a_server_for_a_folder_finds_what_was_made_without_one(
 ) -> None:
     """Both ways of working meet in the same files."""
     folder = command.folder / "backups"
+    folder.mkdir()
     installed = await command(
         *("install", "-n", namespace, "--provider", "filesystem"),
         *("--backup-location-config", f"path={folder}"),

@@ -4,7 +4,7 @@ Objects are plain dicts in the shape the API server sends, so that those of newe
 """
 
 import io
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, BinaryIO, Protocol
 
@@ -28,24 +28,20 @@ class FileMissing(CommandError):
 class Backend(Protocol):
     """What `get`, `describe`, `logs` and `download` need to know."""
 
-    async def backup(self, name: str) -> JSONObject:
-        """One Backup. Raises NotFound."""
+    async def object(self, plural: str, name: str) -> JSONObject:
+        """One object of a velero.io kind. Raises NotFound. A location has backups and restores."""
         ...
 
-    async def backups(self, selector: str = "") -> list[JSONObject]:
-        """All Backups that match the label selector text."""
+    async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
+        """All objects of a kind that match the label selector text; none of a kind that a location lacks."""
         ...
 
-    async def restore(self, name: str) -> JSONObject:
-        """One Restore. Raises NotFound."""
+    async def volumes_of(self, backup: str) -> list[JSONObject]:
+        """The PodVolumeBackups of a backup."""
         ...
 
-    async def restores(self, selector: str = "") -> list[JSONObject]:
-        """All Restores that match the label selector text."""
-        ...
-
-    async def related(self, plural: str, selector: str) -> list[JSONObject]:
-        """Objects of another velero.io kind by label; empty without a server."""
+    async def csi_contents_of(self, backup: str) -> list[JSONObject]:
+        """The VolumeSnapshotContents of a backup."""
         ...
 
     def stored_file(
@@ -114,20 +110,3 @@ async def fetch_json(backend: Backend, kind: DownloadTargetKind, name: str, opti
     buffer = io.BytesIO()
     await fetch(backend, kind, name, options, buffer)
     return orjson.loads(buffer.getvalue())
-
-
-async def find(names: Sequence[str], one: "Getter", every: "Lister", selector: str) -> list[JSONObject]:
-    """The named objects, the first failure ending the command; without names all that match."""
-    return [await one(name) for name in names] if names else await every(selector)
-
-
-class Getter(Protocol):
-    """`Backend.backup` or `Backend.restore`."""
-
-    async def __call__(self, name: str) -> JSONObject: ...
-
-
-class Lister(Protocol):
-    """`Backend.backups` or `Backend.restores`."""
-
-    async def __call__(self, selector: str = "") -> list[JSONObject]: ...

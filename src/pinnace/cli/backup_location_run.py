@@ -18,6 +18,7 @@ from pinnace.api.storage_location import (
     SecretKeySelector,
 )
 from pinnace.cli import objects
+from pinnace.cli.backend import Backend, open_backend
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.install_checks import FILESYSTEM, location_of
@@ -137,28 +138,24 @@ def get(
 ) -> None:
     """Print the named locations or all of them."""
     if not only_default:
-        objects.get(ctx, BACKUP_LOCATION, names, selector, output)
+        objects.get(ctx, BACKUP_LOCATION.noun, names, selector, output)
         return
     settings = objects.server_settings(ctx, "backup-location get")
 
     async def work() -> list[JSONObject]:
-        async with open_cluster(settings) as client:
-            return await _defaults(client, settings, names, selector)
+        async with open_backend(settings) as backend:
+            return await _defaults(backend, names, selector)
 
     objects.print_list(run_async(work()), BACKUP_LOCATION, output)
 
 
-async def _defaults(
-    client: "KubeClient", settings: Settings, names: Sequence[str], selector: str
-) -> list[JSONObject]:
+async def _defaults(backend: Backend, names: Sequence[str], selector: str) -> list[JSONObject]:
     """The default locations; of the named ones the first that is one. (docs/spec: CLI 7.2)"""
     for name in names:
-        location = await client.get(RESOURCE, name, settings.namespace)
+        location = await backend.object(RESOURCE.name, name)
         if (location.get("spec") or {}).get("default"):
             return [location]
-    if names:
-        return []
-    found = await objects.find(client, settings, BACKUP_LOCATION, (), selector)
+    found = [] if names else await backend.objects(RESOURCE.name, selector)
     return [location for location in found if (location.get("spec") or {}).get("default")]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from pinnace import __version__
+from pinnace.cli.connect import program_name
 
 KUBECTL_TIMEOUT_SECONDS = 5.0
 
@@ -21,10 +22,10 @@ _TEMPLATE = """\
 
 **The output of these commands helps us a lot** (please look through it before you send it)
 
-- `pinnace debug`, which writes a bundle without secrets, or
+- `{program} debug`, which writes a bundle without secrets, or
 - `kubectl logs deployment/velero -n velero`
-- `pinnace backup describe BACKUP --details` and `pinnace backup logs BACKUP`
-- `pinnace restore describe RESTORE --details` and `pinnace restore logs RESTORE`
+- `{program} backup describe BACKUP --details` and `{program} backup logs BACKUP`
+- `{program} restore describe RESTORE --details` and `{program} restore logs RESTORE`
 
 **Environment**
 
@@ -82,4 +83,4 @@ def _kubectl_version() -> str:
 
 def report(found: Facts) -> str:
     """The text to fill in."""
-    return _TEMPLATE.format(facts=found)
+    return _TEMPLATE.format(facts=found, program=program_name())

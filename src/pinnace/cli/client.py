@@ -2,16 +2,8 @@
 
 import click
 
-from pinnace.cli.flags import Command, Group
-
-_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-
-group = Group(name="client", help="Work with the settings of this client.", context_settings=_SETTINGS)
-config = Group(
-    name="config",
-    help="Read and change the config file: namespace, features, cacert, colorized.",
-    context_settings=_SETTINGS,
-)
+from pinnace.cli.flags import Command, check_arguments
+from pinnace.cli.options import group_of
 
 
 @click.command("get", cls=Command, short_help="Print settings.")
@@ -35,14 +27,14 @@ def set_(words: tuple[str, ...]) -> None:
     """
     from pinnace.cli import client_config
 
-    if not words:
-        raise click.UsageError("requires at least 1 arg(s), only received 0")
+    check_arguments(words, least=1)
     settings = client_config.load()
     for word in client_config.apply(settings, words):
         click.echo(f'WARNING: invalid KEY=VALUE: "{word}"', err=True)
     client_config.save(settings)
 
 
-for _command in (get, set_):
-    config.add_command(_command)
-group.add_command(config)
+config = group_of(
+    "config", "Read and change the config file: namespace, features, cacert, colorized.", get, set_
+)
+group = group_of("client", "Work with the settings of this client.", config)

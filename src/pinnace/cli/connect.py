@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NO_KINDS = (
-    "the cluster does not serve the custom resources of the server: install them with "
-    "`pinnace install`, or work without a server with --location"
-)
-"""What a 404 without the API server's own words means: not the object is missing but its kind."""
+
+def no_kinds() -> str:
+    """What a 404 without the API server's own words means: not the object is missing but its kind."""
+    return (
+        "the cluster does not serve the custom resources of the server: install them with "
+        f"`{program_name()} install`, or work without a server with --location"
+    )
 
 
 def program_name() -> str:
@@ -77,7 +79,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     except NotFound as exc:
-        raise CommandError(str(exc) if exc.reason else f"{NO_KINDS} ({exc})") from exc
+        raise CommandError(str(exc) if exc.reason else f"{no_kinds()} ({exc})") from exc
     except (KubeError, StorageError) as exc:
         raise CommandError(str(exc)) from exc
 
@@ -90,7 +92,7 @@ async def open_cluster(settings: Settings) -> AsyncIterator["KubeClient"]:
     from pinnace.kube.config import load_config
 
     config = load_config(settings.kubeconfig, settings.kubecontext)
-    async with KubeClient(config, user_agent=user_agent("pinnace")) as client:
+    async with KubeClient(config, user_agent=user_agent(program_name())) as client:
         yield client
 
 

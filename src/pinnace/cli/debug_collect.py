@@ -16,9 +16,11 @@ from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.kinds import KINDS
 from pinnace.cli.backend import DownloadOptions, fetch, fetch_json
 from pinnace.cli.cells import status
+from pinnace.cli.connect import program_name
 from pinnace.cli.debug_bundle import Bundle
 from pinnace.cli.describe_backup import BackupFacts, describe_backup
 from pinnace.cli.describe_restore import RestoreFacts, describe_restore
+from pinnace.cli.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.errors import CommandError
 from pinnace.cli.redaction import redact_object
 from pinnace.cli.server_backend import ServerBackend
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 JSONObject = dict[str, Any]
 
 STATUS_TIMEOUT_SECONDS = 5.0
-DOWNLOAD_TIMEOUT_SECONDS = 30.0
 LOG_LINES = 100_000
 LOG_BYTES = 16 << 20
 """How much of a container's log is taken, of its last lines: a bundle is to be sent."""
@@ -57,6 +58,7 @@ class Collector:
         self._say = say
         self._backend = ServerBackend(client, settings.namespace)
         self._options = DownloadOptions(timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS, ca_cert=settings.ca_cert)
+        self._view = View(program=program_name(), details=True)
 
     @asynccontextmanager
     async def _part(self, what: str) -> AsyncIterator[None]:
@@ -115,6 +117,8 @@ class Collector:
                 for field in ("initContainerStatuses", "containerStatuses")
                 for state in status(pod).get(field) or []
             ]
+            if not states:
+                self._bundle.problem(f"log {pod['metadata']['name']}: {_why_no_container(pod)}")
             for state in states:
                 await self._log(pod["metadata"]["name"], state["name"], previous=False)
                 if state.get("restartCount"):
@@ -145,10 +149,10 @@ class Collector:
         snapshots: Any = []
         if status(backup).get("volumeSnapshotsAttempted"):
             snapshots = await self._stored(kinds.BACKUP_VOLUME_SNAPSHOTS, name)
-        facts = BackupFacts(resource_list=resource_list, snapshots=snapshots, details=True)
+        facts = BackupFacts(resource_list=resource_list, snapshots=snapshots)
         # The object without its secrets: the text alone would not show what the command of a hook is.
         self._bundle.add_text(
-            f"backup_describe_{name}.txt", f"{describe_backup(redact_object(backup), facts)}\n"
+            f"backup_describe_{name}.txt", f"{describe_backup(redact_object(backup), facts, self._view)}\n"
         )
         await self._stored_log(kinds.BACKUP_LOG, name, f"backup_{name}.log")
 
@@ -158,9 +162,9 @@ class Collector:
         results: Any = None
         if status(restore).get("warnings") or status(restore).get("errors"):
             results = await self._stored(DownloadTargetKind.RESTORE_RESULTS, name)
-        facts = RestoreFacts(results=results, details=True)
+        facts = RestoreFacts(results=results)
         self._bundle.add_text(
-            f"restore_describe_{name}.txt", f"{describe_restore(redact_object(restore), facts)}\n"
+            f"restore_describe_{name}.txt", f"{describe_restore(redact_object(restore), facts, self._view)}\n"
         )
         await self._stored_log(DownloadTargetKind.RESTORE_LOG, name, f"restore_{name}.log")
 
@@ -177,3 +181,15 @@ class Collector:
             sink = BytesIO()
             await fetch(self._backend, kind, name, self._options, sink)
             self._bundle.add_text(file, sink.getvalue().decode(errors="replace"))
+
+
+def _why_no_container(pod: JSONObject) -> str:
+    """What a pod says of itself that has no container with a log yet."""
+    reasons = [
+        condition.get("message") or condition.get("reason") or ""
+        for condition in status(pod).get("conditions") or []
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+    ]
+    where = "" if (pod.get("spec") or {}).get("nodeName") else "; it is on no node"
+    why = "".join(f": {reason}" for reason in reasons if reason)
+    return f"no container has started (phase {status(pod).get('phase') or 'Pending'}){where}{why}"

@@ -1,11 +1,14 @@
 """`backup describe`. (docs/spec: CLI 4.3)"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pinnace.cli import cells
+from pinnace.cli import describe_later as later
 from pinnace.cli import describe_parts as parts
+from pinnace.cli.describe_volumes import pod_volumes
+from pinnace.cli.describing import View
 from pinnace.cli.layout import Sheet
 
 JSONObject = dict[str, Any]
@@ -15,25 +18,24 @@ JSONObject = dict[str, Any]
 class BackupFacts:
     """What a description shows beside the Backup itself.
 
-    `resource_list` and `snapshots` are set only with `--details`; a str is the text of what went wrong.
+    `resource_list` and `snapshots` are set only with details; a str is the text of what went wrong.
     """
 
     delete_requests: Sequence[JSONObject] = ()
     pod_volume_backups: Sequence[JSONObject] = ()
     resource_list: JSONObject | str | None = None
     snapshots: Sequence[JSONObject] | str | None = None
-    csi_enabled: bool = False
-    csi_contents: Sequence[JSONObject] = field(default=())
-    details: bool = False
+    csi_contents: Sequence[JSONObject] = ()
 
 
-def describe_backup(backup: JSONObject, facts: BackupFacts, *, colour: bool = False) -> str:
+def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
     """The description as aligned text, without a newline at its end."""
-    sheet = Sheet(colour=colour)
+    sheet = Sheet(colour=view.colour)
     spec, status = cells.spec(backup), cells.status(backup)
     parts.metadata(sheet, backup)
     sheet.line()
-    parts.phase(sheet, backup, f"`velero backup logs {backup['metadata']['name']}`")
+    parts.phase(sheet, backup, f"`{view.program} backup logs {backup['metadata']['name']}`")
+    later.fields(sheet, status, later.QUEUE)
     parts.failure_reason(sheet, backup)
     parts.validation_errors(sheet, backup)
     sheet.line()
@@ -43,13 +45,14 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, *, colour: bool = Fa
     spec_block(sheet, spec)
     sheet.line()
     _status(sheet, backup, status)
-    if facts.details:
+    if view.details:
         _resource_list(sheet, facts.resource_list)
-    _snapshots(sheet, status, facts)
+    _snapshots(sheet, status, facts, view)
     _deletion_attempts(sheet, facts.delete_requests)
-    if facts.csi_enabled:
-        _csi(sheet, facts)
-    pod_volumes(sheet, facts.pod_volume_backups, facts.details, what="Backups")
+    if view.csi:
+        _csi(sheet, facts, view)
+    pod_volumes(sheet, facts.pod_volume_backups, view.details, what="Backups")
+    later.backup_status(sheet, status)
     return sheet.render()
 
 
@@ -59,8 +62,10 @@ def spec_block(sheet: Sheet, spec: JSONObject) -> None:
     sheet.line()
     parts.included_excluded(sheet, "Resources", spec, "Resources")
     parts.cluster_scoped(sheet, spec)
+    later.scopes(sheet, spec)
     sheet.line()
     sheet.field("Label selector", cells.selector(spec.get("labelSelector")))
+    later.selectors(sheet, spec)
     sheet.line()
     sheet.field("Storage Location", spec.get("storageLocation") or "")
     sheet.line()
@@ -75,6 +80,7 @@ def spec_block(sheet: Sheet, spec: JSONObject) -> None:
         sheet.line("OrderedResources:")
         for resource in sorted(ordered):
             sheet.line(f"\t{resource}: {ordered[resource]}")
+    later.fields(sheet, spec, later.BACKUP_SPEC)
 
 
 def _hooks(sheet: Sheet, hooks: Sequence[JSONObject]) -> None:
@@ -135,13 +141,13 @@ def _resource_list(sheet: Sheet, resources: JSONObject | str | None) -> None:
     sheet.line()
 
 
-def _snapshots(sheet: Sheet, status: JSONObject, facts: BackupFacts) -> None:
+def _snapshots(sheet: Sheet, status: JSONObject, facts: BackupFacts, view: View) -> None:
     attempted = status.get("volumeSnapshotsAttempted") or 0
     title = "Velero-Native Snapshots"
     if not attempted:
         sheet.line(f"{title}: <none included>")
         return
-    if not facts.details:
+    if not view.details:
         done = status.get("volumeSnapshotsCompleted") or 0
         hint = "(specify --details for more information)"
         sheet.field(title, f"{done} of {attempted} snapshots completed successfully {hint}")
@@ -178,12 +184,12 @@ def _deletion_attempts(sheet: Sheet, requests: Sequence[JSONObject]) -> None:
                 sheet.line(f"\t\t{error}")
 
 
-def _csi(sheet: Sheet, facts: BackupFacts) -> None:
+def _csi(sheet: Sheet, facts: BackupFacts, view: View) -> None:
     sheet.line()
     if not facts.csi_contents:
         sheet.line("CSI Volume Snapshots: <none included>")
         return
-    if not facts.details:
+    if not view.details:
         hint = "(specify --details for more information)"
         sheet.field("CSI Volume Snapshots", f"{len(facts.csi_contents)} included {hint}")
         return
@@ -202,38 +208,3 @@ def _csi(sheet: Sheet, facts: BackupFacts) -> None:
             value = status.get(key)
             if value is not None:
                 sheet.line(f"\t{title}: {str(value).lower() if isinstance(value, bool) else value}")
-
-
-def pod_volumes(sheet: Sheet, volumes: Sequence[JSONObject], details: bool, *, what: str) -> None:
-    """`Restic Backups:` or `Restic Restores:`, grouped by phase; nothing when there are none."""
-    if not volumes:
-        return
-    sheet.line()
-    sheet.line(f"Restic {what}:" if details else f"Restic {what} (specify --details for more information):")
-    for group, title in (
-        ("Completed", "Completed"),
-        ("Failed", "Failed"),
-        ("InProgress", "In Progress"),
-        ("New", "New"),
-    ):
-        members = [v for v in volumes if cells.phase(v) == group]
-        if not members:
-            continue
-        if not details:
-            sheet.field(title, len(members), indent=1)
-            continue
-        sheet.line(f"\t{title}:")
-        pods: dict[str, list[str]] = {}
-        for volume in members:
-            spec = cells.spec(volume)
-            pod = spec.get("pod") or {}
-            shown = spec.get("volume", "") + (_percentage(volume) if group == "InProgress" else "")
-            pods.setdefault(f"{pod.get('namespace', '')}/{pod.get('name', '')}", []).append(shown)
-        for pod_name in sorted(pods):
-            sheet.line(f"\t\t{pod_name}: {', '.join(sorted(pods[pod_name]))}")
-
-
-def _percentage(volume: JSONObject) -> str:
-    progress = cells.status(volume).get("progress") or {}
-    total, done = progress.get("totalBytes") or 0, progress.get("bytesDone") or 0
-    return f" ({done / total * 100:.2f}%)" if total else ""

@@ -29,7 +29,7 @@ def metadata(sheet: Sheet, obj: JSONObject) -> None:
 def phase(sheet: Sheet, obj: JSONObject, more: str) -> None:
     """The phase, with the place to look when something went wrong."""
     text = cells.phase(obj)
-    hint = f" (run {more} for more information)" if text in ("Failed", "PartiallyFailed") else ""
+    hint = f" (run {more} for more information)" if text.endswith("Failed") else ""
     colour = _PHASE_COLOURS.get(text)
     sheet.field("Phase", (sheet.paint(text, colour) if colour else text) + hint)
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pinnace.cli import cells
+from pinnace.cli import describe_later as later
 from pinnace.cli import describe_parts as parts
-from pinnace.cli.describe_backup import pod_volumes
+from pinnace.cli.describe_volumes import pod_volumes
+from pinnace.cli.describing import View
 from pinnace.cli.layout import Sheet
 
 JSONObject = dict[str, Any]
@@ -19,16 +21,15 @@ class RestoreFacts:
     results: JSONObject | str | None = None
     undecodable_results: bool = False
     pod_volume_restores: Sequence[JSONObject] = ()
-    details: bool = False
 
 
-def describe_restore(restore: JSONObject, facts: RestoreFacts, *, colour: bool = False) -> str:
+def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> str:
     """The description as aligned text, without a newline at its end."""
-    sheet = Sheet(colour=colour)
+    sheet = Sheet(colour=view.colour)
     spec, status = cells.spec(restore), cells.status(restore)
     parts.metadata(sheet, restore)
     sheet.line()
-    parts.phase(sheet, restore, f"'velero restore logs {restore['metadata']['name']}'")
+    parts.phase(sheet, restore, f"'{view.program} restore logs {restore['metadata']['name']}'")
     progress = status.get("progress")
     if progress:
         running = cells.phase(restore) == "InProgress"
@@ -47,9 +48,11 @@ def describe_restore(restore: JSONObject, facts: RestoreFacts, *, colour: bool =
     sheet.field("Backup", spec.get("backupName") or "")
     sheet.line()
     _spec(sheet, spec)
-    pod_volumes(sheet, facts.pod_volume_restores, facts.details, what="Restores")
+    pod_volumes(sheet, facts.pod_volume_restores, view.details, what="Restores")
     sheet.line()
     sheet.field("Preserve Service NodePorts", cells.tristate(spec.get("preserveNodePorts")))
+    later.fields(sheet, spec, later.RESTORE_SPEC)
+    later.restore_status(sheet, status)
     return sheet.render()
 
 
@@ -63,6 +66,7 @@ def _spec(sheet: Sheet, spec: JSONObject) -> None:
     sheet.mapping("Namespace mappings", spec.get("namespaceMapping"))
     sheet.line()
     sheet.field("Label selector", cells.selector(spec.get("labelSelector")))
+    later.selectors(sheet, spec)
     sheet.line()
     sheet.field("Restore PVs", cells.tristate(spec.get("restorePVs")))
 

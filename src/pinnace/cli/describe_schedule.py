@@ -4,6 +4,7 @@ from typing import Any
 
 from pinnace.cli import cells, describe_backup
 from pinnace.cli import describe_parts as parts
+from pinnace.cli.describing import View
 from pinnace.cli.layout import Sheet
 
 JSONObject = dict[str, Any]
@@ -23,9 +24,9 @@ class _Indented(Sheet):
         return self._outer.paint(text, code)
 
 
-def describe_schedule(schedule: JSONObject, *, colour: bool = False) -> str:
+def describe_schedule(schedule: JSONObject, view: View) -> str:
     """The description as aligned text, without a newline at its end."""
-    sheet = Sheet(colour=colour)
+    sheet = Sheet(colour=view.colour)
     spec = cells.spec(schedule)
     parts.metadata(sheet, schedule)
     sheet.line()

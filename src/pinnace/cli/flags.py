@@ -1,14 +1,17 @@
 """Flag types and commands that parse like the compatible command line. (docs/spec: CLI 1.1, 1.8)
 
-Three habits of that command line differ from click's own and are kept here:
+Four habits of that command line differ from click's own and are kept here:
 
 * a boolean takes a value only with `=` (`--wait`, `--wait=false`; `--wait false` is an argument);
+* a short flag may take its value with `=` (`-o=json`);
 * global flags are accepted before and after the command's name;
 * repeating a comma list replaces it, repeating a map or a slice adds to it.
 """
 
 import csv
+import re
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import click
@@ -122,12 +125,19 @@ class Enum(FlagType):
 
 
 class Boolean(FlagType):
-    """A boolean with an optional `=value`; with `tristate` an empty value means unset."""
+    """A boolean.
+
+    Args:
+        tristate: an empty value means unset.
+        bare: the flag alone means true, and a value needs `=`; otherwise there must be a value.
+    """
 
     name = ""
 
-    def __init__(self, *, tristate: bool = False) -> None:
+    def __init__(self, *, tristate: bool = False, bare: bool = True) -> None:
         self.tristate = tristate
+        self.bare = bare
+        self.name = "" if bare else "boolean"
 
     def parse(self, value: str) -> bool | None:
         if value in _TRUE:
@@ -159,10 +169,14 @@ def flatten(lists: Sequence[Sequence[str]]) -> list[str]:
     return [item for one in lists for item in one]
 
 
-def check_arguments(arguments: Sequence[str], *, exactly: int | None = None, most: int | None = None) -> None:
+def check_arguments(
+    arguments: Sequence[str], *, exactly: int | None = None, least: int | None = None, most: int | None = None
+) -> None:
     """Refuse a wrong number of positional arguments. Raises click.UsageError. (docs/spec: CLI 1.7)"""
     if exactly is not None and len(arguments) != exactly:
         raise click.UsageError(f"accepts {exactly} arg(s), received {len(arguments)}")
+    if least is not None and len(arguments) < least:
+        raise click.UsageError(f"requires at least {least} arg(s), only received {len(arguments)}")
     if most is not None and len(arguments) > most:
         raise click.UsageError(f"accepts at most {most} arg(s), received {len(arguments)}")
 
@@ -206,7 +220,10 @@ def _global_options() -> list[click.Option]:
         ),
         option("features", "--features", type=CommaList(), help="Feature flags, comma-separated."),
         option(
-            "colorized", "--colorized", type=Boolean(tristate=True), help="Colour in describe: true or false."
+            "colorized",
+            "--colorized",
+            type=Boolean(tristate=True, bare=False),
+            help="Colour in describe: true or false.",
         ),
     ]
     # The flags of Go's client logger are accepted because scripts pass them; nothing here logs with it.
@@ -217,20 +234,42 @@ def _global_options() -> list[click.Option]:
     return options
 
 
-def _with_explicit_booleans(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
-    """Rewrite a bare boolean flag to `--flag=true`, so that it never swallows the next word."""
-    names = {
-        opt: max(param.opts, key=len)
+def _in_click_form(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
+    """Rewrite words to the forms that click reads alike: `--flag` to `--flag=true`, `-o=json` to `-o json`.
+
+    A bare boolean would swallow the next word else, and the sign would become a part of the value. What
+    follows a flag that needs a value is that value, whatever it looks like.
+    """
+    options = {
+        opt: param
         for param in params
-        if isinstance(param, click.Option) and isinstance(param.type, Boolean)
+        if isinstance(param, click.Option) and not param.is_flag
         for opt in param.opts
     }
+    bare = {opt: max(param.opts, key=len) for opt, param in options.items() if _is_bare(param)}
+    words = iter(args)
     rewritten: list[str] = []
-    for position, arg in enumerate(args):
-        if arg == "--":
-            return rewritten + list(args[position:])
-        rewritten.append(f"{names[arg]}=true" if arg in names else arg)
+    for word in words:
+        if word == "--":
+            return [*rewritten, word, *words]
+        if word in bare:
+            rewritten.append(f"{bare[word]}=true")
+        elif word in options:
+            rewritten += [word, *islice(words, 1)]
+        elif word[2:3] == "=" and (short := word[:2]) in options:
+            rewritten += [f"{bare[short]}{word[2:]}"] if short in bare else [short, word[3:]]
+        else:
+            rewritten.append(word)
     return rewritten
+
+
+def _is_bare(option: click.Option) -> bool:
+    return isinstance(option.type, Boolean) and option.type.bare
+
+
+def _by_its_name(text: str, ctx: click.Context) -> str:
+    """A help text whose examples call the program by the name that the user does."""
+    return re.sub(r"\bpinnace (?=[a-z-])", f"{ctx.find_root().info_name} ", text)
 
 
 class Command(click.Command):
@@ -243,7 +282,10 @@ class Command(click.Command):
         self.params.extend(o for o in _global_options() if not taken.intersection(o.opts))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _with_explicit_booleans(self.params, args))
+        return super().parse_args(ctx, _in_click_form(self.params, args))
+
+    def get_help(self, ctx: click.Context) -> str:
+        return _by_its_name(super().get_help(ctx), ctx)
 
 
 class Group(click.Group):
@@ -258,7 +300,10 @@ class Group(click.Group):
         self.lazy = lazy or {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _with_explicit_booleans(self.params, args))
+        return super().parse_args(ctx, _in_click_form(self.params, args))
+
+    def get_help(self, ctx: click.Context) -> str:
+        return _by_its_name(super().get_help(ctx), ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *self.lazy})

@@ -1,12 +1,26 @@
 """`install`: the flags; the resources are made in install_resources.py. (docs/spec: CLI 11)"""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pinnace.cli.flags import Command, KeyValueMap, boolean, merge_maps
+from pinnace.cli.flags import Boolean, CommaList, Command, DurationFlag, KeyValueMap, boolean, merge_maps
 from pinnace.cli.output import output_flags, parse_output_flags
+
+
+def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
+    """The four flags for the requests and limits of a pod."""
+
+    def declare(function: Any) -> Any:
+        names = ("cpu-request", "mem-request", "cpu-limit", "mem-limit")
+        for name, default in reversed(list(zip(names, defaults, strict=True))):
+            flag = f"--{pod}-pod-{name}"
+            function = click.option(flag, default=default, show_default=True, help="'0' for none.")(function)
+        return function
+
+    return declare
 
 
 @click.command("install", cls=Command, short_help="Install the server and its resources in a cluster.")
@@ -25,10 +39,8 @@ from pinnace.cli.output import output_flags, parse_output_flags
 @click.option(
     "--sa-annotations", type=KeyValueMap(), multiple=True, help="Annotations for the ServiceAccount."
 )
-@click.option("--velero-pod-cpu-request", default="500m", show_default=True, help="'0' for none.")
-@click.option("--velero-pod-mem-request", default="128Mi", show_default=True, help="'0' for none.")
-@click.option("--velero-pod-cpu-limit", default="1000m", show_default=True, help="'0' for none.")
-@click.option("--velero-pod-mem-limit", default="512Mi", show_default=True, help="'0' for none.")
+@_pod_resources("velero", "500m", "128Mi", "1000m", "512Mi")
+@_pod_resources("restic", "500m", "512Mi", "1000m", "1Gi")
 @click.option(
     "--backup-location-config", type=KeyValueMap(), multiple=True,
     help="Config of the backup location: region=...,s3Url=..., or path=/folder with filesystem.",
@@ -37,10 +49,23 @@ from pinnace.cli.output import output_flags, parse_output_flags
     "--snapshot-location-config", type=KeyValueMap(), multiple=True, help="Config of the snapshot location."
 )
 @click.option(
-    "--use-volume-snapshots", type=click.BOOL, default=True, help="Make a snapshot location (=false: none)."
-)
+    "--use-volume-snapshots", type=Boolean(), default=True, metavar="",
+    help="Make a snapshot location (=false: none).",
+)  # fmt: skip
+@click.option("--plugins", type=CommaList(), help="Images with plugins, comma-separated.")
+@boolean("--use-restic", help="Deploy the node agent, which backs up pod volumes with restic.")
+@boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic unless opted out.")
+@click.option("--default-restic-prune-frequency", type=DurationFlag(), default="0s",
+              help="How often restic repositories are pruned; 0 leaves it to the server.")  # fmt: skip
+@click.option("--restic-password-file", default="", help="File with the password of all restic repositories, "
+              "instead of Velero's well-known one.")  # fmt: skip
+@boolean("--restore-only", help="Deprecated: let the server run only what restores need.")
+@boolean("--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin.")
+@boolean("--wait", help="Wait until the server, and the node agent, are ready.")
 @boolean("--dry-run", help="Only print (with -o); send nothing.")
 @boolean("--crds-only", help="Only the custom resource definitions.")
+@click.option("--crds-version", default="v1", show_default=True,
+              help="Accepted for scripts; v1 is always used.")  # fmt: skip
 @click.option("--cacert", default="", help="CA bundle for the backup location.")
 @click.option("--features", default="", help="Feature flags for the server, comma-separated.")
 @output_flags
@@ -53,6 +78,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     \b
     A bucket:  pinnace install --provider aws --bucket backups --secret-file ./credentials \\
                    --backup-location-config region=eu-central-1
+    On a cluster:  add --image registry/pinnace:v1 --wait, and --use-restic for pod volumes
     A folder:  pinnace install --provider filesystem --backup-location-config path=/srv/backups
     """
     from pinnace.cli import install_run
@@ -62,6 +88,6 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     )
     for key in ("pod_annotations", "sa_annotations", "backup_location_config", "snapshot_location_config"):
         flags[key] = merge_maps(flags[key])
-    for key in ("secret_file", "cacert"):
+    for key in ("secret_file", "cacert", "restic_password_file"):
         flags[f"{key}_content"] = Path(flags[key]).read_bytes() if flags[key] else b""
     install_run.install(ctx, output, flags)

@@ -4,10 +4,23 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from pinnace.storage.open import FILESYSTEM_PROVIDER
+from pinnace.api.durations import Duration
+from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
 
 FILESYSTEM: Final = ("filesystem", FILESYSTEM_PROVIDER)
 """How a folder is asked for; the spec of the location has the full name."""
+
+BUILT_IN: Final = (AWS_PROVIDER, FILESYSTEM_PROVIDER)
+"""Providers of backup locations that need no plugin."""
+
+NEEDING_IMAGE: Final = (
+    "use_restic",
+    "plugins",
+    "restore_only",
+    "default_volumes_to_restic",
+    "default_restic_prune_frequency",
+    "wait",
+)
 
 Flags = Mapping[str, Any]
 
@@ -18,7 +31,13 @@ def check(flags: Flags) -> str | None:
         return f"Bucket names cannot begin with a dash. Bucket name was: {flags['bucket']}"
     if flags["provider"] in FILESYSTEM:
         return _check_folder(flags)
-    return _check_locations(flags) or _check_secret(flags)
+    return (
+        _check_locations(flags)
+        or _check_plugins(flags)
+        or _check_restic(flags)
+        or _check_secret(flags)
+        or _check_server(flags)
+    )
 
 
 def _check_folder(flags: Flags) -> str | None:
@@ -26,7 +45,7 @@ def _check_folder(flags: Flags) -> str | None:
     path = flags["backup_location_config"].get("path", "")
     if not path.startswith("/") or len(PurePosixPath(path).parts) < 2:
         return "--backup-location-config path=/absolute/folder is required with --provider filesystem"
-    for key in ("no_default_backup_location", "secret_file", "snapshot_location_config"):
+    for key in ("no_default_backup_location", "secret_file", "snapshot_location_config", *NEEDING_IMAGE):
         if flags[key]:
             return f"Cannot use both --provider filesystem and --{key.replace('_', '-')} at the same time"
     if flags["image"]:
@@ -56,6 +75,32 @@ def _check_locations(flags: Flags) -> str | None:
             "--provider must be empty when using --no-default-backup-location "
             "and --use-volume-snapshots=false"
         )
+    return None
+
+
+def _check_plugins(flags: Flags) -> str | None:
+    """A provider that the server does not know by itself needs a plugin that does."""
+    provider = flags["provider"]
+    if provider and qualified_provider(provider) not in BUILT_IN and not flags["plugins"]:
+        return f"--plugins flag is required: without one the server does not know the provider {provider}"
+    return None
+
+
+def _check_restic(flags: Flags) -> str | None:
+    if flags["default_volumes_to_restic"] and not flags["use_restic"]:
+        return "--use-restic is required when using --default-volumes-to-restic"
+    if flags["restic_password_file"] and not flags["restic_password_file_content"].strip():
+        return "--restic-password-file is empty: it must hold the password of the restic repositories"
+    return None
+
+
+def _check_server(flags: Flags) -> str | None:
+    """What only says something about a server, where there is none."""
+    if flags["default_restic_prune_frequency"] < Duration():
+        return "--default-restic-prune-frequency must be non-negative"
+    for key in NEEDING_IMAGE:
+        if flags[key] and not flags["image"]:
+            return f"--image is required when using --{key.replace('_', '-')}: there is no server without it"
     return None
 
 

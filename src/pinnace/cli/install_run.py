@@ -8,7 +8,10 @@ import click
 from pinnace.cli import install_resources as make
 from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.install_access import ALL_RIGHTS, RBAC
 from pinnace.cli.install_checks import FILESYSTEM, check, location_of
+from pinnace.cli.install_options import InstallOptions
+from pinnace.cli.install_wait import wait_for_workloads
 from pinnace.cli.output import OutputFlags, encode
 from pinnace.cli.quantities import resource_requirements
 from pinnace.cli.settings import Settings
@@ -16,11 +19,14 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     NAMESPACES,
     SECRETS,
     SERVICE_ACCOUNTS,
+    APIResource,
     velero,
 )
 
@@ -32,9 +38,13 @@ _RESOURCES = {
         CUSTOM_RESOURCE_DEFINITIONS,
         NAMESPACES,
         CLUSTER_ROLE_BINDINGS,
+        CLUSTER_ROLES,
+        APIResource(group=RBAC, version="v1", name="roles", kind="Role", namespaced=True),
+        APIResource(group=RBAC, version="v1", name="rolebindings", kind="RoleBinding", namespaced=True),
         SERVICE_ACCOUNTS,
         SECRETS,
         DEPLOYMENTS,
+        DAEMON_SETS,
         velero("backupstoragelocations"),
         velero("volumesnapshotlocations"),
     )
@@ -50,6 +60,7 @@ def install(ctx: click.Context, output: OutputFlags, flags: dict[str, Any]) -> N
         raise InvalidInput("'table' format is not supported with 'install' command")
     settings = settings_of(ctx)
     need_no_location(settings, "install")
+    _check_crds_version(flags["crds_version"])
     crds, others = make.crds(), []
     if not flags["crds_only"]:
         options = _options(settings, flags)
@@ -60,7 +71,7 @@ def install(ctx: click.Context, output: OutputFlags, flags: dict[str, Any]) -> N
     if flags["dry_run"]:
         return
     try:
-        run_async(_send(settings, crds, others))
+        run_async(_send(settings, crds, others, wait=flags["wait"]))
     except CommandError as exc:
         raise CommandError(
             f"\n\nError installing Velero. Use `kubectl logs deploy/velero -n {settings.namespace}` "
@@ -89,21 +100,12 @@ def _closing_words(settings: Settings, flags: dict[str, Any]) -> None:
         )
 
 
-def _options(settings: Settings, flags: dict[str, Any]) -> make.InstallOptions:
+def _options(settings: Settings, flags: dict[str, Any]) -> InstallOptions:
     problem = check(flags)
     if problem:
         raise InvalidInput(problem)
-    try:
-        requirements = resource_requirements(
-            flags["velero_pod_cpu_request"],
-            flags["velero_pod_mem_request"],
-            flags["velero_pod_cpu_limit"],
-            flags["velero_pod_mem_limit"],
-        )
-    except ValueError as exc:
-        raise InvalidInput(str(exc)) from exc
     provider, bucket, config = location_of(flags)
-    return make.InstallOptions(
+    return InstallOptions(
         namespace=settings.namespace,
         provider=provider,
         bucket=bucket,
@@ -117,12 +119,36 @@ def _options(settings: Settings, flags: dict[str, Any]) -> make.InstallOptions:
         image=flags["image"],
         pod_annotations=flags["pod_annotations"],
         service_account_annotations=flags["sa_annotations"],
-        resources=requirements,
+        resources=_requirements("velero", flags),
         features=flags["features"],
+        used_rights_only=flags["minimal_rbac"],
+        plugins=flags["plugins"] or (),
+        restore_only=flags["restore_only"],
+        default_volumes_to_restic=flags["default_volumes_to_restic"],
+        restic_prune_frequency=flags["default_restic_prune_frequency"],
+        node_agent=flags["use_restic"],
+        restic_resources=_requirements("restic", flags),
+        restic_password=flags["restic_password_file_content"],
     )
 
 
-async def _send(settings: Settings, crds: list[JSONObject], others: list[JSONObject]) -> None:
+def _requirements(pod: str, flags: dict[str, Any]) -> dict[str, dict[str, str]]:
+    names = ("cpu_request", "mem_request", "cpu_limit", "mem_limit")
+    try:
+        return resource_requirements(*(flags[f"{pod}_pod_{name}"] for name in names))
+    except ValueError as exc:
+        raise InvalidInput(str(exc)) from exc
+
+
+def _check_crds_version(version: str) -> None:
+    """Only clusters before 1.16, which nobody supports any more, lack v1. (docs/spec: CLI 11.1)"""
+    if version not in ("v1", "v1beta1"):
+        raise InvalidInput("CRD version must be v1beta1 or v1")
+    if version == "v1beta1":
+        click.echo("The custom resource definitions are made in version v1, not v1beta1.", err=True)
+
+
+async def _send(settings: Settings, crds: list[JSONObject], others: list[JSONObject], *, wait: bool) -> None:
     async with open_cluster(settings) as client:
         for crd in crds:
             await _create(client, crd)
@@ -130,6 +156,8 @@ async def _send(settings: Settings, crds: list[JSONObject], others: list[JSONObj
         await _wait_for_crds(client, crds)
         for obj in others:
             await _create(client, obj)
+        if wait:
+            await wait_for_workloads(client, others)
 
 
 async def _create(client: KubeClient, obj: JSONObject) -> None:
@@ -139,9 +167,23 @@ async def _create(client: KubeClient, obj: JSONObject) -> None:
         await client.create(_RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"))
     except AlreadyExists:
         click.echo(f"{name}: already exists, proceeding")
+        if obj["kind"] == CLUSTER_ROLE_BINDINGS.kind:
+            await _warn_of_other_rights(client, obj)
     except KubeError as exc:
         raise CommandError(f"Error creating resource {name}: {exc}") from exc
     click.echo(f"{name}: created")
+
+
+async def _warn_of_other_rights(client: KubeClient, binding: JSONObject) -> None:
+    """Whoever asks for fewer rights must not believe that the server has them, if it has more."""
+    name, role = binding["metadata"]["name"], binding["roleRef"]["name"]
+    existing = (await client.get(CLUSTER_ROLE_BINDINGS, name))["roleRef"]["name"]
+    if existing == ALL_RIGHTS != role:
+        click.echo(
+            f"WARNING: ClusterRoleBinding/{name} still gives the server {existing}. "
+            f"To change that, run `kubectl delete clusterrolebinding {name}` and this command again.",
+            err=True,
+        )
 
 
 async def _wait_for_crds(client: KubeClient, crds: list[JSONObject]) -> None:

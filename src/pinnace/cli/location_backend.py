@@ -6,7 +6,7 @@ directory's name counts, whatever name the file in it claims.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import orjson
 from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.selectors import Selector
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.cli.backend import DownloadOptions, FileMissing, NotFound
@@ -57,7 +58,7 @@ class LocationBackend:
         """
         try:
             location = location_from_url(url, namespace=namespace)
-            store = open_backup_store(location)
+            store = open_backup_store(location, create=True)
         except StorageError as exc:
             raise InvalidInput(f"--location: {exc}") from exc
         async with store:
@@ -71,37 +72,44 @@ class LocationBackend:
             return str(Path(self.location.spec.config["path"]) / storage.bucket)
         return f"s3://{storage.bucket}/{storage.prefix}".rstrip("/")
 
-    async def backup(self, name: str) -> JSONObject:
+    async def object(self, plural: str, name: str) -> JSONObject:
         try:
-            data = await self.store.get_metadata(name)
-        except ObjectNotFound as exc:
-            raise NotFound(f'backups.velero.io "{name}" not found') from exc
-        return _raw_backup(data, name)
-
-    async def backups(self, selector: str = "") -> list[JSONObject]:
-        return await self._read_all(self.store.list_backups, self.backup, selector)
-
-    async def restore(self, name: str) -> JSONObject:
-        try:
+            if plural == "backups":
+                return _raw_backup(await self.store.get_metadata(name), name)
             restore = encode(await self.store.read_restore(name))
         except ObjectNotFound as exc:
-            raise NotFound(f'restores.velero.io "{name}" not found') from exc
+            raise NotFound(f'{plural}.velero.io "{name}" not found') from exc
         restore["metadata"]["name"] = name
         return restore
 
-    async def restores(self, selector: str = "") -> list[JSONObject]:
-        return await self._read_all(self.store.list_restores, self.restore, selector)
+    async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
+        if plural not in ("backups", "restores"):
+            return []  # requests and the like exist only with a server
+        return await self._read_all(plural, selector)
 
-    async def related(self, plural: str, selector: str) -> list[JSONObject]:
-        # Request objects exist only with a server; pod volume backups of a stored backup are read by kind.
-        return []
+    async def names(self, plural: str) -> list[str]:
+        """The names of the directories, whether or not there is something readable in them."""
+        store = self.store
+        return await (store.list_backups() if plural == "backups" else store.list_restores())
 
-    async def _read_all(
-        self,
-        list_names: Callable[[], Awaitable[Sequence[str]]],
-        read: Callable[[str], Awaitable[JSONObject]],
-        selector: str,
-    ) -> list[JSONObject]:
+    async def volumes_of(self, backup: str) -> list[JSONObject]:
+        volumes = await self.store.read_pod_volume_backups(backup)
+        try:
+            for volume in volumes:
+                decode(PodVolumeBackup, volume)
+        except DecodeError as exc:
+            raise StorageError(str(exc)) from exc
+        return volumes  # as they are stored, with the fields of later versions
+
+    async def csi_contents_of(self, backup: str) -> list[JSONObject]:
+        contents = await self.store.read_csi_volume_snapshot_contents(backup)
+        for content in contents:
+            name = (content.get("metadata") or {}).get("name")
+            if not isinstance(name, str) or not isinstance(content.get("status"), dict | None):
+                raise StorageError("not a list of VolumeSnapshotContents")
+        return contents
+
+    async def _read_all(self, plural: str, selector: str) -> list[JSONObject]:
         """Read many metadata files at once. One that is missing is no backup; a broken one is a warning."""
         try:
             chosen = Selector.parse(selector)
@@ -112,14 +120,14 @@ class LocationBackend:
         async def read_one(name: str) -> JSONObject | None:
             async with limit:
                 try:
-                    return await read(name)
+                    return await self.object(plural, name)
                 except NotFound:
                     return None
                 except StorageError as exc:
                     print(f"WARNING: {exc}", file=sys.stderr)
                     return None
 
-        names = await list_names()
+        names = await self.names(plural)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(read_one(name)) for name in names]
         found = [task.result() for task in tasks]

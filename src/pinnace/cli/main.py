@@ -1,148 +1,37 @@
-"""The `pinnace` command: its tree, and what happens when a command fails. (docs/spec: CLI 1.7, 3)
+"""The entry point of the `pinnace` command.
 
-Importing this module pulls in click and nothing else of weight; each command's module is loaded when it
-is called.
+It imports nothing before it can be interrupted: Ctrl-C while the rest is loaded ends the command as it does
+later, without a traceback.
 """
 
-import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
-import click
-
-from pinnace.cli.errors import CommandError, ExitCode
-from pinnace.cli.flags import Group
-from pinnace.cli.settings import GlobalFlags
-
-HELP = """Back up, restore and migrate Kubernetes clusters.
-
-Pinnace works in two ways. With a server in the cluster its commands write and read custom resources and
-the server does the work. With --location URL (or PINNACE_LOCATION) the command itself does the work against
-the current kubeconfig and keeps the backups in that location; nothing is installed in the cluster.
-
-\b
-First backup:   pinnace --location ./backups backup create my-first
-And back again: pinnace --location ./backups restore create --from-backup my-first
-"""
-
-cli = Group(
-    name="pinnace",
-    help=HELP,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    lazy={
-        "backup": ("pinnace.cli.backup:group", "Work with backups."),
-        "restore": ("pinnace.cli.restore:group", "Work with restores."),
-        "schedule": ("pinnace.cli.schedule:group", "Work with schedules."),
-        "backup-location": ("pinnace.cli.backup_location:group", "Work with backup locations."),
-        "snapshot-location": ("pinnace.cli.snapshot_location:group", "Work with snapshot locations."),
-        "plugin": ("pinnace.cli.plugin:group", "Work with the plugins of the server."),
-        "restic": ("pinnace.cli.restic:group", "Work with restic repositories."),
-        "create": ("pinnace.cli.verbs:create", "Create backups, restores, schedules and locations."),
-        "get": ("pinnace.cli.verbs:get", "List backups, restores, schedules, locations and plugins."),
-        "describe": ("pinnace.cli.verbs:describe", "Describe backups, restores and schedules."),
-        "delete": ("pinnace.cli.verbs:delete", "Delete backups, restores, schedules and locations."),
-        "install": ("pinnace.cli.install:command", "Install the server and its resources in a cluster."),
-        "uninstall": ("pinnace.cli.uninstall:command", "Remove the server and its resources from a cluster."),
-        "client": ("pinnace.cli.client:group", "Work with the settings of this client."),
-        "completion": ("pinnace.cli.completion:command", "Print the completion script of a shell."),
-        "version": ("pinnace.cli.version:command", "Print the version of the client and of the server."),
-        "bug": ("pinnace.cli.bug:command", "Print the text of a bug report to fill in."),
-        "debug": ("pinnace.cli.debug:command", "Write a support bundle: logs, objects and versions."),
-        "server": ("pinnace.cli.server:command", ""),
-    },
-)
+_INTERRUPTED = 130  # ExitCode.INTERRUPTED, which is not loaded yet
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Run the command line and exit with its code."""
-    sys.exit(run(arguments))
-
-
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit code; errors are printed on stderr, never as a traceback."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    flags = GlobalFlags()
-    program = Path(sys.argv[0]).name if arguments is None else "pinnace"
     try:
-        result = cli.main(words, prog_name=program, standalone_mode=False, obj=flags)
-    except click.exceptions.NoArgsIsHelpError as exc:
-        print(exc.ctx.get_help() if exc.ctx else cli.get_help(click.Context(cli)))
-        return ExitCode.OK
-    except click.UsageError as exc:
-        return _usage_error(exc, flags)
-    except CommandError as exc:
-        if str(exc):
-            print(f"{exc.prefix}{exc}", file=sys.stderr)
-        return (
-            exc.exit_code
-            if flags_location(flags) or exc.exit_code != ExitCode.INVALID_INPUT
-            else ExitCode.ERROR
-        )
-    except (KeyboardInterrupt, click.Abort):
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone; point stdout elsewhere so that the exit-time flush is quiet.
-        sys.stdout = None
-        return ExitCode.ERROR
-    except OSError as exc:
-        print(f"An error occurred: {exc}", file=sys.stderr)
-        return ExitCode.ERROR
-    except Exception as exc:  # noqa: BLE001 - the last line of defence: users get no tracebacks
-        return _defect(exc)
-    return result if isinstance(result, int) else ExitCode.OK
+        code = run()
+        _let_interrupts_end_us()
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+        _let_interrupts_end_us()
+    sys.exit(code)
 
 
-def _defect(exc: Exception) -> int:
-    """Report what nobody foresaw, and how to find out more about it."""
-    cause: BaseException = exc
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    if os.environ.get("PINNACE_TRACEBACK"):
-        import traceback
+def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:
+    """Run one command, that of the process if no words are given. Returns the exit code."""
+    from pinnace.cli import program
 
-        traceback.print_exception(exc)
-    print(
-        f"An error occurred: this should not happen: {type(cause).__name__}: {cause}\n"
-        "Please report it; with PINNACE_TRACEBACK=1 in the environment the command says where it was.",
-        file=sys.stderr,
-    )
-    return ExitCode.ERROR
+    return program.run(arguments)
 
 
-def flags_location(flags: GlobalFlags) -> bool:
-    """Is the work done here, without a server?"""
-    from pinnace.cli.settings import resolve_settings
+def _let_interrupts_end_us() -> None:
+    """From here on Ctrl-C simply ends the process: nobody could catch it while the interpreter ends."""
+    import signal
 
-    return resolve_settings(flags).location is not None
-
-
-def _usage_error(exc: click.UsageError, flags: GlobalFlags) -> int:
-    """Report a wrong flag or argument: the error, the usage, the error again. (docs/spec: CLI 1.7)"""
-    message = _wording(exc)
-    print(f"Error: {message}", file=sys.stderr)
-    if exc.ctx is not None:
-        if isinstance(exc.ctx.command, click.Group) and isinstance(exc, click.NoSuchCommand):
-            print(f"Run '{exc.ctx.command_path} --help' for usage.", file=sys.stderr)
-        else:
-            print(exc.ctx.get_help(), file=sys.stderr)
-    print(f"\nAn error occurred: {message}", file=sys.stderr)
-    return ExitCode.INVALID_INPUT if flags_location(flags) else ExitCode.ERROR
-
-
-def _wording(exc: click.UsageError) -> str:
-    """The compatible text of a parse error."""
-    if isinstance(exc, click.NoSuchCommand):
-        name = exc.ctx.command_path if exc.ctx else "pinnace"
-        hint = f"\n\nDid you mean this?\n\t{', '.join(exc.possibilities)}\n" if exc.possibilities else ""
-        return f'unknown command "{exc.command_name}" for "{name}"{hint}'
-    if isinstance(exc, click.NoSuchOption):
-        if exc.option_name.startswith("--"):
-            return f"unknown flag: {exc.option_name}"
-        return f"unknown shorthand flag: '{exc.option_name[1:]}' in {exc.option_name}"
-    if isinstance(exc, click.BadOptionUsage) and "requires an argument" in exc.message:
-        return f"flag needs an argument: {exc.option_name}"
-    return exc.format_message()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

@@ -56,11 +56,15 @@ def parse_output_flags(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """How objects of one kind become rows: column names and a function from object to cells."""
+    """How objects of one kind become rows: column names and a function from object to cells.
+
+    A column of `optional` is left out when all its cells are empty.
+    """
 
     columns: tuple[str, ...]
     row: Callable[[JSONObject], Sequence[str]]
     sort: Callable[[list[JSONObject]], list[JSONObject]] = list
+    optional: frozenset[str] = frozenset()
 
 
 def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlags) -> None:
@@ -107,12 +111,18 @@ def render_table(objects: Iterable[JSONObject], table: Table, flags: OutputFlags
         return ""
     header = [*table.columns, *(key.rpartition("/")[2].upper() for key in flags.label_columns)]
     header += ["LABELS"] if flags.show_labels else []
-    widths = [max(6, max(len(cell) for cell in column) + 3) for column in zip(header, *rows, strict=True)]
-    widths[-1] = 0
-    return "".join(
-        "".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + "\n"
-        for line in [header, *rows]
-    )
+    columns = [
+        column
+        for column in zip(header, *rows, strict=True)
+        if column[0] not in table.optional or any(column[1:])
+    ]
+    padded = [_padded(column) for column in columns[:-1]]
+    return "".join("".join(line) + "\n" for line in zip(*padded, columns[-1], strict=True))
+
+
+def _padded(column: Sequence[str]) -> list[str]:
+    width = max(6, max(map(len, column)) + 3)
+    return [cell.ljust(width) for cell in column]
 
 
 def _label_cells(obj: JSONObject, flags: OutputFlags) -> list[str]:

@@ -4,14 +4,9 @@ from typing import Any
 
 import click
 
-from pinnace.cli.flags import Command, DurationFlag, Enum, Group, check_arguments
+from pinnace.cli.flags import Command, DurationFlag, Enum, check_arguments
+from pinnace.cli.options import group_of
 from pinnace.cli.output import parse_output_flags
-
-group = Group(
-    name="plugin",
-    help="Work with the plugins of the server.",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
 
 
 @click.command("add", cls=Command, short_help="Add a plugin to the server.")
@@ -54,5 +49,4 @@ def get(ctx: click.Context, /, timeout: Any, output_format: str | None) -> None:
     plugin_run.get(ctx, output, timeout.total_seconds())
 
 
-for _command in (add, remove, get):
-    group.add_command(_command)
+group = group_of("plugin", "Work with the plugins of the server.", add, remove, get)

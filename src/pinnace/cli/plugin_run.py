@@ -7,7 +7,7 @@ import click
 
 from pinnace.api import labels
 from pinnace.api.codec import merge_patch
-from pinnace.cli.connect import NO_KINDS, open_cluster, run_async
+from pinnace.cli.connect import no_kinds, open_cluster, run_async
 from pinnace.cli.errors import CommandError
 from pinnace.cli.objects import server_settings
 from pinnace.cli.output import OutputFlags, encode, print_objects, printable
@@ -74,7 +74,7 @@ def get(ctx: click.Context, output: OutputFlags, timeout_seconds: float) -> None
                 return await ask_server(client, settings.namespace, timeout_seconds)
             except APIStatusError as exc:
                 # Without a reason the API server knows nothing of the kind.
-                return f"<error getting plugin information: {exc if exc.reason else NO_KINDS}>"
+                return f"<error getting plugin information: {exc if exc.reason else no_kinds()}>"
 
     answer = run_async(work())
     if isinstance(answer, str):

@@ -6,24 +6,17 @@ from typing import Any
 import click
 
 from pinnace.cli import backup
-from pinnace.cli.backup import flags_in_order
-from pinnace.cli.flags import (
-    Command,
-    Group,
-    KeyValueMap,
-    SelectorFlag,
-    boolean,
-    check_arguments,
-    flatten,
-    merge_maps,
+from pinnace.cli.flags import Command, boolean, check_arguments, flatten, merge_maps
+from pinnace.cli.options import (
+    delete_command,
+    describe_command,
+    get_command,
+    group_of,
+    labels_option,
+    names_argument,
+    pop_output,
 )
-from pinnace.cli.output import output_flags, parse_output_flags
-
-group = Group(
-    name="schedule",
-    help="Work with schedules.",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
+from pinnace.cli.output import output_flags
 
 _NOT_OF_TEMPLATES = frozenset(
     {"names", "labels", "wait", "from_schedule", "output_format", "label_columns", "show_labels"}
@@ -44,12 +37,12 @@ def _schedule_and_template() -> list[click.Parameter]:
 
 
 @click.command("create", cls=Command, params=_schedule_and_template(), short_help="Create a schedule.")
-@click.argument("names", nargs=-1, metavar="NAME")
+@names_argument("NAME")
 @boolean(
     "--use-owner-references-in-backup",
     help="Make the schedule the owner of its backups: deleting it deletes the Backup objects.",
 )
-@click.option("--labels", type=KeyValueMap(), multiple=True, help="Labels for the Schedule object: k=v,...")
+@labels_option("Schedule")
 @output_flags
 @click.pass_context
 def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
@@ -74,59 +67,18 @@ def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
     from pinnace.cli import schedule_create
 
     check_arguments(names, exactly=1)
-    output = parse_output_flags(
-        flags.pop("output_format"), flags.pop("label_columns"), flags.pop("show_labels")
-    )
+    output = pop_output(flags)
     flags["labels"] = merge_maps(flags["labels"])
     flags["volume_snapshot_locations"] = flatten(flags["volume_snapshot_locations"])
     schedule_create.create(ctx, names[0], output, flags)
 
 
-@click.command("get", cls=Command, short_help="List schedules.")
-@click.argument("names", nargs=-1, metavar="[NAME...]")
-@click.option("-l", "--selector", default="", help="Show only schedules that match this label selector.")
-@output_flags
-@click.pass_context
-def get(ctx: click.Context, /, names: tuple[str, ...], selector: str, **flags: Any) -> None:
-    """List schedules, or show the named ones."""
-    output = parse_output_flags(*flags_in_order(flags), default="table")
-    from pinnace.cli import objects, server_kinds
-
-    objects.get(ctx, server_kinds.SCHEDULE, names, selector, output)
-
-
-@click.command("describe", cls=Command, short_help="Describe schedules.")
-@click.argument("names", nargs=-1, metavar="[NAME...]")
-@click.option("-l", "--selector", default="", help="Describe only schedules that match this label selector.")
-@click.pass_context
-def describe(ctx: click.Context, /, names: tuple[str, ...], selector: str) -> None:
-    """Describe schedules in full, with the template of their backups."""
-    from pinnace.cli import schedule_read
-
-    schedule_read.describe(ctx, names, selector)
-
-
-@click.command("delete", cls=Command, short_help="Delete schedules; their backups stay.")
-@click.argument("names", nargs=-1, metavar="[NAME...]")
-@boolean("--confirm", help="Do not ask.")
-@boolean("--all", help="Delete all schedules.")
-@click.option(
-    "-l", "--selector", type=SelectorFlag(), help="Delete the schedules that match this label selector."
+get = get_command("schedule", "schedules")
+describe = describe_command("schedule", "Describe schedules in full, with the template of their backups.")
+delete = delete_command(
+    "schedule",
+    "schedules",
+    short_help="Delete schedules; their backups stay.",
+    help="Delete schedules. What they have backed up stays, unless they own their Backup objects.",
 )
-@click.pass_context
-def delete(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-    """Delete schedules. What they have backed up stays, unless they own their Backup objects."""
-    from pinnace.cli import objects, server_kinds
-
-    objects.delete(
-        ctx,
-        server_kinds.SCHEDULE,
-        names,
-        confirm=flags["confirm"],
-        everything=flags["all"],
-        selector=flags["selector"],
-    )
-
-
-for _command in (create, get, describe, delete):
-    group.add_command(_command)
+group = group_of("schedule", "Work with schedules.", create, get, describe, delete)

@@ -5,23 +5,33 @@ import secrets
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
 
+from pinnace.api import labels
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.times import utcnow
 from pinnace.cli.backend import DownloadOptions, FileMissing, NotFound
 from pinnace.cli.errors import CommandError
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import APIResource, velero
 
 JSONObject = dict[str, Any]
 
 POLL_SECONDS = 0.025
 CHUNK_BYTES = 1 << 18
+
+SNAPSHOT_CONTENTS = APIResource(
+    group="snapshot.storage.k8s.io",
+    version="v1",
+    name="volumesnapshotcontents",
+    kind="VolumeSnapshotContent",
+    namespaced=False,
+)
 
 
 class ServerBackend:
@@ -31,26 +41,28 @@ class ServerBackend:
         self.client = client
         self.namespace = namespace
 
-    async def backup(self, name: str) -> JSONObject:
-        return await self._get("backups", name)
-
-    async def backups(self, selector: str = "") -> list[JSONObject]:
-        return await self.related("backups", selector)
-
-    async def restore(self, name: str) -> JSONObject:
-        return await self._get("restores", name)
-
-    async def restores(self, selector: str = "") -> list[JSONObject]:
-        return await self.related("restores", selector)
-
-    async def related(self, plural: str, selector: str) -> list[JSONObject]:
-        return await self.client.list_all(velero(plural), self.namespace, label_selector=selector)
-
-    async def _get(self, plural: str, name: str) -> JSONObject:
+    async def object(self, plural: str, name: str) -> JSONObject:
         try:
             return await self.client.get(velero(plural), name, self.namespace)
         except kube_errors.NotFound as exc:
+            if not exc.reason:
+                raise  # it is the kind that the cluster does not know
             raise NotFound(str(exc)) from exc
+
+    async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
+        return await self.client.list_all(velero(plural), self.namespace, label_selector=selector)
+
+    async def volumes_of(self, backup: str) -> list[JSONObject]:
+        return await self.objects("podvolumebackups", f"{labels.BACKUP_NAME}={labels.label_value(backup)}")
+
+    async def csi_contents_of(self, backup: str) -> list[JSONObject]:
+        selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
+        try:
+            return await self.client.list_all(SNAPSHOT_CONTENTS, label_selector=selector)
+        except kube_errors.NotFound:
+            # Clusters older than 1.20 know only the version before.
+            old = replace(SNAPSHOT_CONTENTS, version="v1beta1")
+            return await self.client.list_all(old, label_selector=selector)
 
     def stored_file(
         self, kind: DownloadTargetKind, name: str, options: DownloadOptions

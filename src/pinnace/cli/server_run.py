@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pinnace.api.durations import Duration
 from pinnace.backup.gc_thresholds import raised_gc_thresholds
 from pinnace.backup.request import ServerDefaults
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
@@ -18,10 +19,11 @@ from pinnace.kube.errors import KubeError
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.order import DEFAULT_PRIORITIES
 from pinnace.runtime.errors import RuntimeFailure
-from pinnace.server.app import ServerOptions, run_server
+from pinnace.server.app import run_server
 from pinnace.server.checks import StartupError
 from pinnace.server.http import parse_address
 from pinnace.server.logging import configure_logging
+from pinnace.server.options import CLIENT_BURST, CLIENT_QPS, RESTIC_PRUNE_FREQUENCY, ServerOptions
 
 DISABLEABLE = (
     "backup",
@@ -64,17 +66,20 @@ def server_options(settings: Settings, flags: dict[str, Any]) -> ServerOptions:
             )
     if flags["restore_only"]:
         disabled |= RESTORE_ONLY
-    try:
-        parse_address(flags["metrics_address"])
-    except ValueError as exc:
-        raise InvalidInput(f"--metrics-address: {exc}") from exc
+    for flag in ("metrics_address", "profiler_address"):
+        _check_address(flag, flags[flag])
+    qps, burst = client_cap(flags["client_qps"], flags["client_burst"])
+    prune_frequency = flags["default_restic_prune_frequency"]
     return ServerOptions(
         namespace=settings.namespace,
         metrics_address=flags["metrics_address"],
+        profiler_address=flags["profiler_address"] or None,
         log_level=flags["log_level"],
         log_format=flags["log_format"],
         scratch=Path(scratch) if (scratch := os.environ.get("VELERO_SCRATCH_DIR")) else None,
         features=settings.features,
+        client_qps=qps,
+        client_burst=burst,
         defaults=ServerDefaults(
             backup_ttl=flags["default_backup_ttl"],
             storage_location=flags["default_backup_storage_location"],
@@ -88,6 +93,43 @@ def server_options(settings: Settings, flags: dict[str, Any]) -> ServerOptions:
         ),
         backup_sync_period=flags["backup_sync_period"],
         store_validation_frequency=flags["store_validation_frequency"],
+        backup_workers=_workers("backup_workers", flags),
+        restore_workers=_workers("restore_workers", flags),
+        parallel_restores_into_namespace=flags["allow_parallel_restores_into_namespace"],
+        plugin_directory=Path(flags["plugin_dir"]),
+        restic_timeout=flags["restic_timeout"],
+        restic_prune_frequency=prune_frequency if prune_frequency > Duration() else RESTIC_PRUNE_FREQUENCY,
         disabled_controllers=frozenset(disabled),
         leader_election=flags["leader_elect"],
     )
+
+
+def client_cap(qps: float | None, burst: int | None) -> tuple[float | None, int]:
+    """The cap on requests a second, None for none, and the burst. Raises InvalidInput.
+
+    Without either flag there is none: the client finds out by itself what the API server takes. So it does
+    with 0, which leaves the rate to the client library. (docs/spec: SRV 2, SRV-001)
+    """
+    if qps is not None and qps < 0:
+        raise InvalidInput("client-qps must be positive")
+    if burst is not None and burst <= 0:
+        raise InvalidInput("client-burst must be positive")
+    if qps is None and burst is not None:
+        qps = CLIENT_QPS
+    return qps or None, CLIENT_BURST if burst is None else burst
+
+
+def _workers(flag: str, flags: dict[str, Any]) -> int:
+    count: int = flags[flag]
+    if count < 1:
+        raise InvalidInput(f"--{flag.replace('_', '-')} must be at least 1")
+    return count
+
+
+def _check_address(flag: str, text: str) -> None:
+    if flag == "profiler_address" and not text:
+        return
+    try:
+        parse_address(text)
+    except ValueError as exc:
+        raise InvalidInput(f"--{flag.replace('_', '-')}: {exc}") from exc

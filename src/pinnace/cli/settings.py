@@ -6,6 +6,7 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,9 +58,9 @@ def load_config_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def resolve_settings(flags: GlobalFlags, *, environ: dict[str, str] | None = None) -> Settings:
+def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = None) -> Settings:
     """Merge flags, config file and environment by the precedence of the spec. (docs/spec: CLI 1.2-1.6)"""
-    environ = dict(os.environ) if environ is None else environ
+    environ = os.environ if environ is None else environ
     config = load_config_file(config_path())
 
     def text(key: str) -> str:
@@ -75,11 +76,16 @@ def resolve_settings(flags: GlobalFlags, *, environ: dict[str, str] | None = Non
         or DEFAULT_NAMESPACE,
         kubeconfig=flags.kubeconfig,
         kubecontext=flags.kubecontext,
-        location=(flags.location if flags.location is not None else environ.get("PINNACE_LOCATION")) or None,
+        location=location_of(flags, environ),
         features=frozenset(features),
         colour=_colour(flags.colorized, config),
         ca_cert=text("cacert"),
     )
+
+
+def location_of(flags: GlobalFlags, environ: Mapping[str, str]) -> str | None:
+    """The location to work on without a server; an empty flag undoes the variable."""
+    return (flags.location if flags.location is not None else environ.get("PINNACE_LOCATION")) or None
 
 
 def _colour(flag: bool | None, config: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ import click
 
 from pinnace.api.backup import Backup
 from pinnace.api.restore import Restore
+from pinnace.cli.connect import program_name
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
@@ -39,7 +40,8 @@ def say_outcome(what: str, run: Backup | Restore, items: int, command: str) -> N
     if status.failure_reason:
         say(f"Reason: {status.failure_reason}", err=True)
     if status.errors or status.warnings:
-        say(f"Run `pinnace {what.lower()} {command} {name}` with the same --location for the details.")
+        hint = f"`{program_name()} {what.lower()} {command} {name}`"
+        say(f"Run {hint} with the same --location for the details.")
 
 
 def _duration(run: Backup | Restore) -> str:

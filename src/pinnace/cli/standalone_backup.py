@@ -4,6 +4,8 @@ import msgspec
 
 from pinnace.api.backup import Backup, BackupProgress
 from pinnace.api.times import utcnow
+from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.hook_runner import PodHookRunner
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup
 from pinnace.cli.connect import open_cluster
@@ -87,6 +89,7 @@ async def _run_backup(
                 discovery=discovery,
                 actions=registry.backup_actions,
                 workdir=workdir,
+                collaborators=Collaborators(hooks=PodHookRunner(client)),
                 progress=show,
             )
         finally:

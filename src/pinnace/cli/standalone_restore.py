@@ -25,8 +25,9 @@ from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.errors import BackupLookupError
+from pinnace.restore.hook_runner import PodExecHooks
 from pinnace.restore.runner import execute_restore
 from pinnace.restore.validation import validate_and_complete
 from pinnace.server.workdir import work_directory
@@ -79,7 +80,7 @@ async def _choose_backup(restore: Restore, place: LocationBackend) -> Restore:
     """With --allow-partially-failed the newest of both phases is taken here. (docs/spec: CLI 5.1)"""
     of_schedule = [
         backup
-        for backup in await place.backups()
+        for backup in await place.objects("backups")
         if (backup["metadata"].get("labels") or {}).get(labels.SCHEDULE_NAME) == restore.spec.schedule_name
     ]
     chosen = newest(of_schedule, (BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED))
@@ -175,6 +176,7 @@ async def _run_restore(
                 workdir=workdir,
                 progress=view,
                 options=RestoreOptions(features=settings.features),
+                helpers=Helpers(exec_hooks=PodExecHooks.of(client)),
             )
         finally:
             view.close()

@@ -15,7 +15,10 @@ _SCHEDULED_NAME = re.compile(r"^(.*)-(\d{14})$")
 
 
 def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
-    """NAME, STATUS, ERRORS, WARNINGS, CREATED, EXPIRES, STORAGE LOCATION, SELECTOR."""
+    """NAME, STATUS, ERRORS, WARNINGS, CREATED, EXPIRES, STORAGE LOCATION, SELECTOR.
+
+    Before the last, QUEUE POSITION of those that a later version's server has queued. (docs/spec: BEY 8.1)
+    """
     now = clock()
 
     def row(backup: JSONObject) -> list[str]:
@@ -29,11 +32,26 @@ def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
             cells.local_time(status.get("startTimestamp"), "<nil>"),
             cells.expires(backup, now),
             spec.get("storageLocation") or "",
+            str(status.get("queuePosition") or ""),
             cells.selector(spec.get("labelSelector")),
         ]
 
-    columns = ("NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION", "SELECTOR")
-    return Table(columns=columns, row=row, sort=sort_backups)
+    return Table(
+        columns=(
+            "NAME",
+            "STATUS",
+            "ERRORS",
+            "WARNINGS",
+            "CREATED",
+            "EXPIRES",
+            "STORAGE LOCATION",
+            "QUEUE POSITION",
+            "SELECTOR",
+        ),
+        row=row,
+        sort=sort_backups,
+        optional=frozenset({"QUEUE POSITION"}),
+    )
 
 
 def sort_backups(backups: list[JSONObject]) -> list[JSONObject]:

@@ -1,22 +1,27 @@
 """What `uninstall` does. (docs/spec: CLI 11.4)"""
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pinnace.api import labels
+from pinnace.api.kinds import KINDS
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import CommandError, aggregate
 from pinnace.cli.objects import server_settings
 from pinnace.cli.prompt import confirmed
 from pinnace.cli.settings import DEFAULT_NAMESPACE, Settings
+from pinnace.cli.uninstall_finalizers import defined_by, held_by, release_objects
 from pinnace.kube.errors import APIStatusError, NotFound
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
     APIResource,
+    velero,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 JSONObject = dict[str, Any]
 
 POLL_SECONDS = 1.0
+LOOKS_BEFORE_HINT = 30
 SELECTOR = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
 
 # Clusters older than 1.16 know only this version, those from 1.22 on no longer do.
@@ -59,12 +65,10 @@ async def _uninstall(settings: Settings, wait: bool) -> list[str]:
         going = False
         try:
             going = await _delete_namespace(client, namespace)
+            await _release(client, namespace)
         except APIStatusError as exc:
             errors.append(str(exc))
-        try:
-            await _delete_binding(client, namespace)
-        except APIStatusError as exc:
-            errors.append(str(exc))
+        errors += await _delete_rights(client, namespace)
         errors += await _delete_definitions(client)
         # A namespace that could not be deleted would be waited for without end.
         if wait and going:
@@ -89,12 +93,29 @@ async def _delete_namespace(client: "KubeClient", namespace: str) -> bool:
     return True
 
 
-async def _delete_binding(client: "KubeClient", namespace: str) -> None:
-    name = "velero" if namespace == DEFAULT_NAMESPACE else f"velero-{namespace}"
+async def _release(client: "KubeClient", namespace: str) -> None:
+    """Let go of what is in the namespace, whether or not its definitions go too."""
+    for kind in KINDS:
+        with suppress(NotFound):
+            await release_objects(client, velero(kind.plural), namespace)
+
+
+async def _delete_rights(client: "KubeClient", namespace: str) -> list[str]:
+    """Delete the binding, and the role if there is one that `install` made. Returns the errors."""
+    name, errors = "velero" if namespace == DEFAULT_NAMESPACE else f"velero-{namespace}", []
     try:
         await client.delete(CLUSTER_ROLE_BINDINGS, name)
     except NotFound:
         click.echo(f'Velero ClusterRoleBinding "{name}" does not exist, skipping.')
+    except APIStatusError as exc:
+        errors.append(str(exc))
+    try:
+        roles = await client.list_all(CLUSTER_ROLES, label_selector=SELECTOR)
+        if any(role["metadata"]["name"] == name for role in roles):
+            await client.delete(CLUSTER_ROLES, name)
+    except APIStatusError as exc:
+        errors.append(str(exc))
+    return errors
 
 
 async def _delete_definitions(client: "KubeClient") -> list[str]:
@@ -119,6 +140,8 @@ async def _delete_labelled(client: "KubeClient", resource: APIResource) -> tuple
     removed, errors = 0, []
     for definition in found:
         try:
+            if (defined := defined_by(definition)) is not None:
+                await release_objects(client, defined)
             await client.delete(resource, definition["metadata"]["name"])
         except NotFound:
             continue  # somebody else was quicker
@@ -130,16 +153,27 @@ async def _delete_labelled(client: "KubeClient", resource: APIResource) -> tuple
 
 
 async def _wait(client: "KubeClient", namespace: str) -> None:
-    """Print dots until the namespace is gone."""
+    """Print dots until the namespace and the definitions are gone, and after a while what holds them."""
     click.echo(
         "Waiting for Velero uninstall to complete. You may safely press ctrl-c to stop waiting - "
         "uninstall will continue in the background."
     )
-    while True:
-        try:
-            await client.get(NAMESPACES, namespace)
-        except NotFound:
-            click.echo()
-            return
+    looks = 0
+    while remains := await _remaining(client, namespace):
         click.echo(".", nl=False)
+        looks += 1
+        if looks == LOOKS_BEFORE_HINT:
+            click.echo(f"\nStill there: {held_by(remains)}", err=True)
         await asyncio.sleep(POLL_SECONDS)
+    click.echo()
+
+
+async def _remaining(client: "KubeClient", namespace: str) -> JSONObject | None:
+    """The namespace, or a definition, that is still going."""
+    with suppress(NotFound):
+        return await client.get(NAMESPACES, namespace)
+    with suppress(NotFound):
+        for definition in await client.list_all(CUSTOM_RESOURCE_DEFINITIONS, label_selector=SELECTOR):
+            if definition["metadata"].get("deletionTimestamp"):
+                return definition
+    return None

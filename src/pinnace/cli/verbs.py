@@ -6,6 +6,7 @@ Each is the command of the noun-first form under another name, so that the two c
 import click
 
 from pinnace.cli.flags import Group
+from pinnace.cli.options import CONTEXT
 
 
 class Verb(Group):
@@ -18,7 +19,7 @@ class Verb(Group):
         super().__init__(
             name=name,
             help=f"{does or name.capitalize()} {_enumerated(nouns)}.",
-            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+            context_settings=CONTEXT,
             lazy=nouns,
         )
         self.aliases = aliases

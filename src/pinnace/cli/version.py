@@ -7,8 +7,6 @@ import click
 from pinnace import __version__
 from pinnace.cli.flags import Command, DurationFlag, boolean
 
-POLL_SECONDS = 0.25
-
 
 @click.command("version", cls=Command, short_help="Print the version of the client and of the server.")
 @boolean("--client-only", help="Do not ask the server.")
@@ -31,41 +29,20 @@ def command(ctx: click.Context, /, client_only: bool, timeout: Any) -> None:
 
 async def _server_lines(settings: Any, timeout_seconds: float) -> list[str]:
     """The server's version, or why it cannot be had. Raises KubeError when there is no cluster to ask."""
-    import asyncio
-
-    from pinnace.cli.connect import NO_KINDS, open_cluster
+    from pinnace.cli.connect import no_kinds, open_cluster
+    from pinnace.cli.server_status import answered, ask_server
     from pinnace.kube.errors import APIStatusError
 
     async with open_cluster(settings) as client:
         try:
-            async with asyncio.timeout(timeout_seconds):
-                version = await _server_version(client, settings.namespace)
-        except TimeoutError:
-            return ["<error getting server version: timed out waiting for the server to answer>"]
+            answer = await ask_server(client, settings.namespace, timeout_seconds)
         except APIStatusError as exc:
             # Without a reason the API server knows nothing of the kind. (docs/spec: CLI-033)
-            return [f"<error getting server version: {exc if exc.reason else NO_KINDS}>"]
+            return [f"<error getting server version: {exc if exc.reason else no_kinds()}>"]
+    if not answered(answer):
+        return ["<error getting server version: timed out waiting for the server to answer>"]
+    version = str(answer["status"].get("serverVersion") or "")
     return [f"Server:\n\tVersion: {version}", *mismatch(f"v{__version__}", version)]
-
-
-async def _server_version(client: Any, namespace: str) -> str:
-    """Ask by a ServerStatusRequest until the server has answered; the caller holds the deadline."""
-    import asyncio
-
-    from pinnace.kube.resources import velero
-
-    resource = velero("serverstatusrequests")
-    request = {
-        "apiVersion": "velero.io/v1",
-        "kind": "ServerStatusRequest",
-        "metadata": {"generateName": "velero-cli-", "namespace": namespace},
-        "spec": {},
-    }
-    answer = await client.create(resource, request, namespace)
-    while (answer.get("status") or {}).get("phase") != "Processed":
-        await asyncio.sleep(POLL_SECONDS)
-        answer = await client.get(resource, answer["metadata"]["name"], namespace)
-    return str(answer["status"].get("serverVersion") or "")
 
 
 def mismatch(client: str, server: str) -> list[str]:

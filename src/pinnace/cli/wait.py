@@ -15,7 +15,20 @@ from pinnace.kube.resources import APIResource
 
 JSONObject = dict[str, Any]
 
-RUNNING = frozenset({"", "New", "InProgress"})
+RUNNING = frozenset(
+    {
+        "",
+        "New",
+        "InProgress",
+        # Of servers of later versions. (docs/spec: BEY 2.2)
+        "Queued",
+        "ReadyToStart",
+        "WaitingForPluginOperations",
+        "WaitingForPluginOperationsPartiallyFailed",
+        "Finalizing",
+        "FinalizingPartiallyFailed",
+    }
+)
 
 
 async def wait_for_end(

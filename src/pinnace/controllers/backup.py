@@ -1,5 +1,6 @@
-"""The Backup controller: validates new Backups and runs them, one after the other. (docs/spec: CTL 3)"""
+"""The Backup controller: validates new Backups and runs them. (docs/spec: CTL 3)"""
 
+from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -10,9 +11,12 @@ from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.times import parse_time
+from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.hook_runner import PodHookRunner
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.backup.runner import LogOptions, execute_backup
 from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, patch_progress
@@ -39,12 +43,21 @@ class BackupWork:
 
     Args:
         defaults: what is filled in where a Backup says nothing.
+        pod_volumes: who saves the content of pod volumes; None where nobody does.
     """
 
-    def __init__(self, scope: Scope, locations: LocationStores, *, defaults: ServerDefaults) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        locations: LocationStores,
+        *,
+        defaults: ServerDefaults,
+        pod_volumes: PodVolumes | None = None,
+    ) -> None:
         self._scope = scope
         self._locations = locations
         self._defaults = defaults
+        self._pod_volumes = pod_volumes
 
     async def plan(self, run: Backup) -> Plan[Backup]:
         """Validate and complete it by what the cluster is and has now. (docs/spec: CTL 3.2)"""
@@ -111,7 +124,8 @@ class BackupWork:
             await patch_progress(scope.client, BACKUPS, backup, encode(progress))
 
         registry = ActionRegistry(builtin_backup_actions=backup_actions(scope.client, discovery))
-        async with store:
+        volumes = self._pod_volumes.backing_up(backup) if self._pod_volumes is not None else nullcontext()
+        async with store, volumes as pod_volumes:
             return await execute_backup(
                 backup,
                 store,
@@ -119,6 +133,7 @@ class BackupWork:
                 discovery=discovery,
                 actions=registry.backup_actions,
                 workdir=scope.workdir,
+                collaborators=Collaborators(hooks=PodHookRunner(scope.client), pod_volumes=pod_volumes),
                 clock=scope.clock,
                 log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
                 progress=publish,

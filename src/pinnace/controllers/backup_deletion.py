@@ -19,6 +19,7 @@ from pinnace.api.delete_request import DeleteBackupRequest, DeleteBackupRequestP
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.controllers.deletion_scope import foreign_files, undeletable_snapshots
 from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, delete_if_there
 from pinnace.kube.errors import KubeError, NotFound
@@ -43,20 +44,32 @@ class Refusal(Exception):
     """The backup cannot be deleted; nothing was. The text is the request's error."""
 
 
+class NotMarked(Exception):
+    """The Backup could not be marked as Deleting, so nothing of it was deleted; to be tried again."""
+
+
 class BackupDeletionReconciler:
     """Processes DeleteBackupRequests.
 
     Args:
         running: keys of the backups that this process is making.
+        pod_volumes: who forgets restic snapshots; without, a backup that has some is not deleted.
     """
 
     def __init__(
-        self, scope: Scope, locations: LocationStores, informer: Informer, *, running: set[Key]
+        self,
+        scope: Scope,
+        locations: LocationStores,
+        informer: Informer,
+        *,
+        running: set[Key],
+        pod_volumes: PodVolumes | None = None,
     ) -> None:
         self._scope = scope
         self._locations = locations
         self._informer = informer
         self._running = running
+        self._pod_volumes = pod_volumes
 
     async def reconcile(self, key: Key) -> Result:
         """One pass over one request."""
@@ -115,10 +128,14 @@ class BackupDeletionReconciler:
             if not foreign:
                 await self._refuse_snapshots(store, backup)
             await self._begin(request, backup)
-            errors = await self._delete_restores(store, backup)
+            errors: list[str] = []
+            if not foreign and self._pod_volumes is not None:
+                errors += await self._pod_volumes.forget(backup, store)
+            forgotten = not errors
+            errors += await self._delete_restores(store, backup)
             if foreign:
                 log.warning("The files in the location are another backup's and are left alone")
-            else:
+            elif forgotten:  # else the next try must find there what is still to be forgotten
                 errors += await self._delete_files(store, backup)
         await self._end(request, backup, errors)
 
@@ -150,7 +167,9 @@ class BackupDeletionReconciler:
 
     async def _refuse_snapshots(self, store: BackupStore, backup: Backup) -> None:
         try:
-            names = await undeletable_snapshots(self._scope, store, backup)
+            names = await undeletable_snapshots(
+                self._scope, store, backup, with_restic=self._pod_volumes is None
+            )
         except UnreadableObject as error:
             raise Refusal(f"cannot tell which snapshots belong to the backup: {error}") from error
         if names:
@@ -168,7 +187,10 @@ class BackupDeletionReconciler:
             "status": {"phase": str(BackupPhase.DELETING)},
         }
         client, name = self._scope.client, backup.metadata.name
-        await client.patch(BACKUPS, name, deleting, self._scope.namespace)
+        try:
+            await client.patch(BACKUPS, name, deleting, self._scope.namespace)
+        except KubeError as error:
+            raise NotMarked(f"error patching Backup: {error}") from error
         self._scope.metrics.backup_deletion_attempted(_schedule_of(backup))
         log.info("Deleting backup")
 

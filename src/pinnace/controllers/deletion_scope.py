@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from pinnace.api import labels
 from pinnace.api.backup import Backup
+from pinnace.controllers.pod_volumes import restic_snapshots
 from pinnace.controllers.ports import Scope
-from pinnace.kube.resources import velero
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
 
@@ -30,19 +29,25 @@ async def foreign_files(store: BackupStore, backup: Backup) -> bool:
     return began is not None and began != backup.status.start_timestamp
 
 
-async def undeletable_snapshots(scope: Scope, store: BackupStore, backup: Backup) -> str:
+async def undeletable_snapshots(
+    scope: Scope, store: BackupStore, backup: Backup, *, with_restic: bool = True
+) -> str:
     """Names snapshots of volumes that would be leaked with their records; empty if there are none.
+
+    Args:
+        with_restic: whether nobody forgets those of restic.
 
     Raises:
         StorageError, KubeError: they cannot be listed now.
     """
     name = backup.metadata.name
+    restic_ids = await _restic_snapshots(scope, store, name) if with_restic else ()
     found = [
         *(
             (record.status.provider_snapshot_id, "volume snapshot")
             for record in await store.read_snapshots(name)
         ),
-        *((id_, "restic snapshot") for id_ in await _restic_snapshots(scope, store, name)),
+        *((id_, "restic snapshot") for id_ in restic_ids),
         *(
             (obj.get("metadata", {}).get("name") or "", "CSI volume snapshot content")
             for obj in await store.read_csi_volume_snapshot_contents(name)
@@ -56,8 +61,4 @@ async def undeletable_snapshots(scope: Scope, store: BackupStore, backup: Backup
 
 
 async def _restic_snapshots(scope: Scope, store: BackupStore, backup: str) -> Sequence[str]:
-    selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
-    live = await scope.client.list_all(velero("podvolumebackups"), scope.namespace, label_selector=selector)
-    stored = await store.read_pod_volume_backups(backup)
-    ids = ((obj.get("status") or {}).get("snapshotID") for obj in [*live, *stored])
-    return sorted({id_ for id_ in ids if isinstance(id_, str) and id_})
+    return sorted(snapshot for _, snapshot in await restic_snapshots(scope, store, backup))

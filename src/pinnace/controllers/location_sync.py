@@ -18,6 +18,7 @@ from typing import Final
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.times import format_time
 from pinnace.controllers.ports import Scope
@@ -89,6 +90,7 @@ class LocationSync:
         self._scope = scope
         self._caches = caches
         self._location = location.metadata.name
+        self._tenant = location.metadata.annotations.get(Origin.LOCATION.namespace_annotation, "")
         self._store = store
         self._memory = memory
         self._owed = set() if memory.owed is None else memory.owed
@@ -112,7 +114,7 @@ class LocationSync:
         await self._create_missing(listed)
         await self._pay(owed, known)
         completed = [name for name, backup in known.items() if backup.status.phase == BackupPhase.COMPLETED]
-        await self._delete_orphans(completed, await self._present(completed, set(listed)))
+        await self._delete_orphans(await self._orphans(completed, set(listed)))
         self._memory.told = self._left_out
         status = {"lastSyncedTime": format_time(self._scope.clock())}
         await self._scope.client.patch(
@@ -150,6 +152,7 @@ class LocationSync:
                 namespace=namespace,
                 now=self._scope.clock(),
                 schedule_uid=self._schedule_uid,
+                tenant=self._tenant,
             )
             # Noted before, as this may be cancelled anywhere.
             self._owed.add(name)
@@ -207,7 +210,12 @@ class LocationSync:
         namespace = self._scope.namespace
         try:
             name, body = pod_volume_backup_object(
-                raw, backup=backup, backup_uid=uid, location=self._location, namespace=namespace
+                raw,
+                backup=backup,
+                backup_uid=uid,
+                location=self._location,
+                namespace=namespace,
+                tenant=self._tenant,
             )
             if name not in have:
                 await self._scope.client.create(POD_VOLUME_BACKUPS, body, namespace)
@@ -223,31 +231,33 @@ class LocationSync:
 
     # --- What is no longer there ------------------------------------------------------------------------
 
-    async def _present(self, completed: Collection[str], listed: set[str]) -> set[str]:
-        """The listed directories less those that are seen to hold no backup any more."""
+    async def _orphans(self, completed: Collection[str], listed: set[str]) -> Collection[str]:
+        """Those without metadata. Who is not listed is asked for at once, the others now and then.
+
+        A list alone, which may be late or cut by a faulty store, takes no Backup away. (docs/adr/007)
+        """
         now, checked = self._scope.clock(), self._memory.checked
-        if checked is not None and checked <= now < checked + METADATA_CHECK:
-            return listed
-        absent: set[str] = set()
+        all_due = checked is None or not checked <= now < checked + METADATA_CHECK
+        absent: list[str] = []
 
         async def check(name: str) -> None:
             try:
                 if not await self._store.exists(name):
-                    absent.add(name)
+                    absent.append(name)
             except StorageError as error:
                 self._leave_out(name, str(error))
 
-        await _each([name for name in completed if name in listed], check)
-        self._memory.checked = now
-        return listed - absent
+        await _each([name for name in completed if all_due or name not in listed], check)
+        if all_due:
+            self._memory.checked = now
+        return absent
 
-    async def _delete_orphans(self, completed: Collection[str], present: set[str]) -> None:
-        for name in completed:
-            if name not in present:
-                try:
-                    await self._delete_orphan(self._key(name))
-                except KubeError as error:
-                    log.error("Error deleting an orphaned backup", backup=name, error=error)
+    async def _delete_orphans(self, orphans: Collection[str]) -> None:
+        for name in orphans:
+            try:
+                await self._delete_orphan(self._key(name))
+            except KubeError as error:
+                log.error("Error deleting an orphaned backup", backup=name, error=error)
 
     async def _delete_orphan(self, key: Key) -> None:
         try:

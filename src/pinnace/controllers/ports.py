@@ -10,7 +10,7 @@ from pinnace.api.times import utcnow
 from pinnace.kube.client import KubeClient
 
 MAIN_WORKERS = 1
-"""Backups run one after the other, restores too. (docs/spec: CTL 2.1)"""
+"""Of controllers that say nothing else; for backups and restores it is the default. (docs/spec: CTL 2.1)"""
 
 
 class RunMetrics(Protocol):

@@ -1,4 +1,4 @@
-"""The Restore controller: validates new Restores and runs them one by one. (docs/spec: CTL 8, RST 2)"""
+"""The Restore controller: validates new Restores and runs them. (docs/spec: CTL 8, RST 2)"""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -14,6 +14,7 @@ from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase
 from pinnace.archive.runlog import RunLog
 from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
@@ -23,8 +24,9 @@ from pinnace.kube.resources import velero
 from pinnace.plugins.builtin.restore import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
+from pinnace.restore.hook_runner import PodExecHooks
 from pinnace.restore.runner import LogOptions, execute_restore
 from pinnace.restore.validation import validate_and_complete
 from pinnace.runtime.informer import Informer
@@ -76,12 +78,24 @@ class ClusterBackups:
 
 
 class RestoreWork:
-    """What is done with one Restore."""
+    """What is done with one Restore.
 
-    def __init__(self, scope: Scope, locations: LocationStores, *, options: RestoreOptions) -> None:
+    Args:
+        pod_volumes: who restores the content of pod volumes; None where nobody does.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        locations: LocationStores,
+        *,
+        options: RestoreOptions,
+        pod_volumes: PodVolumes | None = None,
+    ) -> None:
         self._scope = scope
         self._locations = locations
         self._options = options
+        self._pod_volumes = pod_volumes
         self._backups = ClusterBackups(scope, locations)
 
     async def plan(self, run: Restore) -> Plan[Restore]:
@@ -125,6 +139,9 @@ class RestoreWork:
             except (StorageError, KubeError) as error:
                 log.error("Error opening the backup storage location", error=error)
                 return failed(restore, f"error opening the backup storage location: {error}", scope)
+            restorer = None
+            if self._pod_volumes is not None:
+                restorer = await stores.enter_async_context(self._pod_volumes.restoring(restore, backup))
             return await execute_restore(
                 restore,
                 backup,
@@ -137,6 +154,7 @@ class RestoreWork:
                 workdir=scope.workdir,
                 progress=_Progress(scope, restore),
                 options=self._options,
+                helpers=Helpers(pod_volume_restorer=restorer, exec_hooks=PodExecHooks.of(scope.client)),
                 log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
                 clock=scope.clock,
             )

@@ -1,7 +1,8 @@
 """The life of one Backup or Restore under its controller, from New to its terminal phase.
 
     New ──plan──> claim ──> InProgress ──execute──> Completed, PartiallyFailed, Failed
-                    └─────> FailedValidation
+           │        └─────> FailedValidation
+           └─ not its turn: stays New until it is
 
 The first patch is conflict-checked: of two servers one gets the object. What is InProgress is ours alone and
 is never left so while this process lives: a defect fails it, an interruption settles it, a lost answer to
@@ -21,6 +22,7 @@ from pinnace.api.restore import Restore
 from pinnace.api.times import format_time
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.settling import Settler
+from pinnace.controllers.turns import NoTurns, Turns
 from pinnace.controllers.writes import claim, finish
 from pinnace.kube.errors import Conflict, ConnectionFailed, NotFound, ServerFault
 from pinnace.kube.resources import APIResource
@@ -77,6 +79,7 @@ class RunReconciler(Generic[RunT]):
         resource, struct: the kind.
         work: what is done with one.
         running: keys of the objects in hand; who deletes backups asks it.
+        turns: who may begin; without it, everybody whom a worker takes.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class RunReconciler(Generic[RunT]):
         settler: Settler,
         *,
         running: set[Key] | None = None,
+        turns: Turns[RunT] | None = None,
     ) -> None:
         self._scope = scope
         self._resource = resource
@@ -95,38 +99,47 @@ class RunReconciler(Generic[RunT]):
         self._work: Work[RunT] = work
         self._settler = settler
         self._running = set() if running is None else running
+        self._turns: Turns[RunT] = turns if turns is not None else NoTurns()
         self._unanswered: dict[Key, Plan[RunT]] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """One pass. What is raised before the first patch was stored lets the key be tried again."""
         self._running.add(key)
+        waits = False
         try:
             with bound_fields(**{self._resource.kind.lower(): str(key)}):
-                await self._take(key)
+                waits = await self._take(key)
         finally:
             if key not in self._unanswered:
                 self._running.discard(key)
+                if not waits:
+                    self._turns.leave(key)
         return DONE
 
-    async def _take(self, key: Key) -> None:
+    async def _take(self, key: Key) -> bool:
+        """Take an object as far as it goes. Returns whether it must wait for its turn."""
         while (obj := await self._read(key)) is not None:
             plan = self._unanswered.pop(key, None)
             claimed: JSONObject | None
             if plan is not None and _is_made_by(obj, plan):
                 claimed = obj
             elif not is_new(obj):
-                return
+                return False
             else:
                 try:
                     run = decode(self._struct, obj)
                 except DecodeError as error:
                     await self._refuse(key, obj, error)
-                    return
+                    return False
                 plan = await self._work.plan(run)
+                # What is not valid waits for nobody. Once it is its turn, it is planned again.
+                if plan.execute is not None and not self._turns.begin(key, plan.begun):
+                    return True
                 claimed = await self._claim(key, run, plan)
             if claimed is not None:
                 await self._carry_out(decode(self._struct, claimed), plan)
-                return
+                return False
+        return False
 
     async def _read(self, key: Key) -> JSONObject | None:
         try:

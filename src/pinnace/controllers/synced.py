@@ -18,6 +18,7 @@ from pinnace.api.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.durations import Duration
 from pinnace.api.meta import ObjectMeta, OwnerReference
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.runtime.keys import JSONObject
@@ -82,22 +83,32 @@ def is_found_in_location(backup: Backup) -> bool:
 
 
 def backup_object(
-    data: bytes, *, name: str, location: str, namespace: str, now: datetime, schedule_uid: ScheduleUID
+    data: bytes,
+    *,
+    name: str,
+    location: str,
+    namespace: str,
+    now: datetime,
+    schedule_uid: ScheduleUID,
+    tenant: str = "",
 ) -> bytes:
     """The Backup to create for a stored `velero-backup.json`.
 
     Args:
         data: the file.
         name: of its directory.
+        tenant: the namespace that the location belongs to, empty for the administrator's.
 
     Raises:
-        Refused: it is no Backup, has not ended, or is too large.
+        Refused: it is no Backup, has not ended, is too large, or is not of that tenant.
     """
     raw = _parsed(data)
     try:
         backup = decode(Backup, raw, require_kind=True)
     except DecodeError as error:
         raise Refused(str(error)) from error
+    if tenant and not _is_of_tenant(backup, name, tenant):
+        raise Refused("it says that it is of another namespace than the one that owns the location")
     metadata = _metadata(
         backup.metadata, name, namespace, {labels.STORAGE_LOCATION: labels.label_value(location)}
     )
@@ -115,15 +126,16 @@ def backup_object(
 
 
 def pod_volume_backup_object(
-    raw: JSONObject, *, backup: str, backup_uid: str, location: str, namespace: str
+    raw: JSONObject, *, backup: str, backup_uid: str, location: str, namespace: str, tenant: str = ""
 ) -> tuple[str, bytes]:
     """Name and body of the PodVolumeBackup to create for one that is stored with a backup.
 
     Args:
         backup, backup_uid: the Backup that has just been made known; its only owner.
+        tenant: the namespace that the location belongs to, empty for the administrator's.
 
     Raises:
-        Refused: it is no PodVolumeBackup, has not ended, has no name, or is too large.
+        Refused: it is no PodVolumeBackup, has not ended, has no name, is too large, or is not of that tenant.
     """
     try:
         stored = decode(PodVolumeBackup, raw)
@@ -133,6 +145,8 @@ def pod_volume_backup_object(
         raise Refused("the pod volume backup has not ended")
     if not (name := stored.metadata.name):
         raise Refused("the pod volume backup has no name")
+    if tenant and stored.spec.pod.namespace != tenant:
+        raise Refused("the pod volume backup is of a pod of another namespace")
     marks = {labels.BACKUP_NAME: labels.label_value(backup), labels.BACKUP_UID: backup_uid}
     metadata = _metadata(stored.metadata, name, namespace, marks)
     owner = {"apiVersion": API_VERSION, "kind": "Backup", "name": backup, "uid": backup_uid}
@@ -140,6 +154,16 @@ def pod_volume_backup_object(
     spec = {**(raw.get("spec") or {}), "backupStorageLocation": location}
     kind = {"apiVersion": API_VERSION, "kind": "PodVolumeBackup"}
     return name, _body({**raw, **kind, "metadata": metadata, "spec": spec})
+
+
+def _is_of_tenant(backup: Backup, name: str, tenant: str) -> bool:
+    """Whether a Backup in a tenant's location was made for that tenant by self-service. (NAC A14)"""
+    marks, notes = backup.metadata.labels, backup.metadata.annotations
+    return (
+        marks.get(Origin.BACKUP.id_label) == name
+        and notes.get(Origin.BACKUP.namespace_annotation) == tenant
+        and backup.spec.included_namespaces == [tenant]
+    )
 
 
 def _synced_phase(status: BackupStatus, now: datetime) -> str:

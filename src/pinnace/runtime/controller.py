@@ -94,7 +94,8 @@ class Controller:
         self._caches = list(caches)
         self._sync_timeout_seconds = sync_timeout_seconds
         self._clock = clock or LoopClock()
-        self._queue: RateLimitedQueue[Key] = queue or RateLimitedQueue(clock=self._clock)
+        # Not `or`: an empty queue is false, and whoever adds to it from outside would be talking to nobody.
+        self._queue = queue if queue is not None else RateLimitedQueue[Key](clock=self._clock)
         self._sleeper = Sleeper(self._clock)
 
     def watch(

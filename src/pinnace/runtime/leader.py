@@ -90,6 +90,7 @@ class LeaderElector:
         self._sleeper = Sleeper(self._clock)
         self._leading = asyncio.Event()
         self._observed: Observation | None = None
+        self._written: JSONObject | None = None
         self._renewed_at = 0.0
 
     @property
@@ -167,19 +168,38 @@ class LeaderElector:
         return won
 
     async def _take_or_renew(self) -> bool:
+        # Nobody but the holder writes a lease that is held, so what we wrote last is mostly what is there.
+        lease, self._written = self._written, None
+        if lease is not None:
+            try:
+                await self._hold(lease)
+            except (Conflict, NotFound):
+                log.debug("Lease changed since it was renewed", lease=self.name)
+            else:
+                return True
+        return await self._look_and_take()
+
+    async def _look_and_take(self) -> bool:
         try:
             lease = await self._client.get(LEASES, self._lease_name, self._namespace)
         except NotFound:
             spec = held_spec(None, self.identity, self._lease_duration_seconds, self._now())
             metadata = {"name": self._lease_name, "namespace": self._namespace}
-            self._observe(await self._client.create(LEASES, self._body(metadata, spec), self._namespace))
+            self._written = await self._client.create(LEASES, self._body(metadata, spec), self._namespace)
+            self._observe(self._written)
             return True
         observed = self._observe(lease)
         if observed.record.holder != self.identity and observed.is_held(self._clock.monotonic()):
             return False
-        spec = held_spec(observed.record, self.identity, self._lease_duration_seconds, self._now())
-        self._observe(await self._replace(lease, spec))
+        await self._hold(lease)
         return True
+
+    async def _hold(self, lease: JSONObject) -> None:
+        """Write over a state of the lease that we hold it. Raises Conflict if it is another by now."""
+        former = self._observe(lease).record
+        spec = held_spec(former, self.identity, self._lease_duration_seconds, self._now())
+        self._written = await self._replace(lease, spec)
+        self._observe(self._written)
 
     async def _release(self) -> None:
         try:

@@ -6,21 +6,20 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import tzinfo
+from datetime import datetime
 from pathlib import Path
 
 from pinnace import __version__
 from pinnace.api.backup import Backup
-from pinnace.api.durations import Duration
 from pinnace.api.restore import Restore
-from pinnace.backup.request import ServerDefaults
+from pinnace.api.times import utcnow
 from pinnace.controllers import (
     backup,
     backup_deletion,
     backup_sync,
     download_request,
     gc,
+    restic_repository,
     restore,
     schedule,
     server_status,
@@ -31,15 +30,17 @@ from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import MAIN_WORKERS, Scope
 from pinnace.controllers.runs import RunReconciler, is_new
 from pinnace.controllers.settling import Settler
+from pinnace.controllers.turns import NamespaceTurns
 from pinnace.controllers.writes import BACKUPS, RESTORES
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.limiting import RateCap
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.builtin.backup import backup_actions
 from pinnace.plugins.builtin.restore import restore_actions
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.engine import RestoreOptions
+from pinnace.runtime.clock import Clock
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -47,43 +48,19 @@ from pinnace.runtime.leader import LeaderElector
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
 from pinnace.runtime.queue import RateLimitedQueue
-from pinnace.server.checks import check_cluster
+from pinnace.server.checks import check_cluster, prepare_restic
 from pinnace.server.http import StatusServer
 from pinnace.server.metrics import ServerMetrics
+from pinnace.server.options import ServerOptions, ignored
+from pinnace.server.profiler import ProfilerServer
+from pinnace.server.restic import repository_controllers, restic_parts
 from pinnace.server.signals import stop_on_signals, unless_stopped
 from pinnace.server.workdir import work_directory
-from pinnace.server.zone import local_zone
+from pinnace.volumes.repositories import REPOSITORIES
 
 log = get_logger(__name__)
 
 LEASE_NAME = "pinnace-server"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """What flags and environment of the server say. (docs/spec: SRV 2)
-
-    Attributes:
-        backup_sync_period: for locations that name none; one minute if not positive.
-        zone: of the clock that schedules and the names of their backups follow.
-        scratch: where big temporary files go; None: the system's temporary directory.
-        disabled_controllers: names of controllers not to run; names of none are ignored.
-        leader_election: work only while holding the Lease of the namespace.
-    """
-
-    namespace: str
-    metrics_address: str = ":8085"
-    log_level: str = "info"
-    log_format: str = "text"
-    scratch: Path | None = None
-    features: frozenset[str] = frozenset()
-    defaults: ServerDefaults = field(default_factory=ServerDefaults)
-    restore: RestoreOptions = field(default_factory=RestoreOptions)
-    store_validation_frequency: Duration = field(default_factory=lambda: Duration.minutes(1))
-    backup_sync_period: Duration = field(default_factory=lambda: Duration.minutes(1))
-    zone: tzinfo = field(default_factory=lambda: local_zone(os.environ))
-    disabled_controllers: frozenset[str] = frozenset()
-    leader_election: bool = True
 
 
 async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agent: str) -> None:
@@ -94,17 +71,25 @@ async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agen
         RuntimeFailure kinds of `pinnace.runtime`: it lost its lease, or had to cancel work at the stop.
     """
     log.info(f"Starting Pinnace server v{__version__}", features=",".join(sorted(options.features)) or "none")
+    for problem in ignored(options):
+        log.warning(problem)
+    rate = RateCap(options.client_qps, options.client_burst) if options.client_qps is not None else None
     stop = asyncio.Event()
     with stop_on_signals(stop):
         async with (
-            KubeClient(config, user_agent=user_agent) as client,
+            KubeClient(config, user_agent=user_agent, rate=rate) as client,
             work_directory(options.scratch) as work,
         ):
-            checks = check_cluster(client, options.namespace, options.features)
-            discovery = await unless_stopped(stop, checks)
+            discovery = await unless_stopped(stop, _checked(client, options))
             if discovery is not None:
                 await Assembly(client, discovery, options, work).manager().run(stop)
     log.info("Server stopped")
+
+
+async def _checked(client: KubeClient, options: ServerOptions) -> Discovery:
+    discovery = await check_cluster(client, options.namespace, options.features)
+    await prepare_restic(client, options.namespace)
+    return discovery
 
 
 class Assembly:
@@ -113,6 +98,8 @@ class Assembly:
     Args:
         workdir: private to this server.
         elector: in place of the usual one.
+        clock: the time of day, for controllers.
+        timers: what controllers wait by; the event loop's if left out.
     """
 
     def __init__(
@@ -123,10 +110,13 @@ class Assembly:
         workdir: Path,
         *,
         elector: LeaderElector | None = None,
+        clock: Callable[[], datetime] = utcnow,
+        timers: Clock | None = None,
     ) -> None:
         self.metrics = ServerMetrics()
         self._client = client
         self._discovery = discovery
+        self._timers = timers
         self._options = options
         self._scope = Scope(
             client=client,
@@ -137,9 +127,11 @@ class Assembly:
             log_level=options.log_level,
             log_format=options.log_format,
             log_echo=sys.stdout,
+            clock=clock,
         )
         self._locations = LocationStores(client, options.namespace, workdir / "credentials")
         self._settler = Settler(self._scope, self._locations)
+        self._restic = restic_parts(self._scope, options)
         self._backups_in_hand: set[Key] = set()
         self._informers: dict[APIResource, Informer] = {}
         if elector is None and options.leader_election:
@@ -151,6 +143,8 @@ class Assembly:
         manager, options = self._manager, self._options
         page = StatusServer(options.metrics_address, self.metrics.exposition, lambda: manager.health)
         manager.add_service("status", page)
+        if options.profiler_address is not None:
+            manager.add_service("profiler", ProfilerServer(options.profiler_address))
         manager.add_preparation("orphans", self._settler.settle_orphans)
         controllers: dict[str, Callable[[], Controller]] = {
             backup.NAME: self._backups,
@@ -166,6 +160,9 @@ class Assembly:
         for name, make in controllers.items():
             if name not in options.disabled_controllers:
                 manager.add_controller(make())
+        if restic_repository.NAME not in options.disabled_controllers:
+            for controller in self._repositories():
+                manager.add_controller(controller)
         return manager
 
     def _informer(self, resource: APIResource) -> Informer:
@@ -177,14 +174,20 @@ class Assembly:
 
     def _backups(self) -> Controller:
         informer = self._informer(BACKUPS)
-        work = backup.BackupWork(self._scope, self._locations, defaults=self._options.defaults)
+        work = backup.BackupWork(
+            self._scope,
+            self._locations,
+            defaults=self._options.defaults,
+            pod_volumes=self._restic.pod_volumes,
+        )
         reconciler = RunReconciler(
             self._scope, BACKUPS, Backup, work, self._settler, running=self._backups_in_hand
         )
         controller = Controller(
             backup.NAME,
             reconciler.reconcile,
-            workers=MAIN_WORKERS,
+            clock=self._timers,
+            workers=self._options.backup_workers,
             resync=backup.BackupCensus(self._scope, informer).resync,
             resync_period_seconds=backup.METRICS_PERIOD_SECONDS,
         )
@@ -194,11 +197,16 @@ class Assembly:
     def _deletions(self) -> Controller:
         informer = self._informer(backup_deletion.REQUESTS)
         reconciler = backup_deletion.BackupDeletionReconciler(
-            self._scope, self._locations, informer, running=self._backups_in_hand
+            self._scope,
+            self._locations,
+            informer,
+            running=self._backups_in_hand,
+            pod_volumes=self._restic.pod_volumes,
         )
         controller = Controller(
             backup_deletion.NAME,
             reconciler.reconcile,
+            clock=self._timers,
             workers=MAIN_WORKERS,
             resync=reconciler.expire,
             resync_period_seconds=backup_deletion.EXPIRY_PERIOD_SECONDS,
@@ -207,14 +215,21 @@ class Assembly:
         controller.watch(informer, on_update=False)
         return controller
 
+    def _repositories(self) -> tuple[Controller, Controller]:
+        informer = self._informer(REPOSITORIES)
+        return repository_controllers(
+            self._scope, self._locations, self._restic, self._options, informer, timers=self._timers
+        )
+
     def _schedules(self) -> Controller:
-        informer, queue = self._informer(schedule.SCHEDULES), RateLimitedQueue[Key]()
+        informer, queue = self._informer(schedule.SCHEDULES), RateLimitedQueue[Key](clock=self._timers)
         reconciler = schedule.ScheduleReconciler(
             self._scope, informer, metrics=self.metrics, zone=self._options.zone, enqueue=queue.add
         )
         controller = Controller(
             schedule.NAME,
             reconciler.reconcile,
+            clock=self._timers,
             workers=MAIN_WORKERS,
             resync=reconciler.poll,
             resync_period_seconds=schedule.POLL_PERIOD_SECONDS,
@@ -224,11 +239,12 @@ class Assembly:
         return controller
 
     def _expirations(self) -> Controller:
-        informer, queue = self._informer(BACKUPS), RateLimitedQueue[Key]()
+        informer, queue = self._informer(BACKUPS), RateLimitedQueue[Key](clock=self._timers)
         reconciler = gc.GCReconciler(self._scope, informer, running=self._backups_in_hand, enqueue=queue.add)
         controller = Controller(
             gc.NAME,
             reconciler.reconcile,
+            clock=self._timers,
             workers=MAIN_WORKERS,
             resync=reconciler.enqueue_expired,
             resync_period_seconds=gc.PERIOD_SECONDS,
@@ -250,23 +266,29 @@ class Assembly:
         )
         return Controller(
             backup_sync.NAME,
+            clock=self._timers,
             resync=sync.run,
             resync_period_seconds=backup_sync.PERIOD_SECONDS,
             caches=[locations, caches.backups, caches.schedules],
         )
 
     def _restores(self) -> Controller:
-        informer = self._informer(RESTORES)
+        informer, queue = self._informer(RESTORES), RateLimitedQueue[Key](clock=self._timers)
         work = restore.RestoreWork(self._scope, self._locations, options=self._options.restore)
-        reconciler = RunReconciler(self._scope, RESTORES, Restore, work, self._settler)
+        alone = not self._options.parallel_restores_into_namespace
+        turns = NamespaceTurns(queue.add) if alone else None
+        reconciler = RunReconciler(self._scope, RESTORES, Restore, work, self._settler, turns=turns)
         controller = Controller(
             restore.NAME,
             reconciler.reconcile,
-            workers=MAIN_WORKERS,
+            clock=self._timers,
+            workers=self._options.restore_workers,
             resync=restore.RestoreCensus(self._scope, informer).resync,
             resync_period_seconds=restore.METRICS_PERIOD_SECONDS,
+            queue=queue,
         )
-        controller.watch(informer, predicate=is_new)
+        # One that is deleted while it waits for its turn must not keep others waiting.
+        controller.watch(informer, predicate=is_new, on_delete=True)
         return controller
 
     def _storage_locations(self) -> Controller:
@@ -276,13 +298,15 @@ class Assembly:
             default_location=self._options.defaults.storage_location,
             validation_frequency=self._options.store_validation_frequency,
         )
-        controller = Controller(storage_location.NAME, reconciler.reconcile, workers=storage_location.WORKERS)
+        controller = Controller(
+            storage_location.NAME, reconciler.reconcile, workers=storage_location.WORKERS, clock=self._timers
+        )
         controller.watch(self._informer(storage_location.LOCATIONS), on_delete=True)
         return controller
 
     def _downloads(self) -> Controller:
         reconciler = download_request.DownloadRequestReconciler(self._scope, self._locations)
-        controller = Controller(download_request.NAME, reconciler.reconcile)
+        controller = Controller(download_request.NAME, reconciler.reconcile, clock=self._timers)
         controller.watch(self._informer(download_request.REQUESTS))
         return controller
 
@@ -290,7 +314,9 @@ class Assembly:
         reconciler = server_status.ServerStatusReconciler(
             self._scope, version=f"v{__version__}", plugins=self._plugins()
         )
-        controller = Controller(server_status.NAME, reconciler.reconcile, workers=server_status.WORKERS)
+        controller = Controller(
+            server_status.NAME, reconciler.reconcile, workers=server_status.WORKERS, clock=self._timers
+        )
         controller.watch(self._informer(server_status.REQUESTS))
         return controller
 

@@ -1,17 +1,23 @@
 """What must be there before a server works. (docs/spec: SRV 4)"""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Final
 
 from pinnace.api import API_VERSION
 from pinnace.api.kinds import KINDS
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import NAMESPACES
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.resources import DAEMON_SETS, NAMESPACES, SECRETS
 from pinnace.runtime.logfields import get_logger
+from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
 
 log = get_logger(__name__)
+
+RESTIC_DAEMON_SET: Final = "restic"
+RESTIC_PASSWORD: Final = {SECRET_KEY: "static-passw0rd"}
+"""Of all repositories, unless the Secret was made before with another. (docs/spec: SRV 4)"""
 
 CSI_FEATURE: Final = "EnableCSI"
 SNAPSHOT_GROUP: Final = "snapshot.storage.k8s.io"
@@ -41,6 +47,37 @@ async def check_namespace(client: KubeClient, namespace: str) -> None:
             f'namespace "{namespace}" not found: create it or run `pinnace install`, '
             "or name another with --namespace"
         ) from error
+
+
+async def prepare_restic(client: KubeClient, namespace: str) -> None:
+    """See to the password of restic repositories, and say whether there is a node agent.
+
+    (docs/spec: SRV 4, SRV-009)
+
+    Raises:
+        StartupError: there is no Secret with the password and none can be made.
+    """
+    try:
+        await client.get(DAEMON_SETS, RESTIC_DAEMON_SET, namespace)
+    except NotFound:
+        log.warning("There is no node agent: pod volumes cannot be backed up", daemonset=RESTIC_DAEMON_SET)
+    except KubeError as error:
+        log.warning("Cannot tell whether there is a node agent", daemonset=RESTIC_DAEMON_SET, error=error)
+    try:
+        await _ensure_restic_password(client, namespace)
+    except KubeError as error:
+        raise StartupError(f"Secret {namespace}/{SECRET_NAME} cannot be read or made: {error}") from error
+
+
+async def _ensure_restic_password(client: KubeClient, namespace: str) -> None:
+    """The Secret exists; one that does is never changed."""
+    try:
+        await client.get(SECRETS, SECRET_NAME, namespace)
+    except NotFound:
+        metadata = {"name": SECRET_NAME, "namespace": namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+        with suppress(AlreadyExists):  # made by another server that starts just now
+            await client.create(SECRETS, {**secret, "stringData": RESTIC_PASSWORD}, namespace)
 
 
 def check_kinds(discovery: Discovery) -> None:

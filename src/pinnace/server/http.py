@@ -1,7 +1,8 @@
 """The pages of a server: metrics for Prometheus, probes for the kubelet. (docs/spec: SRV 7)"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
@@ -35,16 +36,10 @@ class StatusServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._live)
         app.router.add_get("/readyz", self._ready)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, self._host or None, self._port)
-            await site.start()
-            self.bound_port = runner.addresses[0][1]
-            log.info("Serving metrics and probes", address=f"{self._host or '*'}:{self.bound_port}")
+        async with listening(app, self._host, self._port) as port:
+            self.bound_port = port
+            log.info("Serving metrics and probes", address=f"{self._host or '*'}:{port}")
             await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._exposition(), headers={"Content-Type": CONTENT_TYPE})
@@ -56,6 +51,18 @@ class StatusServer:
     async def _ready(self, _request: web.Request) -> web.Response:
         health = self._health()
         return web.Response(text=f"{health.detail}\n", status=200 if health.ready else 503)
+
+
+@asynccontextmanager
+async def listening(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
+    """Serve pages while inside; gives the port. An empty host is all interfaces. Raises OSError."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host or None, port).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -17,7 +17,8 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, SECRETS, velero
 from pinnace.runtime.manager import ManagerPhase
-from pinnace.server.app import Assembly, ServerOptions
+from pinnace.server.app import Assembly
+from pinnace.server.options import ServerOptions
 from tests.support.waiting import eventually
 
 JSONObject = dict[str, Any]
@@ -82,8 +83,10 @@ class Site:
             "objectStorage": {"bucket": bucket},
             **spec,
         }
+        folder = self.folder / bucket
+        folder.mkdir(exist_ok=True)
         await self.create("backupstoragelocations", name, spec=given)
-        return self.folder / bucket
+        return folder
 
     async def add_bucket(self, bucket: Bucket, name: str = "default", **spec: Any) -> None:
         """A location in a bucket, with its credentials in a Secret."""

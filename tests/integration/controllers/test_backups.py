@@ -19,7 +19,8 @@ from pinnace.api.times import parse_time
 from pinnace.backup.request import ServerDefaults
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero
-from pinnace.server.app import Assembly, ServerOptions
+from pinnace.server.app import Assembly
+from pinnace.server.options import ServerOptions
 from tests.conftest import Connect
 from tests.integration.controllers.conftest import Serve, Site, StartProxy
 from tests.support.waiting import eventually
@@ -305,7 +306,6 @@ async def test_a_name_that_is_taken_in_the_location(site: Site, serve: Serve) ->
 @pytest.mark.spec("CTL-013", "BKP-012")
 async def test_a_location_that_cannot_be_asked(site: Site, serve: Serve) -> None:
     folder = await site.add_folder()
-    folder.mkdir()
     (folder / "backups").symlink_to(site.folder)
     await serve()
     await site.create("backups", "b1", spec=site.maps_of())

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pinnace.cli.standalone_backup  # noqa: F401 - loaded once, before the forks
-from pinnace.cli.main import run
+from pinnace.cli.program import run
 from pinnace.storage import filesystem
 from pinnace.storage.spool import SpooledFile
 

@@ -9,8 +9,9 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero
 from pinnace.runtime.manager import ManagerPhase
-from pinnace.server.app import Assembly, ServerOptions
+from pinnace.server.app import Assembly
 from pinnace.server.checks import StartupError, check_cluster
+from pinnace.server.options import ServerOptions
 from tests.support.waiting import eventually
 
 

@@ -44,7 +44,7 @@ class FakeCluster:
         metadata: JSONObject = {"name": name, "resourceVersion": str(self._next_version())}
         if resource.namespaced:
             metadata["namespace"] = namespace
-        for field in ("labels", "annotations", "creationTimestamp", "deletionTimestamp"):
+        for field in ("labels", "annotations", "creationTimestamp", "deletionTimestamp", "finalizers"):
             if field in fields:
                 metadata[field] = fields.pop(field)
         obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **fields}
@@ -130,7 +130,7 @@ class FakeCluster:
             deepcopy(obj)
             for (plural, where, _), obj in self.objects.items()
             if plural == resource.group_resource
-            and where == (namespace if resource.namespaced else None)
+            and (namespace is None or not resource.namespaced or where == namespace)
             and selector.matches(obj["metadata"].get("labels"))
         ]
 

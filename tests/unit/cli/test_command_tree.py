@@ -9,7 +9,7 @@ import pytest
 
 from pinnace.cli import bug_report
 from pinnace.cli.flags import Group
-from pinnace.cli.main import cli, run
+from pinnace.cli.program import cli, run
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +104,17 @@ def test_each_command_has_its_help(
         if isinstance(param, click.Option) and not param.hidden and not param.help
     ]
     assert undocumented == []
+
+
+def test_the_command_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["backup"], ["backup", "create"], ["get", "backups"]):
+        assert run([*words, "--help"]) == 0
+        expected = capsys.readouterr().out
+        assert run(["help", *words]) == 0
+        assert capsys.readouterr().out == expected
+    assert run(["help", "backup", "creat"]) == 1
+    assert 'unknown command "creat" for "pinnace backup"' in capsys.readouterr().err
+    assert run(["help", "version", "x"]) == 1
 
 
 def test_help_of_a_schedule_explains_cron(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.cli.main import cli, run
+from pinnace.cli.program import cli, run
 
 BASH = shutil.which("bash")
 

@@ -1,13 +1,19 @@
 """The descriptions, byte for byte against the samples of the specification."""
 
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pinnace.cli.describe_backup import BackupFacts, describe_backup
 from pinnace.cli.describe_restore import RestoreFacts, describe_restore
+from pinnace.cli.describing import View
 from pinnace.cli.layout import align
+from pinnace.cli.main import run
+from pinnace.cli.server_backend import SNAPSHOT_CONTENTS
+from pinnace.kube.resources import velero
+from tests.unit.cli.fake_cluster import connected
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +25,10 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Any:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+PLAIN = View(program="velero")
+DETAILED = View(program="velero", details=True)
 
 
 def sample(text: str) -> str:
@@ -118,12 +128,11 @@ BACKUP_SAMPLE = sample("""
 @pytest.mark.spec("CLI-019")
 def test_backup_sample() -> None:
     volumes = [pod_volume("Completed"), pod_volume("Completed", "b"), pod_volume("InProgress", "c")]
-    assert describe_backup(nginx_backup(), BackupFacts(pod_volume_backups=volumes)) == BACKUP_SAMPLE
+    assert describe_backup(nginx_backup(), BackupFacts(pod_volume_backups=volumes), PLAIN) == BACKUP_SAMPLE
 
 
 def test_backup_details_fragments() -> None:
     facts = BackupFacts(
-        details=True,
         resource_list={"v1/Pod": ["nginx/a", "nginx/b"], "apps/v1/Deployment": ["nginx/nginx"]},
         snapshots=[
             {
@@ -137,7 +146,6 @@ def test_backup_details_fragments() -> None:
                 "status": {"phase": "Processed", "errors": ["boom"]},
             }
         ],
-        csi_enabled=True,
         csi_contents=[
             {
                 "metadata": {"name": "vsc-1"},
@@ -150,7 +158,7 @@ def test_backup_details_fragments() -> None:
             pod_volume("InProgress", "b", "data", totalBytes=4, bytesDone=2),
         ],
     )
-    text = describe_backup(nginx_backup(volumeSnapshotsAttempted=1), facts)
+    text = describe_backup(nginx_backup(volumeSnapshotsAttempted=1), facts, View(details=True, csi=True))
     expected = sample("""
         Resource List:
           apps/v1/Deployment:
@@ -227,12 +235,12 @@ def test_hooks_show_their_own_lists() -> None:
                 On Error:   Fail
                 Timeout:    30s
         """)
-    assert expected in describe_backup(backup, BackupFacts())
+    assert expected in describe_backup(backup, BackupFacts(), PLAIN)
 
 
 @pytest.mark.spec("CLI-020", "CLI-047")
 def test_new_backup_has_placeholders() -> None:
-    text = describe_backup({"metadata": {"name": "b", "namespace": "velero"}}, BackupFacts())
+    text = describe_backup({"metadata": {"name": "b", "namespace": "velero"}}, BackupFacts(), PLAIN)
     lines = text.splitlines()
     assert "Phase:  New" in lines
     assert "Storage Location:  " in lines
@@ -253,14 +261,14 @@ def test_new_backup_has_placeholders() -> None:
     ],
 )
 def test_pod_volume_progress(volume: dict[str, Any], shown: str) -> None:
-    text = describe_backup(nginx_backup(), BackupFacts(details=True, pod_volume_backups=[volume]))
+    text = describe_backup(nginx_backup(), BackupFacts(pod_volume_backups=[volume]), DETAILED)
     assert text.endswith(shown)
 
 
 @pytest.mark.spec("CLI-022")
 def test_csi_section_only_with_the_feature() -> None:
-    assert "CSI" not in describe_backup(nginx_backup(), BackupFacts())
-    assert describe_backup(nginx_backup(), BackupFacts(csi_enabled=True)).endswith(
+    assert "CSI" not in describe_backup(nginx_backup(), BackupFacts(), PLAIN)
+    assert describe_backup(nginx_backup(), BackupFacts(), View(csi=True)).endswith(
         "CSI Volume Snapshots: <none included>"
     )
 
@@ -352,12 +360,12 @@ def test_restore_sample() -> None:
         },
         pod_volume_restores=[pod_volume("Completed"), pod_volume("Completed", "b")],
     )
-    assert describe_restore(restore_object(), facts) == RESTORE_SAMPLE
+    assert describe_restore(restore_object(), facts, PLAIN) == RESTORE_SAMPLE
 
 
 @pytest.mark.spec("CLI-023", "CLI-051")
 def test_results_that_cannot_be_read() -> None:
-    text = describe_restore(restore_object(errors=0), RestoreFacts(results="file not found"))
+    text = describe_restore(restore_object(errors=0), RestoreFacts(results="file not found"), PLAIN)
     lines = text.splitlines()
     completed = next(i for i, line in enumerate(lines) if line.startswith("Completed:"))
     assert lines[completed + 1] == "Warnings:   <error getting warnings: file not found>"
@@ -366,10 +374,32 @@ def test_results_that_cannot_be_read() -> None:
 
 
 def test_colour_marks_name_and_phase() -> None:
-    text = describe_backup(nginx_backup(), BackupFacts(), colour=True)
+    text = describe_backup(nginx_backup(), BackupFacts(), View(colour=True))
     assert "\x1b[1mnginx-backup\x1b[0m" in text
     assert "\x1b[31mPartiallyFailed\x1b[0m" in text
 
 
 def test_a_line_without_tabs_ends_all_columns() -> None:
     assert align(["a:\t1", "long:\t2", "", "b:\t3"]) == "a:     1\nlong:  2\n\nb:  3"
+
+
+@pytest.mark.spec("CLI-022")
+@pytest.mark.parametrize("served", ["v1", "v1beta1", None])
+def test_csi_snapshots_are_those_of_the_cluster(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    served: str | None,
+) -> None:
+    cluster = connected(monkeypatch, tmp_path)
+    cluster.unserved = {("volumesnapshotcontents", v) for v in ("v1", "v1beta1") if v != served}
+    cluster.add(velero("backups"), "b", status={"phase": "Completed"})
+    for name, backup in (("mine", "b"), ("other", "c")):
+        labels = {"velero.io/backup-name": backup}
+        cluster.add(SNAPSHOT_CONTENTS, name, None, labels=labels, status={"readyToUse": False})
+
+    assert run(["backup", "describe", "b", "--features", "EnableCSI"]) == 0
+
+    out, err = capsys.readouterr()
+    assert ("CSI Volume Snapshots:  1 included" in out) == (served is not None)
+    assert err.startswith("error getting VolumeSnapshotContent objects for backup b: ") == (served is None)

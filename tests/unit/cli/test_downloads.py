@@ -15,7 +15,7 @@ from aiohttp import web
 from hack.cluster.pki import CertificateAuthority
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.cli.backend import DownloadOptions, FileMissing, fetch
-from pinnace.cli.backup_read import _write_file
+from pinnace.cli.backup_download import write_file
 from pinnace.cli.errors import CommandError
 from pinnace.cli.server_backend import ServerBackend
 from pinnace.kube.client import KubeClient
@@ -202,10 +202,10 @@ async def test_a_failed_download_leaves_no_file_and_keeps_the_old_one(tmp_path: 
     path.write_bytes(b"old")
     async with serving(answer(b"", 404)) as url:
         with pytest.raises(FileMissing):
-            await _write_file(backend(Cluster(url)), "b", path, OPTIONS)
+            await write_file(backend(Cluster(url)), "b", path, OPTIONS)
         assert _files(tmp_path) == {"b-data.tar.gz": b"old"}
     async with serving(answer(b"new")) as url:
-        await _write_file(backend(Cluster(url)), "b", path, OPTIONS)
+        await write_file(backend(Cluster(url)), "b", path, OPTIONS)
 
     assert _files(tmp_path) == {"b-data.tar.gz": b"new"}
     assert path.stat().st_mode & 0o777 == 0o600

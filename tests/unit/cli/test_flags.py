@@ -136,6 +136,8 @@ def test_selectors(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["backup", "create", "b", "--nope"], "unknown flag: --nope"),
         (["backup", "create", "b", "--ttl"], "flag needs an argument: --ttl"),
+        (["backup", "create", "b", "-n"], "flag needs an argument: 'n' in -n"),
+        (["backup", "create", "b", "-xw"], "unknown shorthand flag: 'x' in -xw"),
         (["backup", "create", "b", "--ttl", "1d"], 'invalid argument "1d" for "--ttl" flag: '),
         (["backup", "logs"], "accepts 1 arg(s), received 0"),
         (["bakup"], 'unknown command "bakup" for "pinnace"'),
@@ -150,6 +152,25 @@ def test_wrong_words(words: list[str], text: str, capsys: pytest.CaptureFixture[
     assert text in shown
     assert "Traceback" not in shown
     assert run(["--location", "somewhere", *words]) == 2
+
+
+def test_short_flags_take_their_value_with_a_sign(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = printed(capsys, "-n=x", "backup", "create", "b", "-o=json", "-l=app=web", "-w=false", "-v=4")
+    assert whole["metadata"]["namespace"] == "x"
+    assert whole["spec"]["labelSelector"] == {"matchLabels": {"app": "web"}}
+
+
+def test_what_follows_a_flag_is_its_value_whatever_it_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
+    assert backup_spec(capsys, "--storage-location", "--wait")["storageLocation"] == "--wait"
+    assert backup_spec(capsys, "--storage-location", "-o=x")["storageLocation"] == "-o=x"
+    assert run(["backup", "create", "-o", "name", "--", "--wait"]) == 0
+    assert capsys.readouterr().out == "backup.velero.io/--wait\n"
+
+
+def test_colour_needs_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "backup", "create", "b", "--colorized", "false", "-o", "json")["kind"] == "Backup"
+    assert run(["backup", "create", "b", "-o", "json", "--colorized"]) == 1
+    assert "flag needs an argument: --colorized" in capsys.readouterr().err
 
 
 def test_global_flags_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:

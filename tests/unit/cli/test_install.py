@@ -1,5 +1,6 @@
 """What `install` prints and refuses; nothing is sent."""
 
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,13 +10,16 @@ import pytest
 import yaml
 
 from pinnace.api.crds import crd_manifests
-from pinnace.cli import install_run
-from pinnace.cli.install_resources import pull_policy
+from pinnace.cli import install_run, server_run
+from pinnace.cli.install_workloads import pull_policy
 from pinnace.cli.main import run
+from pinnace.controllers.settling import INTERRUPTED_SECONDS
 from pinnace.kube.errors import Forbidden, KubeError
+from pinnace.runtime.manager import GRACE_PERIOD_SECONDS
 from pinnace.storage.location_url import location_from_url
 
 AWS = ("--provider", "aws", "--bucket", "b")
+SERVER = ("--image", "i:1")
 NOTHING = ("--no-default-backup-location", "--use-volume-snapshots=false", "--no-secret")
 SECRET = "[default]\naws_access_key_id = id\n"
 
@@ -48,6 +52,17 @@ def by_kind(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[s
     """The same by kind, without the definitions."""
     items = printed(capsys, *words)
     return {item["kind"]: item for item in items if item["kind"] != "CustomResourceDefinition"}
+
+
+def test_definitions_in_an_old_version_are_made_in_the_present_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["install", "--dry-run", "-o", "yaml", "--crds-only", "--crds-version", "v1beta1"]) == 0
+
+    shown = capsys.readouterr()
+    assert "version v1, not v1beta1" in shown.err
+    items = yaml.safe_load(shown.out)["items"]
+    assert {item["apiVersion"] for item in items} == {"apiextensions.k8s.io/v1"}
 
 
 @pytest.mark.spec("CLI-040")
@@ -135,22 +150,135 @@ def test_a_bucket_of_a_folder_is_a_folder_in_it(capsys: pytest.CaptureFixture[st
     assert spec["objectStorage"] == {"bucket": "b"}
 
 
-def container(made: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = made["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+def pod(made: dict[str, dict[str, Any]], kind: str = "Deployment") -> dict[str, Any]:
+    found: dict[str, Any] = made[kind]["spec"]["template"]["spec"]
     return found
 
 
-def test_the_deployment_with_and_without_a_secret(
-    capsys: pytest.CaptureFixture[str], secret_file: str
-) -> None:
-    without = by_kind(capsys, *AWS, "--no-secret", "--image", "i:1")
-    with_one = by_kind(capsys, *AWS, "--secret-file", secret_file, "--image", "i:1")
+def container(made: dict[str, dict[str, Any]], kind: str = "Deployment") -> dict[str, Any]:
+    found: dict[str, Any] = pod(made, kind)["containers"][0]
+    return found
+
+
+@pytest.mark.spec("CLI-035")
+def test_the_pods_with_and_without_a_secret(capsys: pytest.CaptureFixture[str], secret_file: str) -> None:
+    without = by_kind(capsys, *AWS, "--no-secret", *SERVER, "--use-restic")
+    with_one = by_kind(capsys, *AWS, "--secret-file", secret_file, *SERVER, "--use-restic")
 
     for made, variables, volumes in ((without, 3, 2), (with_one, 7, 3)):
-        assert len(container(made)["env"]) == variables
-        assert len(made["Deployment"]["spec"]["template"]["spec"]["volumes"]) == volumes
+        for kind in ("Deployment", "DaemonSet"):
+            assert len(container(made, kind)["env"]) == variables
+            assert len(pod(made, kind)["volumes"]) == volumes
     assert container(without)["args"] == ["server"]
     assert "Secret" not in without
+
+
+@pytest.mark.spec("CLI-037")
+def test_arguments_of_server_and_node_agent(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*AWS, "--no-secret", *SERVER, "--use-restic"]
+    bare = by_kind(capsys, *words)
+    assert container(bare)["args"] == ["server"]
+    assert container(bare, "DaemonSet")["args"] == ["restic", "server"]
+
+    more = ["--features", "EnableCSI,foo", "--default-restic-prune-frequency", "24h", "--restore-only"]
+    made = by_kind(capsys, *words, *more, "--default-volumes-to-restic")
+    assert container(made)["args"] == [
+        "server",
+        "--features=EnableCSI,foo",
+        "--default-volumes-to-restic=true",
+        "--restore-only",
+        "--default-restic-prune-frequency=24h0m0s",
+    ]
+    assert container(made, "DaemonSet")["args"] == ["restic", "server", "--features=EnableCSI,foo"]
+
+
+def test_the_server_accepts_the_arguments_it_is_installed_with(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(server_run, "serve", lambda _ctx, flags: started.append(flags))
+    words = ["--features", "foo", "--default-restic-prune-frequency", "24h", "--restore-only"]
+    made = by_kind(
+        capsys, *AWS, "--no-secret", *SERVER, "--use-restic", *words, "--default-volumes-to-restic"
+    )
+
+    assert run(container(made)["args"]) == 0
+
+    assert len(started) == 1
+
+
+def test_the_node_agent(capsys: pytest.CaptureFixture[str]) -> None:
+    made = by_kind(capsys, *AWS, "--no-secret", *SERVER, "--use-restic", "--pod-annotations", "a=b")
+    spec, template = made["DaemonSet"]["spec"], made["DaemonSet"]["spec"]["template"]
+
+    assert made["DaemonSet"]["metadata"]["name"] == "restic"
+    assert (spec["selector"], spec["updateStrategy"]) == ({"matchLabels": {"name": "restic"}}, {})
+    assert template["metadata"]["labels"] == {"component": "velero", "name": "restic"}
+    assert template["metadata"]["annotations"] == {"a": "b"}
+    assert pod(made, "DaemonSet")["securityContext"] == {"runAsUser": 0}
+    assert pod(made, "DaemonSet")["serviceAccountName"] == "velero"
+    agent = container(made, "DaemonSet")
+    assert agent["env"][0] == {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    host_pods = {"name": "host-pods", "mountPath": "/host_pods", "mountPropagation": "HostToContainer"}
+    assert host_pods in agent["volumeMounts"]
+    assert {"name": "host-pods", "hostPath": {"path": "/var/lib/kubelet/pods"}} in pod(made, "DaemonSet")[
+        "volumes"
+    ]
+    assert agent["resources"] == {
+        "requests": {"cpu": "500m", "memory": "512Mi"},
+        "limits": {"cpu": "1", "memory": "1Gi"},
+    }
+
+
+def test_plugins_are_init_containers_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--plugins", "velero/velero-plugin-for-gcp:v1.2.0,my-image"]
+    made = by_kind(capsys, "--provider", "gcp", "--bucket", "b", "--no-secret", *SERVER, *words)
+
+    plugins = pod(made)["initContainers"]
+    assert [plugin["name"] for plugin in plugins] == ["velero-velero-plugin-for-gcp", "my-image"]
+    for plugin in plugins:
+        assert plugin["volumeMounts"] == [{"name": "plugins", "mountPath": "/target"}]
+        assert plugin["imagePullPolicy"] == "IfNotPresent"  # the server's, whatever its own tag
+    assert {"name": "plugins", "mountPath": "/plugins"} in container(made)["volumeMounts"]
+
+
+def test_the_server_needs_no_more_of_its_node_than_it_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    made = by_kind(capsys, *AWS, "--no-secret", *SERVER, "--use-restic")
+
+    assert pod(made)["securityContext"]["runAsNonRoot"] is True
+    assert container(made)["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    for kind in ("Deployment", "DaemonSet"):
+        assert container(made, kind)["securityContext"]["readOnlyRootFilesystem"] is True
+        paths = {mount["mountPath"] for mount in container(made, kind)["volumeMounts"]}
+        assert {"/scratch", "/tmp"} <= paths
+    assert container(made)["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    assert container(made)["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+    assert pod(made)["terminationGracePeriodSeconds"] > GRACE_PERIOD_SECONDS + INTERRUPTED_SECONDS
+
+
+def test_rights_that_are_used(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*NOTHING, "-n", "foo", "--minimal-rbac"]
+    made = by_kind(capsys, *words)
+
+    assert list(made) == [
+        "Namespace", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount",
+    ]  # fmt: skip
+    assert made["ClusterRoleBinding"]["roleRef"]["name"] == made["ClusterRole"]["metadata"]["name"]
+    assert made["ClusterRole"]["metadata"]["name"] == "velero-foo"
+    assert made["Role"]["metadata"]["namespace"] == made["RoleBinding"]["metadata"]["namespace"] == "foo"
+    everywhere = [rule for rule in made["ClusterRole"]["rules"] if "*" in rule.get("resources", ())]
+    assert [rule["verbs"] for rule in everywhere] == [["get", "list", "create", "patch"]]
+    verbs = {
+        verb for kind in ("ClusterRole", "Role") for rule in made[kind]["rules"] for verb in rule["verbs"]
+    }
+    assert verbs.isdisjoint({"*", "escalate", "bind", "impersonate"})
+
+    snapshots = by_kind(capsys, *words, "--features", "EnableCSI")["ClusterRole"]["rules"]
+    assert any(rule.get("apiGroups") == ["snapshot.storage.k8s.io"] for rule in snapshots)
 
 
 def test_features_and_annotations(capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,22 +345,64 @@ REFUSED = [
         "and --use-volume-snapshots=false",
     ),
     (list(AWS), "One of --secret-file or --no-secret is required"),
+    (["--provider", "gcp", "--bucket", "b", "--no-secret"], "--plugins flag is required"),
+    (
+        [*AWS, "--no-secret", *SERVER, "--default-volumes-to-restic"],
+        "--use-restic is required when using --default-volumes-to-restic",
+    ),
+    (
+        [*AWS, "--no-secret", *SERVER, "--default-restic-prune-frequency", "-1h"],
+        "--default-restic-prune-frequency must be non-negative",
+    ),
+    (["--crds-only", "--crds-version", "v2"], "CRD version must be v1beta1 or v1"),
+    *(
+        ([*AWS, "--no-secret", *words], f"--image is required when using {words[0]}")
+        for words in (["--use-restic"], ["--plugins", "i"], ["--restore-only"], ["--wait"],
+                      ["--default-restic-prune-frequency", "1h"])
+    ),
+    (
+        [*AWS, "--no-secret", "--restic-pod-mem-request", "2Gi"],
+        'Memory request "2Gi" must be less than or equal to Memory limit "1Gi"',
+    ),
+    ([*AWS, "--no-secret", "--restic-pod-cpu-limit", "x"], "couldn't parse CPU limit \"x\""),
     ([*AWS, "--no-secret", "--velero-pod-cpu-request", "2"], "CPU request"),
     (["--provider", "filesystem"], "--backup-location-config path=/absolute/folder is required"),
     ([*FOLDER[:2], "--backup-location-config", "path=backups"], "path=/absolute/folder is required"),
     ([*FOLDER[:2], "--backup-location-config", "path=/"], "path=/absolute/folder is required"),
     ([*FOLDER, "--no-default-backup-location"], "--provider filesystem and --no-default-backup-location"),
     ([*FOLDER, "--snapshot-location-config", "a=b"], "--provider filesystem and --snapshot-location-config"),
+    ([*FOLDER, "--use-restic"], "Cannot use both --provider filesystem and --use-restic at the same time"),
     ([*FOLDER, "--image", "i"], "Cannot use both --provider filesystem and --image at the same time"),
     (["--location", "./backups", *NOTHING], "`install` works on a server in the cluster"),
 ]  # fmt: skip
 
 
+@pytest.mark.spec("CLI-039")
 @pytest.mark.parametrize(("words", "text"), REFUSED, ids=[" ".join(words) or "none" for words, _ in REFUSED])
 def test_what_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], text: str) -> None:
     assert run(["install", "--dry-run", *words]) in (1, 2)
 
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.spec("CLI-039")
+def test_a_password_of_one_s_own_for_restic(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("my own")
+
+    items = printed(capsys, *NOTHING, "--restic-password-file", str(path))
+
+    [secret] = [item for item in items if item["kind"] == "Secret"]
+    assert secret["metadata"]["name"] == "velero-restic-credentials"
+    assert secret["data"] == {"repository-password": base64.b64encode(b"my own").decode()}
+
+
+def test_an_empty_password_for_restic_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("\n")
+
+    assert run(["install", "--dry-run", "-o", "yaml", *NOTHING, "--restic-password-file", str(path)]) == 1
+    assert "--restic-password-file is empty" in capsys.readouterr().err
 
 
 def test_a_secret_and_no_secret(capsys: pytest.CaptureFixture[str], secret_file: str) -> None:
@@ -244,6 +414,7 @@ def test_a_secret_and_no_secret(capsys: pytest.CaptureFixture[str], secret_file:
     assert "No such file or directory" in capsys.readouterr().err
 
 
+@pytest.mark.spec("CLI-039")
 def test_the_least_that_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(by_kind(capsys, *NOTHING)) == ["Namespace", "ClusterRoleBinding", "ServiceAccount"]
     assert run(["install", "--dry-run", *NOTHING]) == 0

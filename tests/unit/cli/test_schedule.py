@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from pinnace.cli.describe_schedule import describe_schedule
+from pinnace.cli.describing import View
 from pinnace.cli.main import run
 from pinnace.cli.output import OutputFlags, render_table
 from pinnace.cli.server_tables import schedule_table
@@ -296,12 +297,12 @@ def test_the_sample() -> None:
     schedule = daily()
     schedule["spec"]["template"]["ttl"] = "720h0m0s"
 
-    assert describe_schedule(schedule) == SAMPLE
+    assert describe_schedule(schedule, View()) == SAMPLE
 
 
 def test_a_refused_schedule_in_colour() -> None:
     refused = daily(status={"phase": "FailedValidation", "validationErrors": ["one", "two"]})
-    lines = describe_schedule(refused, colour=True).splitlines()
+    lines = describe_schedule(refused, View(colour=True)).splitlines()
 
     assert lines[0] == "Name:         \x1b[1mdaily\x1b[0m"
     assert lines[5:10] == [
@@ -327,7 +328,7 @@ def test_describe(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> N
     assert first.endswith("Last Backup:  <never>")
     assert run(["schedule", "describe", "nope"]) == 1
     cluster.add(SCHEDULES, "c", annotations={"a": "\x1b]0;title\x07"}, spec={"schedule": "@daily"})
-    assert run(["schedule", "describe", "c", "--colorized"]) == 0
+    assert run(["schedule", "describe", "c", "--colorized", "true"]) == 0
     shown = capsys.readouterr().out
     assert "\x1b[1mc\x1b[0m" in shown
     assert "a=\\x1b]0;title\\x07" in shown

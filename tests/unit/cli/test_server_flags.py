@@ -10,7 +10,7 @@ from pinnace.backup.request import ServerDefaults
 from pinnace.cli import server_run
 from pinnace.cli.main import run
 from pinnace.restore.engine import RestoreOptions
-from pinnace.server.app import ServerOptions
+from pinnace.server.options import ServerOptions
 
 ALL = (
     "backup",
@@ -61,6 +61,12 @@ def test_defaults(started: list[ServerOptions]) -> None:
     assert options.restore == RestoreOptions(features=frozenset())
     assert options.store_validation_frequency == Duration.minutes(1)
     assert options.disabled_controllers == options.features == frozenset()
+    assert (options.client_qps, options.profiler_address) == (None, "localhost:6060")
+    assert (options.backup_workers, options.restore_workers) == (1, 1)
+    assert not options.parallel_restores_into_namespace
+    assert options.plugin_directory == Path("/plugins")
+    assert options.restic_timeout == Duration.hours(4)
+    assert options.restic_prune_frequency == Duration.hours(168)
 
 
 @pytest.mark.spec("SRV-008", "CLI-042")
@@ -119,6 +125,9 @@ def test_everything_else(started: list[ServerOptions], monkeypatch: pytest.Monke
         *("--default-backup-ttl", "1h", "--default-backup-storage-location", "there"),
         *("--default-volumes-to-restic", "--store-validation-frequency", "0s"),
         *("--restore-resource-priorities", "namespaces,secrets", "--terminating-resource-timeout", "1m"),
+        *("--profiler-address", "", "--backup-workers", "2", "--restore-workers", "3"),
+        *("--allow-parallel-restores-into-namespace", "--plugin-dir", "/p", "--restic-timeout", "1h"),
+        *("--default-restic-prune-frequency", "2h"),
     )
 
     assert (options.namespace, options.metrics_address) == ("other", "127.0.0.1:0")
@@ -132,12 +141,51 @@ def test_everything_else(started: list[ServerOptions], monkeypatch: pytest.Monke
     assert options.store_validation_frequency == Duration()
     assert options.restore.priorities == ("namespaces", "secrets")
     assert options.restore.terminating_timeout_seconds == 60
+    assert options.profiler_address is None
+    assert (options.backup_workers, options.restore_workers) == (2, 3)
+    assert options.parallel_restores_into_namespace
+    assert options.plugin_directory == Path("/p")
+    assert options.restic_timeout == Duration.hours(1)
+    assert options.restic_prune_frequency == Duration.hours(2)
+
+
+@pytest.mark.spec("SRV-001")
+@pytest.mark.parametrize(
+    ("words", "qps", "burst"),
+    [
+        ([], None, 30),
+        (["--client-qps", "0"], None, 30),
+        (["--client-qps", "0", "--client-burst", "7"], None, 7),
+        (["--client-qps", "2.5"], 2.5, 30),
+        (["--client-burst", "7"], 20, 7),
+        (["--client-qps", "20", "--client-burst", "30"], 20, 30),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_cap_on_requests(
+    started: list[ServerOptions], words: list[str], qps: float | None, burst: int
+) -> None:
+    options = options_of(started, *words)
+
+    assert (options.client_qps, options.client_burst) == (qps, burst)
+
+
+@pytest.mark.parametrize("frequency", ["0s", "-1h"])
+def test_repositories_are_always_pruned(started: list[ServerOptions], frequency: str) -> None:
+    options = options_of(started, "--default-restic-prune-frequency", frequency)
+
+    assert options.restic_prune_frequency == Duration.hours(168)
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (["--metrics-address", "8085"], '--metrics-address: "8085" is not an address'),
+        (["--profiler-address", "6060"], '--profiler-address: "6060" is not an address'),
+        (["--backup-workers", "0"], "--backup-workers must be at least 1"),
+        (["--restore-workers", "-1"], "--restore-workers must be at least 1"),
+        (["--restore-workers", "many"], 'invalid argument "many" for "--restore-workers" flag'),
+        (["--client-qps", "nan"], 'invalid argument "nan" for "--client-qps" flag'),
         (["--log-level", "warn"], 'invalid argument "warn" for "--log-level" flag: invalid value: "warn"'),
         (["--location", "./backups"], "`server` works on a server in the cluster"),
         (["--default-backup-ttl", "3d"], 'invalid argument "3d" for "--default-backup-ttl" flag'),
@@ -149,4 +197,22 @@ def test_what_is_refused(
     assert run(["server", *words]) in (1, 2)
 
     assert text in capsys.readouterr().err
+    assert started == []
+
+
+@pytest.mark.spec("SRV-001")
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--client-qps", "-1"], "client-qps must be positive"),
+        (["--client-burst", "0"], "client-burst must be positive"),
+        (["--client-qps", "0", "--client-burst", "-1"], "client-burst must be positive"),
+    ],
+)
+def test_a_cap_that_is_none(
+    started: list[ServerOptions], words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["server", *words]) == 1
+
+    assert capsys.readouterr().err == f"An error occurred: {text}\n"
     assert started == []

@@ -102,7 +102,7 @@ def test_a_new_backup_shows_placeholders() -> None:
     row = backup_table(lambda: NOW + timedelta(seconds=1)).row(
         {"metadata": {"name": "b", "creationTimestamp": "2021-08-12T00:00:00Z"}, "spec": {"ttl": "720h0m0s"}}
     )
-    assert row == ["b", "New", "0", "0", "<nil>", "29d", "", "<none>"]
+    assert row == ["b", "New", "0", "0", "<nil>", "29d", "", "", "<none>"]
 
 
 @pytest.mark.spec("CLI-015")

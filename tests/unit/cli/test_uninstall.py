@@ -3,17 +3,26 @@
 import io
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pinnace.cli import uninstall_run
 from pinnace.cli.main import run
+from pinnace.cli.uninstall_finalizers import defined_by, release_objects
 from pinnace.cli.uninstall_run import OLD_DEFINITIONS
+from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, NotFound
-from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    velero,
+)
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
+RESTORES = velero("restores")
 DEFINITIONS = ("backups.velero.io", "restores.velero.io")
 SUCCESS = "Velero uninstalled ⛵\n"
 WAITING = (
@@ -36,7 +45,14 @@ def fill(cluster: FakeCluster, namespace: str = "velero", binding: str = "velero
     cluster.add(CLUSTER_ROLE_BINDINGS, binding)
     cluster.add(CLUSTER_ROLE_BINDINGS, "cluster-admin")
     for name in DEFINITIONS:
-        cluster.add(CUSTOM_RESOURCE_DEFINITIONS, name, labels={"component": "velero"})
+        plural, _, group = name.partition(".")
+        spec = {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": plural.capitalize()},
+            "versions": [{"name": "v0", "served": False}, {"name": "v1", "served": True}],
+        }
+        cluster.add(CUSTOM_RESOURCE_DEFINITIONS, name, labels={"component": "velero"}, spec=spec)
     cluster.add(CUSTOM_RESOURCE_DEFINITIONS, "others.example.com")
 
 
@@ -111,6 +127,32 @@ class Ending:
         return {} if resource is NAMESPACES else await self._delete(resource, name, namespace)
 
 
+async def test_only_our_finalizers_are_taken_off(cluster: FakeCluster) -> None:
+    fill(cluster)
+    ours = ["restores.velero.io/external-resources-finalizer", "velero.io/x"]
+    cluster.add(RESTORES, "r1", finalizers=[ours[0], "example.com/keep", "notvelero.io/keep", ours[1]])
+    cluster.add(RESTORES, "r2")
+    defined = defined_by(cluster.named(CUSTOM_RESOURCE_DEFINITIONS, "restores.velero.io", None))
+    assert defined is not None
+
+    await release_objects(cast("KubeClient", cluster), defined)
+
+    left_on = cluster.named(RESTORES, "r1")["metadata"]["finalizers"]
+    assert left_on == ["example.com/keep", "notvelero.io/keep"]
+    assert [name for verb, _, name in cluster.writes if verb == "patch"] == ["r1"]
+
+
+def test_the_role_goes_with_the_binding_if_it_is_ours(cluster: FakeCluster) -> None:
+    fill(cluster, "foo", "velero-foo")
+    cluster.add(CLUSTER_ROLES, "velero-foo", labels={"component": "velero"})
+    cluster.add(CLUSTER_ROLES, "velero-bar", labels={"component": "velero"})
+    cluster.add(CLUSTER_ROLES, "velero")
+
+    assert run(["uninstall", "--force", "-n", "foo"]) == 0
+
+    assert cluster.names(CLUSTER_ROLES) == ["velero-bar", "velero"]
+
+
 @pytest.mark.parametrize("terminating", [False, True])
 def test_it_waits_for_its_own_namespace(
     capsys: pytest.CaptureFixture[str],
@@ -130,6 +172,25 @@ def test_it_waits_for_its_own_namespace(
     first = 'Velero namespace "foo" is terminating.\n' if terminating else ""
     # One look was for the deletion, two found it still there.
     assert capsys.readouterr().out == f"{first}{WAITING}..\n{SUCCESS}"
+
+
+def test_what_takes_long_says_what_holds_it(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster)
+    message = "Some content in the namespace has finalizers remaining: example.com/x in 1 resource instances"
+    conditions = [
+        {"type": "NamespaceContentRemaining", "status": "False", "message": "no"},
+        {"type": "NamespaceFinalizersRemaining", "status": "True", "message": message},
+    ]
+    cluster.named(NAMESPACES, "velero", None)["status"] = {"conditions": conditions}
+    ending = Ending(cluster, looks=40)
+    monkeypatch.setattr(cluster, "get", ending.get)
+    monkeypatch.setattr(cluster, "delete", ending.delete)
+
+    assert run(["uninstall", "--force", "--wait"]) == 0
+
+    assert capsys.readouterr().err == f"\nStill there: Namespace velero: {message}\n"
 
 
 def test_each_step_is_taken_and_errors_come_at_the_end(

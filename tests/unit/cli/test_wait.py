@@ -82,6 +82,19 @@ async def test_dots_until_the_final_phase(
     assert script.versions == ["10", "10"]
 
 
+async def test_phases_of_later_versions_are_no_end() -> None:
+    later = (
+        "Queued",
+        "ReadyToStart",
+        "WaitingForPluginOperations",
+        "Finalizing",
+        "FinalizingPartiallyFailed",
+    )
+    script = Script([*(modified(phase) for phase in later), modified("PartiallyFailed")])
+
+    assert await waited(script) == "PartiallyFailed"
+
+
 async def test_an_end_before_the_watch_is_seen() -> None:
     assert await waited(Script(), state("Completed")) == "Completed"
 

@@ -30,12 +30,14 @@ class FakeCluster:
 
     Attributes:
         calls: (verb, plural, name) of all calls, in order.
+        patches: (plural, name, patch) of those that were stored.
         before, after: called with each call before and after it took effect; raise there what shall fail.
     """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], JSONObject] = {}
         self.calls: list[Call] = []
+        self.patches: list[tuple[str, str, JSONObject]] = []
         self.before: Callable[[str, str, str], None] = lambda *_: None
         self.after: Callable[[str, str, str], None] = lambda *_: None
         self._versions = itertools.count(1)
@@ -101,6 +103,7 @@ class FakeCluster:
             if metadata.get("resourceVersion") not in (None, obj["metadata"]["resourceVersion"]):
                 raise Conflict(409, reason="Conflict", message="the object has been modified")
             self.objects[resource.name, name] = self._stored(_merged(obj, patch))
+            self.patches.append((resource.name, name, copy.deepcopy(patch)))
             return copy.deepcopy(self.objects[resource.name, name])
 
         return self._call("patch", resource.name, name, change)
@@ -204,6 +207,7 @@ class World:
             "objectStorage": {"bucket": f"bucket-{name}"},
             **spec,
         }
+        (self.folder / f"bucket-{name}").mkdir(exist_ok=True)
         obj = self.cluster.add(LOCATIONS.name, name, spec=spec)
         self.cluster.objects[LOCATIONS.name, name]["metadata"]["generation"] = 1
         return obj

@@ -10,7 +10,7 @@ from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotStatus
-from pinnace.controllers.backup_deletion import REQUESTS, BackupDeletionReconciler
+from pinnace.controllers.backup_deletion import REQUESTS, BackupDeletionReconciler, NotMarked
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.informer import Informer
@@ -95,7 +95,7 @@ def scene(world: World) -> Scene:
     return Scene(world)
 
 
-@pytest.mark.spec("API-030")
+@pytest.mark.spec("API-030", "CTL-027")
 @pytest.mark.parametrize("name", ["b1", LONG_NAME], ids=["short", "long"])
 @pytest.mark.parametrize("phase", ["", "New", "InProgress"])
 async def test_a_backup_goes_with_all_that_belongs_to_it(scene: Scene, phase: str, name: str) -> None:
@@ -140,6 +140,7 @@ async def test_deletion_marks_request_and_backup_before_anything_goes(scene: Sce
     assert scene.left == set()
 
 
+@pytest.mark.spec("CTL-027")
 async def test_a_processed_request_is_left_alone(scene: Scene) -> None:
     await scene.backup()
     scene.request(phase="Processed")
@@ -150,15 +151,71 @@ async def test_a_processed_request_is_left_alone(scene: Scene) -> None:
     assert scene.world.cluster.writes() == []
 
 
+@pytest.mark.spec("CTL-028")
 async def test_a_request_must_name_a_backup(scene: Scene) -> None:
     scene.request(backup="")
 
     await scene.reconcile()
 
-    assert (scene.phase, scene.errors) == ("Processed", ["spec.backupName is required"])
+    patch = {"status": {"errors": ["spec.backupName is required"], "phase": "Processed"}}
+    assert scene.world.cluster.patches == [(REQUESTS.name, "q1", patch)]
 
 
-@pytest.mark.spec("API-030", "API-038")
+@pytest.mark.spec("CTL-029")
+@pytest.mark.parametrize("others", [("", ""), ("Processed", "InProgress")])
+async def test_of_several_requests_for_a_backup_the_one_in_hand_stays(
+    scene: Scene, others: tuple[str, str]
+) -> None:
+    for name, phase in zip(("a", "z"), others, strict=True):
+        scene.request(name, phase=phase)
+    scene.request("foreign", backup="b10")
+    scene.request()
+
+    await scene.reconcile()
+
+    assert scene.left == {(REQUESTS.name, "q1"), (REQUESTS.name, "foreign")}
+    assert scene.errors == ["backup not found"]
+
+
+async def test_a_request_that_somebody_else_deletes_meanwhile_is_no_error(scene: Scene) -> None:
+    scene.request("a")
+    scene.request()
+
+    def take(*call: str) -> None:
+        if call == ("delete", REQUESTS.name, "a"):
+            scene.world.cluster.objects.pop((REQUESTS.name, "a"), None)
+
+    scene.world.cluster.before = take
+    await scene.reconcile()
+
+    assert scene.left == {(REQUESTS.name, "q1")}
+
+
+@pytest.mark.spec("CTL-031")
+@pytest.mark.parametrize(
+    ("plural", "name", "text"),
+    [
+        (REQUESTS.name, "q1", "the connection broke"),
+        ("backups", "b1", "error patching Backup: the connection"),
+    ],
+)
+async def test_what_cannot_be_marked_is_not_touched(scene: Scene, plural: str, name: str, text: str) -> None:
+    await scene.backup()
+    scene.request()
+    files, before = scene.world.files(), scene.left
+    scene.world.cluster.before = fail_once("patch", plural, name)
+
+    with pytest.raises(Exception, match=text):
+        await scene.reconciler.reconcile(key("q1"))
+
+    assert scene.world.files() == files
+    assert scene.left == before
+    assert scene.world.cluster.status("backups", "b1") == COMPLETED
+    assert not [call for call in scene.world.cluster.calls if call[0] == "delete"]
+    assert scene.world.metrics.calls == []
+
+
+@pytest.mark.spec("API-030", "API-038", "CTL-030")
 async def test_a_backup_in_progress_is_not_deleted_and_older_requests_give_way(scene: Scene) -> None:
     await scene.backup()
     scene.request("older", phase="Processed")
@@ -173,7 +230,7 @@ async def test_a_backup_in_progress_is_not_deleted_and_older_requests_give_way(s
     assert scene.world.cluster.status("backups", "b1") == COMPLETED
 
 
-@pytest.mark.spec("API-030")
+@pytest.mark.spec("API-030", "CTL-030")
 async def test_an_unknown_backup_is_said_to_be_so(scene: Scene) -> None:
     scene.request(phase="New")
 
@@ -182,6 +239,7 @@ async def test_an_unknown_backup_is_said_to_be_so(scene: Scene) -> None:
     assert (scene.phase, scene.errors) == ("Processed", ["backup not found"])
 
 
+@pytest.mark.spec("CTL-030")
 async def test_a_backup_whose_location_is_gone_is_kept(scene: Scene) -> None:
     await scene.backup()
     scene.request()
@@ -193,6 +251,7 @@ async def test_a_backup_whose_location_is_gone_is_kept(scene: Scene) -> None:
     assert scene.world.cluster.status("backups", "b1") == COMPLETED
 
 
+@pytest.mark.spec("CTL-030")
 async def test_a_read_only_location_keeps_its_backups(scene: Scene) -> None:
     await scene.backup()
     scene.request()
@@ -343,6 +402,24 @@ async def test_a_location_out_of_reach_is_waited_for_and_the_request_says_so(
     assert scene.left == set()
 
 
+async def test_an_unmounted_folder_is_waited_for(scene: Scene) -> None:
+    """Taken for an empty one, it would keep the files of a Backup that nobody knows any more."""
+    await scene.backup()
+    scene.request()
+    folder = scene.world.folder / "bucket-default"
+    folder.rename(scene.world.folder / "away")
+
+    with pytest.raises(StoreUnavailable):
+        await scene.reconciler.reconcile(key("q1"))
+    assert "mount it" in str(scene.errors)
+    assert scene.world.cluster.status("backups", "b1") == COMPLETED
+
+    (scene.world.folder / "away").rename(folder)
+    await scene.reconcile()
+    assert scene.left == set()
+    assert scene.world.files() == []
+
+
 @pytest.mark.parametrize("verb", ["patch", "delete"])
 @pytest.mark.parametrize("lost", ["request", "answer"])
 async def test_deletion_is_resumed_from_every_write(scene: Scene, verb: str, lost: str) -> None:
@@ -358,7 +435,7 @@ async def test_deletion_is_resumed_from_every_write(scene: Scene, verb: str, los
         setattr(world.cluster, "before" if lost == "request" else "after", fault)
         try:
             await trial.reconcile()
-        except ConnectionFailed:
+        except (ConnectionFailed, NotMarked):
             await trial.reconcile()
         assert trial.left == set()
         assert world.files() == []

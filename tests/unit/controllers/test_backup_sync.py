@@ -536,6 +536,38 @@ async def test_nothing_is_deleted_when_the_listing_fails(
     assert scene.synced() == "2021-08-11T21:43:56Z"
 
 
+async def test_an_unmounted_folder_takes_no_backup_with_it(scene: Scene) -> None:
+    scene.known("b1")
+    folder = scene.world.folder / "bucket-default"
+    folder.rmdir()
+
+    await scene.sync.run()
+    assert set(scene.backups) == {"b1"}
+    assert scene.synced() is None
+
+    folder.mkdir()
+    await scene.later()
+    assert scene.backups == {}
+
+
+async def test_a_list_that_lacks_a_stored_backup_takes_it_not_away(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forgetful(_store: BackupStore) -> list[str]:
+        return []
+
+    scene.known("b1")
+    scene.known("orphan")
+    scene.store("b1")
+    monkeypatch.setattr(BackupStore, "list_backups", forgetful)
+
+    for _ in range(2):
+        await scene.sync.run()
+        await scene.later()
+
+    assert set(scene.backups) == {"b1"}
+
+
 @pytest.mark.spec("CTL-065")
 async def test_a_backup_that_ends_during_the_pass_is_kept(scene: Scene) -> None:
     scene.known("b1", "InProgress")

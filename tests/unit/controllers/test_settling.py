@@ -43,6 +43,10 @@ async def test_what_is_in_progress_is_failed_with_the_reason(world: World, settl
         world.cluster.add("backups", name, spec=SPEC, status=status)
 
     await settler.settle_orphans()
+    assert [call for call in world.cluster.calls if call[0] == "list"] == [
+        ("list", "backups", ""),
+        ("list", "restores", ""),
+    ]
 
     failed = {**IN_PROGRESS, "phase": "Failed", "completionTimestamp": "2021-08-11T21:43:26Z"}
     backup = 'get a backup with status "InProgress" during the server starting, mark it as "Failed"'

@@ -198,17 +198,19 @@ class FakeLeases:
 
 
 class FakeLeaseClient:
-    """One candidate's view of the Leases; `down` cuts it off."""
+    """One candidate's view of the Leases; `down` cuts it off, `looks` counts its reads."""
 
     def __init__(self, leases: FakeLeases) -> None:
         self._leases = leases
         self.down: KubeError | None = None
         self.before_replace: Callable[[], None] = lambda: None
+        self.looks = 0
 
     def as_client(self) -> KubeClient:
         return cast(KubeClient, self)
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        self.looks += 1
         self._fail_if_down()
         if self._leases.lease is None:
             raise NotFound(404, reason="NotFound", message=f"leases {name} not found")

@@ -12,6 +12,7 @@ from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.errors import CacheSyncTimeout
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
+from pinnace.runtime.queue import RateLimitedQueue
 from tests.unit.runtime.fakes import FakeClock, JSONObject, ScriptedClient, config_map, event, page, settle
 
 KEY = Key("demo", "a")
@@ -264,3 +265,13 @@ async def test_impossible_settings_are_refused(fake_clock: FakeClock) -> None:
         Controller("test", resync=_nothing)
     with pytest.raises(ValueError, match="at least one worker"):
         Controller("test", Scripted(fake_clock), workers=0)
+
+
+async def test_keys_added_to_a_queue_that_was_given_are_looked_at(fake_clock: FakeClock) -> None:
+    """An empty queue is false; taken for none at all, it would never be read."""
+    queue: RateLimitedQueue[Key] = RateLimitedQueue(clock=fake_clock)
+    reconcile = Scripted(fake_clock)
+    async with running(Controller("test", reconcile, clock=fake_clock, queue=queue)):
+        queue.add(KEY)
+        await settle()
+        assert len(reconcile.times) == 1

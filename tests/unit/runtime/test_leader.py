@@ -166,6 +166,27 @@ async def test_a_short_outage_costs_nothing(leases: FakeLeases, fake_clock: Fake
         assert not task.done()
 
 
+async def test_a_lease_is_renewed_without_a_look_at_it(leases: FakeLeases, fake_clock: FakeClock) -> None:
+    client = leases.client()
+    async with running(elector(client, "first", fake_clock)):
+        await fake_clock.advance(60)
+
+        assert leases.lease is not None
+        assert leases.lease["spec"]["renewTime"] == micro_time(NOW + timedelta(seconds=fake_clock.time))
+        assert client.looks == 1
+
+
+async def test_a_lease_that_somebody_labels_is_kept(leases: FakeLeases, fake_clock: FakeClock) -> None:
+    candidate = elector(leases.client(), "first", fake_clock)
+    async with running(candidate) as task:
+        assert leases.lease is not None
+        leases.store({**leases.lease, "metadata": {**leases.lease["metadata"], "labels": {"x": "y"}}})
+        await fake_clock.advance(30)
+        assert leads(candidate)
+        assert not task.done()
+        assert leases.lease["metadata"]["labels"] == {"x": "y"}
+
+
 async def test_a_lease_taken_by_another_is_lost_at_once(leases: FakeLeases, fake_clock: FakeClock) -> None:
     candidate = elector(leases.client(), "first", fake_clock)
     async with running(candidate) as task:

@@ -2,15 +2,22 @@
 
 import logging
 import re
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from pinnace.api.kinds import KINDS
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import NotFound
-from pinnace.server.checks import StartupError, check_features, check_kinds, check_namespace
+from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from pinnace.kube.resources import APIResource
+from pinnace.server.checks import (
+    StartupError,
+    check_features,
+    check_kinds,
+    check_namespace,
+    prepare_restic,
+)
 
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 NAMES = [kind.kind for kind in KINDS]
@@ -97,3 +104,74 @@ async def test_the_namespace_must_exist() -> None:
     await check_namespace(client, "velero")
     with pytest.raises(StartupError, match='namespace "other" not found: create it or run'):
         await check_namespace(client, "other")
+
+
+class Objects:
+    """A cluster of Secrets and DaemonSets, some of which cannot be read or made."""
+
+    def __init__(self, *present: str, failing: dict[tuple[str, str], KubeError] | None = None) -> None:
+        self.present = set(present)
+        self.failing = failing or {}
+        self.created: list[dict[str, Any]] = []
+
+    async def get(self, resource: APIResource, name: str, _namespace: str) -> dict[str, Any]:
+        self._check("get", resource)
+        if name not in self.present:
+            raise NotFound(404, reason="NotFound", message=f'"{name}" not found')
+        return {}
+
+    async def create(self, resource: APIResource, obj: dict[str, Any], _namespace: str) -> dict[str, Any]:
+        self._check("create", resource)
+        self.created.append(obj)
+        return obj
+
+    def _check(self, verb: str, resource: APIResource) -> None:
+        if error := self.failing.get((verb, resource.name)):
+            raise error
+
+
+REFUSED = Forbidden(403, reason="Forbidden", message="you may not")
+
+
+async def prepared(cluster: Objects) -> list[dict[str, Any]]:
+    await prepare_restic(cast("KubeClient", cluster), "velero")
+    return cluster.created
+
+
+@pytest.mark.spec("SRV-009")
+async def test_the_password_of_repositories_is_made_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        [secret] = await prepared(Objects("restic"))
+        assert secret == {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "velero-restic-credentials", "namespace": "velero"},
+            "type": "Opaque",
+            "stringData": {"repository-password": "static-passw0rd"},
+        }
+        assert await prepared(Objects("restic", "velero-restic-credentials")) == []
+        late = AlreadyExists(409, reason="AlreadyExists", message="it exists")
+        assert await prepared(Objects("restic", failing={("create", "secrets"): late})) == []
+    assert caplog.records == []
+
+
+@pytest.mark.spec("SRV-009")
+@pytest.mark.parametrize(
+    ("failing", "text"),
+    [({}, "There is no node agent"), ({("get", "daemonsets"): REFUSED}, "Cannot tell whether")],
+    ids=["missing", "unreadable"],
+)
+async def test_a_missing_node_agent_is_only_a_warning(
+    failing: dict[tuple[str, str], KubeError], text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        await prepared(Objects("velero-restic-credentials", failing=failing))
+    [said] = caplog.records
+    assert text in said.getMessage()
+
+
+@pytest.mark.spec("SRV-009")
+@pytest.mark.parametrize("verb", ["get", "create"])
+async def test_without_the_password_no_server_starts(verb: str) -> None:
+    with pytest.raises(StartupError, match="Secret velero/velero-restic-credentials cannot be read or made"):
+        await prepared(Objects("restic", failing={(verb, "secrets"): REFUSED}))

@@ -1,0 +1,40 @@
+"""The kinds that the commands are about, by the noun that stands in their place on the command line."""
+
+from typing import Final
+
+from pinnace.cli import server_kinds, tables
+from pinnace.cli.server_kinds import Kind
+
+BACKUP = Kind(
+    plural="backups",
+    kind="Backup",
+    noun="backup",
+    table=tables.backup_table,
+    deleted=(
+        'Request to delete backup "{}" submitted successfully.\n'
+        "The backup will be fully deleted after all associated data (disk snapshots, backup files, restores) "
+        "are removed."
+    ),
+)
+RESTORE = Kind(
+    plural="restores",
+    kind="Restore",
+    noun="restore",
+    table=tables.restore_table,
+    deleted='Restore "{}" deleted',
+)
+
+KINDS: Final = {
+    kind.noun: kind
+    for kind in (
+        BACKUP,
+        RESTORE,
+        server_kinds.SCHEDULE,
+        server_kinds.BACKUP_LOCATION,
+        server_kinds.SNAPSHOT_LOCATION,
+        server_kinds.RESTIC_REPOSITORY,
+    )
+}
+
+IN_LOCATIONS: Final = frozenset({BACKUP.noun, RESTORE.noun})
+"""What a location holds too, so that the commands need no server for it."""

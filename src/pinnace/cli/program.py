@@ -1,0 +1,171 @@
+"""The program: the tree of its commands, and what happens when one fails. (docs/spec: CLI 1.7, 3)
+
+Importing this module pulls in click and nothing else of weight; each command's module is loaded when it
+is called.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from pinnace.cli.errors import CommandError, ExitCode
+from pinnace.cli.flags import Group
+from pinnace.cli.settings import GlobalFlags, location_of
+
+HELP = """Back up, restore and migrate Kubernetes clusters.
+
+Pinnace works in two ways. With a server in the cluster its commands write and read custom resources and
+the server does the work. With --location URL (or PINNACE_LOCATION) the command itself does the work against
+the current kubeconfig and keeps the backups in that location; nothing is installed in the cluster.
+
+\b
+First backup:   pinnace --location ./backups backup create my-first
+And back again: pinnace --location ./backups restore create --from-backup my-first
+"""
+
+cli = Group(
+    name="pinnace",
+    help=HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    lazy={
+        "backup": ("pinnace.cli.backup:group", "Work with backups."),
+        "restore": ("pinnace.cli.restore:group", "Work with restores."),
+        "schedule": ("pinnace.cli.schedule:group", "Work with schedules."),
+        "backup-location": ("pinnace.cli.backup_location:group", "Work with backup locations."),
+        "snapshot-location": ("pinnace.cli.snapshot_location:group", "Work with snapshot locations."),
+        "plugin": ("pinnace.cli.plugin:group", "Work with the plugins of the server."),
+        "restic": ("pinnace.cli.restic:group", "Work with restic repositories."),
+        "nonadmin": ("pinnace.cli.nonadmin:group", "Back up and restore an own namespace (self-service)."),
+        "create": ("pinnace.cli.verbs:create", "Create backups, restores, schedules and locations."),
+        "get": ("pinnace.cli.verbs:get", "List backups, restores, schedules, locations and plugins."),
+        "describe": ("pinnace.cli.verbs:describe", "Describe backups, restores and schedules."),
+        "delete": ("pinnace.cli.verbs:delete", "Delete backups, restores, schedules and locations."),
+        "install": ("pinnace.cli.install:command", "Install the server and its resources in a cluster."),
+        "uninstall": ("pinnace.cli.uninstall:command", "Remove the server and its resources from a cluster."),
+        "client": ("pinnace.cli.client:group", "Work with the settings of this client."),
+        "completion": ("pinnace.cli.completion:command", "Print the completion script of a shell."),
+        "version": ("pinnace.cli.version:command", "Print the version of the client and of the server."),
+        "help": ("pinnace.cli.help:command", "Explain a command."),
+        "bug": ("pinnace.cli.bug:command", "Print the text of a bug report to fill in."),
+        "debug": ("pinnace.cli.debug:command", "Write a support bundle: logs, objects and versions."),
+        "server": ("pinnace.cli.server:command", ""),
+    },
+)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code; errors are printed on stderr, never as a traceback."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    flags = GlobalFlags()
+    program = _called_by(arguments)
+    try:
+        _never_refuse_a_character()
+        result = cli.main(words, prog_name=program, standalone_mode=False, obj=flags)
+        _flush()
+    except click.exceptions.NoArgsIsHelpError as exc:
+        print(exc.ctx.get_help() if exc.ctx else cli.get_help(click.Context(cli)))
+        return ExitCode.OK
+    except click.UsageError as exc:
+        return _usage_error(exc, words, flags)
+    except CommandError as exc:
+        if str(exc):
+            print(f"{exc.prefix}{exc}", file=sys.stderr)
+        wrong = exc.exit_code == ExitCode.INVALID_INPUT
+        return ExitCode.ERROR if wrong and not _without_server(flags) else exc.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; point stdout elsewhere so that the exit-time flush is quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.ERROR
+    except OSError as exc:
+        print(f"An error occurred: {exc}", file=sys.stderr)
+        return ExitCode.ERROR
+    except Exception as exc:  # noqa: BLE001 - the last line of defence: users get no tracebacks
+        return _defect(exc, program)
+    return result if isinstance(result, int) else ExitCode.OK
+
+
+def _called_by(arguments: Sequence[str] | None) -> str:
+    """The name that the user called: it stands in usage texts and hints, so that `velero` says `velero`."""
+    name = Path(sys.argv[0]).name if arguments is None else ""
+    return "pinnace" if name in ("", "main.py", "__main__.py") else name
+
+
+def _never_refuse_a_character() -> None:
+    """A terminal or pipe with a small character set gets an escape instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flush() -> None:
+    """Write out now what would be written at exit, where a reader that has gone is a traceback."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _defect(exc: Exception, program: str) -> int:
+    """Report what nobody foresaw, and how to find out more about it."""
+    from pinnace.cli.redaction import redact_text
+
+    cause: BaseException = exc
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if os.environ.get("PINNACE_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(exc)
+    text = " ".join(redact_text(str(cause)).split())
+    print(
+        f"An error occurred: this should not happen: {type(cause).__name__}: {text}\n"
+        f"Please report it: `{program} bug` prints the text to fill in, and with PINNACE_TRACEBACK=1 in the "
+        "environment this command says where it was.",
+        file=sys.stderr,
+    )
+    return ExitCode.ERROR
+
+
+def _without_server(flags: GlobalFlags) -> bool:
+    """Is the work done here, without a server?"""
+    return location_of(flags, os.environ) is not None
+
+
+def _usage_error(exc: click.UsageError, words: Sequence[str], flags: GlobalFlags) -> int:
+    """Report a wrong flag or argument: the error, the usage, the error again. (docs/spec: CLI 1.7)"""
+    message = _wording(exc, words)
+    print(f"Error: {message}", file=sys.stderr)
+    if exc.ctx is not None:
+        if isinstance(exc.ctx.command, click.Group) and isinstance(exc, click.NoSuchCommand):
+            print(f"Run '{exc.ctx.command_path} --help' for usage.", file=sys.stderr)
+        else:
+            print(exc.ctx.get_help(), file=sys.stderr)
+    print(f"\nAn error occurred: {message}", file=sys.stderr)
+    return ExitCode.INVALID_INPUT if _without_server(flags) else ExitCode.ERROR
+
+
+def _wording(exc: click.UsageError, words: Sequence[str]) -> str:
+    """The compatible text of a parse error."""
+    if isinstance(exc, click.NoSuchCommand):
+        name = exc.ctx.command_path if exc.ctx else "pinnace"
+        hint = f"\n\nDid you mean this?\n\t{', '.join(exc.possibilities)}\n" if exc.possibilities else ""
+        return f'unknown command "{exc.command_name}" for "{name}"{hint}'
+    if isinstance(exc, click.NoSuchOption):
+        if exc.option_name.startswith("--"):
+            return f"unknown flag: {exc.option_name}"
+        return f"unknown shorthand flag: {_letter(exc.option_name, words)}"
+    if isinstance(exc, click.BadOptionUsage) and "requires an argument" in exc.message:
+        long = exc.option_name.startswith("--")
+        return f"flag needs an argument: {exc.option_name if long else _letter(exc.option_name, words)}"
+    return exc.format_message()
+
+
+def _letter(option: str, words: Sequence[str]) -> str:
+    """`'x' in -xy`: a letter, and the word that the user wrote it in."""
+    letter = option.removeprefix("-")
+    shorts = (word for word in words if word.startswith("-") and not word.startswith("--") and letter in word)
+    return f"'{letter}' in {next(shorts, option)}"

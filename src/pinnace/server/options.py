@@ -1,0 +1,73 @@
+"""What flags and environment of the server say. (docs/spec: SRV 2)"""
+
+import os
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from pathlib import Path
+from typing import Final
+
+from pinnace.api.durations import Duration
+from pinnace.backup.request import ServerDefaults
+from pinnace.controllers.ports import MAIN_WORKERS
+from pinnace.restore.engine import RestoreOptions
+from pinnace.server.zone import local_zone
+
+CLIENT_QPS: Final = 20.0
+CLIENT_BURST: Final = 30
+PLUGIN_DIRECTORY: Final = Path("/plugins")
+RESTIC_TIMEOUT: Final = Duration.hours(4)
+RESTIC_PRUNE_FREQUENCY: Final = Duration.hours(168)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What flags and environment of the server say. (docs/spec: SRV 2)
+
+    Attributes:
+        profiler_address: None: no profiler.
+        client_qps: requests to the API server a second, in the long run; None: as many as it takes.
+        client_burst: requests at once after a pause, if `client_qps` is set.
+        backup_sync_period: for locations that name none; one minute if not positive.
+        backup_workers, restore_workers: how many run at once.
+        parallel_restores_into_namespace: let restores run at once that may write to the same namespace.
+        plugin_directory: searched for executables; need not exist.
+        restic_timeout: for all pod volumes of one backup or restore.
+        restic_prune_frequency: of repositories that name none; a week if not positive.
+        zone: of the clock that schedules and the names of their backups follow.
+        scratch: where big temporary files go; None: the system's temporary directory.
+        disabled_controllers: names of controllers not to run; names of none are ignored.
+        leader_election: work only while holding the Lease of the namespace.
+    """
+
+    namespace: str
+    metrics_address: str = ":8085"
+    profiler_address: str | None = None
+    log_level: str = "info"
+    log_format: str = "text"
+    scratch: Path | None = None
+    features: frozenset[str] = frozenset()
+    client_qps: float | None = None
+    client_burst: int = CLIENT_BURST
+    defaults: ServerDefaults = field(default_factory=ServerDefaults)
+    restore: RestoreOptions = field(default_factory=RestoreOptions)
+    store_validation_frequency: Duration = field(default_factory=lambda: Duration.minutes(1))
+    backup_sync_period: Duration = field(default_factory=lambda: Duration.minutes(1))
+    backup_workers: int = MAIN_WORKERS
+    restore_workers: int = MAIN_WORKERS
+    parallel_restores_into_namespace: bool = False
+    plugin_directory: Path = PLUGIN_DIRECTORY
+    restic_timeout: Duration = RESTIC_TIMEOUT
+    restic_prune_frequency: Duration = RESTIC_PRUNE_FREQUENCY
+    zone: tzinfo = field(default_factory=lambda: local_zone(os.environ))
+    disabled_controllers: frozenset[str] = frozenset()
+    leader_election: bool = True
+
+
+def ignored(options: ServerOptions) -> list[str]:
+    """What was asked for and has no effect in this server, for its log."""
+    problems = []
+    if options.plugin_directory.is_dir() and any(options.plugin_directory.iterdir()):
+        problems.append(
+            f"Plugins in {options.plugin_directory} are not started: this server knows its built-in ones only"
+        )
+    return problems

@@ -1,0 +1,202 @@
+"""The entry point: what is loaded for what, interruption while loading, and errors that nobody foresaw."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.cli import program
+from pinnace.cli.main import run
+from pinnace.cli.settings import GlobalFlags, resolve_settings
+
+HEAVY = ("aiohttp", "msgspec", "yaml", "obstore", "prometheus_client", "orjson", "asyncio", "ssl")
+
+
+def python(code: str, *words: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [["--help"], ["version", "--client-only"], ["backup", "create", "--help"]])
+def test_the_quick_commands_load_nothing_heavy(tmp_path: Path, words: list[str]) -> None:
+    code = f"""
+import sys
+from pinnace.cli.main import run
+code = run(sys.argv[1:])
+print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)
+"""
+    ran = python(code, *words, home=tmp_path)
+
+    assert ran.stdout != ""
+    assert ran.stderr == "[]\n"
+
+
+INTERRUPTED_WHILE_LOADING = """
+import sys
+
+class Interruption:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interruption())
+from pinnace.cli.main import main
+sys.argv = ["pinnace", "backup", "get"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["pinnace.cli.program", "click", "pinnace.cli.backup", "pinnace.kube.errors"]
+)
+def test_an_interruption_while_loading_is_no_traceback(tmp_path: Path, module: str) -> None:
+    code = INTERRUPTED_WHILE_LOADING.replace("sys.argv[1]", repr(module))
+    ran = python(code, home=tmp_path)
+
+    assert (ran.returncode, ran.stdout, ran.stderr.strip()) == (130, "", "")
+
+
+def test_the_entry_point_itself_loads_nothing(tmp_path: Path) -> None:
+    code = "import sys; before = set(sys.modules); import pinnace.cli.main; print(set(sys.modules) - before)"
+    ran = python(code, home=tmp_path)
+
+    assert eval(ran.stdout) == {"pinnace", "pinnace.cli", "pinnace.cli.main"}
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def main(*_words: Any, **_options: Any) -> int:
+        raise error
+
+    monkeypatch.setattr(program.cli, "main", main)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("first line\nsecond line with password=hunter2"),
+        ExceptionGroup("tasks", [ExceptionGroup("inner", [RuntimeError("first line second line")])]),
+    ],
+    ids=["an error", "a group"],
+)
+def test_a_defect_is_said_in_one_line_and_where_to_report_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    failing(monkeypatch, error)
+
+    assert run(["backup", "get"]) == 1
+
+    shown = capsys.readouterr()
+    what, where = shown.err.splitlines()
+    assert shown.out == ""
+    assert what.startswith("An error occurred: this should not happen: RuntimeError: first line second line")
+    assert "hunter2" not in what
+    assert where.startswith("Please report it: `pinnace bug` prints the text to fill in")
+
+
+def test_where_a_defect_was_is_shown_on_request(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, RuntimeError("x"))
+    monkeypatch.setenv("PINNACE_TRACEBACK", "1")
+
+    assert run(["backup", "get"]) == 1
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("/usr/bin/velero", "velero"),
+        ("pinnace", "pinnace"),
+        ("/x/pinnace/cli/main.py", "pinnace"),
+        ("", "pinnace"),
+    ],
+)
+def test_hints_and_examples_call_the_program_as_the_user_does(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, called: str, name: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", [called, "schedule", "create", "--help"])
+    assert run() == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: {name} schedule create [OPTIONS] NAME")
+    assert f"Each day at 7:       {name} schedule create daily" in shown
+    monkeypatch.setattr(sys, "argv", [called, "bakup"])
+    assert run() == 1
+    assert f'unknown command "bakup" for "{name}"' in capsys.readouterr().err
+
+
+def test_a_character_that_the_terminal_lacks_is_no_error(tmp_path: Path) -> None:
+    code = """
+import sys
+from pinnace.cli import bug_report
+from pinnace.cli.main import run
+bug_report._kubectl_version = lambda: "\u26f5"
+sys.exit(run(["bug"]))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        timeout=60,
+        env={"HOME": str(tmp_path), "PYTHONIOENCODING": "latin-1"},
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"- kubectl: \\u26f5\n" in ran.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["bug"], ["backup", "create", "b", "-o", "yaml"]])
+def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path, words: list[str]) -> None:
+    code = "import sys; from pinnace.cli.main import main; sys.argv[0] = 'pinnace'; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"HOME": str(tmp_path), "PATH": ""},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+
+    assert process.wait(timeout=60) == 1
+    assert errors.replace("WARNING: can't get kubectl version: kubectl is not in PATH\n", "") == ""
+
+
+@pytest.mark.spec("CLI-002")
+def test_the_config_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / ".config/velero/config.json"
+    path.parent.mkdir(parents=True)
+
+    def settings(text: str) -> Any:
+        path.write_text(text)
+        return resolve_settings(GlobalFlags(), environ={})
+
+    named = settings(json.dumps({"namespace": "foo", "features": "feature1,feature2", "other": 1}))
+    assert (named.namespace, named.features) == ("foo", {"feature1", "feature2"})
+    # No word about colour: only a terminal gets it, and this is none. (docs/spec: CLI 1.6)
+    assert not named.colour
+    shown = {"false": False, "0": False, "true": True, "maybe": True, "": True}
+    assert {text: settings(json.dumps({"colorized": text})).colour for text in shown} == shown
+    assert settings(json.dumps({"colorized": 0})).colour
+    assert settings(json.dumps({"features": ""})).features == frozenset()
+    assert capsys.readouterr().err == ""
+
+    for broken in ("{", "[]"):
+        assert settings(broken).namespace == "velero"
+        assert capsys.readouterr().err.startswith("WARNING: Error reading config file: ")
+    assert run(["backup", "create", "b", "-o", "name"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err.count("WARNING")) == ("backup.velero.io/b\n", 1)

@@ -1,0 +1,145 @@
+"""What `install --wait` takes for ready, and what it says when it gives up."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from pinnace.api.times import format_time, utcnow
+from pinnace.cli import install_wait
+from pinnace.cli.errors import CommandError
+from pinnace.cli.install_wait import daemon_set_lacks, deployment_lacks, wait_for_workloads
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import Forbidden, KubeError, NotFound
+from pinnace.kube.resources import APIResource
+
+JSONObject = dict[str, Any]
+
+NOW = datetime(2021, 8, 11, 12, 0, tzinfo=UTC)
+UNAVAILABLE = {
+    "type": "Available",
+    "status": "False",
+    "reason": "MinimumReplicasUnavailable",
+    "message": "Deployment does not have minimum availability.",
+}
+
+
+def deployment(*, available_for: float | None) -> JSONObject:
+    """A Deployment that has been available for so many seconds, or is not."""
+    condition = dict(UNAVAILABLE)
+    if available_for is not None:
+        since = utcnow() - timedelta(seconds=available_for)
+        condition = {"type": "Available", "status": "True", "lastTransitionTime": format_time(since)}
+    return {"status": {"conditions": [condition], "replicas": 1}}
+
+
+def daemon_set(wanted: int, available: int, *, observed: int = 1) -> JSONObject:
+    status = {
+        "observedGeneration": observed,
+        "desiredNumberScheduled": wanted,
+        "numberAvailable": available,
+    }
+    return {"metadata": {"generation": 1}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("available_for", "lack"),
+    [
+        (11.5, ""),
+        (9.0, "it has just become available"),
+        (
+            None,
+            "0 of 1 pods are available; "
+            "MinimumReplicasUnavailable: Deployment does not have minimum availability.",
+        ),
+    ],
+)
+def test_a_deployment(available_for: float | None, lack: str) -> None:
+    assert deployment_lacks(deployment(available_for=available_for), utcnow()) == lack
+
+
+def test_a_deployment_that_nobody_looked_at() -> None:
+    assert deployment_lacks({}, NOW) == "0 of 0 pods are available"
+
+
+@pytest.mark.parametrize(
+    ("obj", "lack"),
+    [
+        (daemon_set(3, 3), ""),
+        (daemon_set(3, 2), "2 of 3 pods are available"),
+        (daemon_set(0, 0), ""),
+        (daemon_set(0, 0, observed=0), "nobody has taken notice of it yet"),
+        ({"metadata": {"generation": 1}}, "nobody has taken notice of it yet"),
+    ],
+)
+def test_a_daemon_set(obj: JSONObject, lack: str) -> None:
+    assert daemon_set_lacks(obj, NOW) == lack
+
+
+class Cluster:
+    """Gives one answer after the other for each object, the last one for ever."""
+
+    def __init__(self, **answers: list[JSONObject | KubeError]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    async def get(self, _resource: APIResource, name: str, _namespace: str) -> JSONObject:
+        self.asked.append(name)
+        left = self.answers[name]
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(answer, KubeError):
+            raise answer
+        return answer
+
+
+MADE = [
+    {"kind": kind, "metadata": {"name": name, "namespace": "velero"}}
+    for kind, name in (("Namespace", "velero"), ("Deployment", "velero"), ("DaemonSet", "restic"))
+]
+GONE = NotFound(404, reason="NotFound", message="gone")
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install_wait, "POLL_SECONDS", 0.0)
+    for name in ("DEPLOYMENT_SECONDS", "DAEMON_SET_SECONDS"):
+        monkeypatch.setattr(install_wait, name, 0.2)
+
+
+async def wait(cluster: Cluster) -> None:
+    await wait_for_workloads(cast("KubeClient", cluster), MADE)
+
+
+async def test_each_must_be_seen_ready_five_times_in_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    ready, not_ready = deployment(available_for=60), deployment(available_for=None)
+    answers: list[JSONObject | KubeError] = [GONE, ready, ready, ready, ready, not_ready, ready]
+    cluster = Cluster(velero=answers, restic=[daemon_set(1, 1)])
+
+    await wait(cluster)
+
+    assert cluster.asked == ["velero"] * 11 + ["restic"] * 5
+    assert capsys.readouterr().out.splitlines() == [
+        "Waiting for Velero deployment to be ready.",
+        "Waiting for Velero restic daemonset to be ready.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "text"),
+    [
+        (Cluster(velero=[GONE]), "timed out waiting for the condition: Deployment velero: it does not exist"),
+        (
+            Cluster(velero=[deployment(available_for=60)], restic=[daemon_set(2, 1)]),
+            "timed out waiting for the condition: DaemonSet restic: 1 of 2 pods are available",
+        ),
+        (
+            Cluster(velero=[Forbidden(403, message="you may not")]),
+            "error waiting for Deployment velero: you may not",
+        ),
+    ],
+    ids=["missing", "not ready", "forbidden"],
+)
+async def test_it_gives_up_with_the_reason(cluster: Cluster, text: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        await wait(cluster)
+    assert str(caught.value) == text

@@ -1,0 +1,322 @@
+"""No two restores write to one namespace at a time, and nobody is overtaken for ever."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.restore import Restore, RestorePhase, RestoreSpec
+from pinnace.controllers.runs import Plan, RunReconciler
+from pinnace.controllers.settling import Settler
+from pinnace.controllers.turns import NamespaceTurns, Targets, targets_of
+from pinnace.controllers.writes import RESTORES
+from pinnace.kube.errors import Forbidden, KubeError
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import RECORD_ATTRIBUTE
+from pinnace.runtime.queue import RateLimitedQueue
+from tests.support.waiting import eventually
+from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key
+
+NOON = datetime(2021, 8, 11, 12, 0, tzinfo=UTC)
+
+
+def restore(*included: str, minute: int = 0, mapping: dict[str, str] | None = None) -> Restore:
+    metadata = ObjectMeta(name="r", creation_timestamp=NOON + timedelta(minutes=minute))
+    spec = RestoreSpec(included_namespaces=list(included), namespace_mapping=mapping or {})
+    return Restore(metadata=metadata, spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "names"),
+    [
+        (RestoreSpec(), None),
+        (RestoreSpec(included_namespaces=["*"]), None),
+        (RestoreSpec(included_namespaces=["a", "b*"]), None),
+        (RestoreSpec(excluded_namespaces=["a"]), None),
+        (RestoreSpec(included_namespaces=["a", "b"]), {"a", "b"}),
+        (RestoreSpec(included_namespaces=["a", "b"], namespace_mapping={"a": "x", "c": "y"}), {"x", "b"}),
+        (RestoreSpec(included_namespaces=["a", "b"], namespace_mapping={"a": "b"}), {"b"}),
+        (RestoreSpec(included_namespaces=["a", "b"], excluded_namespaces=["b"]), {"a"}),
+        (RestoreSpec(included_namespaces=["a"], excluded_namespaces=["a*"]), set()),
+    ],
+)
+def test_where_a_restore_writes_to(spec: RestoreSpec, names: set[str] | None) -> None:
+    assert targets_of(spec) == Targets(None if names is None else frozenset(names))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        (None, None, True),
+        (None, {"a"}, True),
+        (None, set(), True),
+        ({"a", "b"}, {"b", "c"}, True),
+        ({"a"}, {"b"}, False),
+        (set(), {"a"}, False),
+    ],
+)
+def test_which_meet(one: set[str] | None, other: set[str] | None, meet: bool) -> None:
+    first, second = (Targets(None if names is None else frozenset(names)) for names in (one, other))
+    assert first.meet(second) is second.meet(first) is meet
+
+
+class Line:
+    """Turns, with what was woken and not begun again yet."""
+
+    def __init__(self) -> None:
+        self.woken: list[str] = []
+        self.turns = NamespaceTurns(lambda woken: self.woken.append(woken.name))
+
+    def begin(self, name: str, run: Restore) -> bool:
+        return self.turns.begin(key(name), run)
+
+    def leave(self, name: str) -> list[str]:
+        self.woken.clear()
+        self.turns.leave(key(name))
+        return self.woken
+
+
+def test_who_waits_is_woken_when_the_way_is_free(caplog: pytest.LogCaptureFixture) -> None:
+    line = Line()
+    with caplog.at_level(logging.INFO):
+        assert line.begin("r1", restore("a"))
+        assert not line.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
+        assert not line.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
+    assert line.begin("r3", restore("b", minute=2))
+    [said] = caplog.records
+    assert "waits until another has ended" in said.getMessage()
+    assert vars(said)[RECORD_ATTRIBUTE] == {"waits_for": f"{NAMESPACE}/r1", "namespaces": "a"}
+
+    assert line.leave("r3") == []
+    assert line.leave("r1") == ["r2"]
+    assert line.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
+    assert line.leave("nobody") == []
+
+
+def test_who_waits_is_not_overtaken() -> None:
+    """Without that, restores into one namespace could keep one into all of them waiting for ever."""
+    line = Line()
+    assert line.begin("r1", restore("a"))
+    assert not line.begin("all", restore("*", minute=1))
+    assert not line.begin("r2", restore("b", minute=2))
+    assert not line.begin("r3", restore("c", minute=3))
+
+    assert line.leave("r1") == ["all"]
+    assert not line.begin("r2", restore("b", minute=2))  # looked at again before the elder was
+    assert line.begin("all", restore("*", minute=1))
+    assert line.leave("all") == ["r2", "r3"]
+
+
+def test_the_elder_goes_first_even_if_it_was_heard_of_later() -> None:
+    """As after a restart, or when a name is retried."""
+    line = Line()
+    assert line.begin("r1", restore("a"))
+    assert not line.begin("younger", restore("a", minute=2))
+    assert not line.begin("elder", restore("a", minute=1))
+    assert line.leave("r1") == ["elder"]
+
+
+def test_who_leaves_without_having_begun_frees_its_place() -> None:
+    line = Line()
+    assert line.begin("r1", restore("a"))
+    assert not line.begin("deleted", restore("a", "b", minute=1))
+    assert not line.begin("r3", restore("b", minute=2))
+    assert line.leave("deleted") == ["r3"]
+
+
+def test_an_edited_restore_takes_and_frees_what_it_says_now() -> None:
+    line = Line()
+    assert line.begin("r1", restore("a"))
+    assert not line.begin("r2", restore("a", "b", minute=1))
+    assert not line.begin("r3", restore("b", minute=2))
+    assert line.begin("r2", restore("c", minute=1))
+    assert line.woken == ["r3"]
+
+
+def test_who_had_its_turn_and_could_not_use_it_lets_the_elder_go_first() -> None:
+    """Two conflicts at the first patch, say, while another was created earlier and heard of later."""
+    line = Line()
+    assert line.begin("younger", restore("a", minute=1))
+    assert not line.begin("elder", restore("a"))
+    assert not line.begin("younger", restore("a", minute=1))
+    assert line.woken == ["elder"]
+    assert line.begin("elder", restore("a"))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["begin", "leave"]), st.integers(0, 5), st.sets(st.sampled_from("abc"))),
+        max_size=40,
+    )
+)
+def test_never_two_in_one_namespace_and_never_a_dead_end(steps: list[tuple[str, int, set[str]]]) -> None:
+    wanted: dict[str, Restore] = {}
+    running: dict[str, Targets] = {}
+    woken: list[str] = []
+    turns = NamespaceTurns(lambda one: woken.append(one.name))
+
+    def begin(name: str) -> None:
+        if turns.begin(key(name), wanted[name]):
+            mine = targets_of(wanted[name].spec)
+            assert not any(mine.meet(other) for former, other in running.items() if former != name)
+            running[name] = mine
+
+    def leave(name: str) -> None:
+        turns.leave(key(name))
+        wanted.pop(name, None)
+        running.pop(name, None)
+
+    for step, number, names in steps:
+        name = f"r{number}"
+        if step == "leave":
+            leave(name)
+        elif name not in wanted:
+            wanted[name] = restore(*names, minute=number)
+            begin(name)
+    # Whoever waits is woken sooner or later, by nothing but those who leave.
+    for _ in range(20):
+        while woken:
+            name = woken.pop(0)
+            if name in wanted and name not in running:
+                begin(name)
+        if running:
+            leave(next(iter(running)))
+    assert wanted == {}
+
+
+class Restores:
+    """Some workers at one queue, and restores that run until they are let go."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.queue: RateLimitedQueue[Key] = RateLimitedQueue()
+        self.running: dict[str, asyncio.Event] = {}
+        self.reconciler = RunReconciler(
+            world.scope,
+            RESTORES,
+            Restore,
+            self,
+            Settler(world.scope, world.locations),
+            turns=NamespaceTurns(self.queue.add),
+        )
+
+    def add(self, name: str, *included: str) -> None:
+        self.world.cluster.add("restores", name, spec={"includedNamespaces": list(included)})
+        self.queue.add(key(name))
+
+    async def plan(self, run: Restore) -> Plan[Restore]:
+        status = msgspec.structs.replace(
+            run.status, phase=RestorePhase.IN_PROGRESS, start_timestamp=self.world.clock()
+        )
+        if run.spec.included_namespaces == ["invalid"]:
+            status.phase = RestorePhase.FAILED_VALIDATION
+            return Plan(begun=msgspec.structs.replace(run, status=status))
+        return Plan(begun=msgspec.structs.replace(run, status=status), execute=self._execute)
+
+    async def _execute(self, run: Restore) -> Restore:
+        name = run.metadata.name
+        self.running[name] = asyncio.Event()
+        try:
+            await self.running[name].wait()
+        finally:
+            del self.running[name]
+        return msgspec.structs.replace(
+            run, status=msgspec.structs.replace(run.status, phase=RestorePhase.COMPLETED)
+        )
+
+    def taken(self, run: Restore) -> None: ...
+
+    def ended(self, run: Restore) -> None: ...
+
+    async def work(self) -> None:
+        while True:
+            taken = await self.queue.get()
+            try:
+                await self.reconciler.reconcile(taken)
+            except KubeError:
+                self.queue.add(taken)
+            finally:
+                self.queue.done(taken)
+
+    async def runs(self, *names: str) -> None:
+        async def check() -> bool:
+            return set(self.running) == set(names) and not len(self.queue)
+
+        await eventually(check)
+
+    def phase(self, name: str) -> str:
+        return str(self.world.cluster.status("restores", name).get("phase"))
+
+
+@pytest.fixture
+async def restores(world: World) -> AsyncIterator[Restores]:
+    """With three workers."""
+    made = Restores(world)
+    workers = [asyncio.create_task(made.work()) for _ in range(3)]
+    yield made
+    for worker in workers:
+        worker.cancel()
+    await asyncio.wait(workers)
+
+
+async def test_a_waiting_restore_stays_new_and_holds_no_worker(restores: Restores) -> None:
+    restores.add("r1", "a")
+    await restores.runs("r1")
+    for name in ("r2", "r3", "r4"):
+        restores.add(name, "a")
+    restores.add("other", "b")
+    restores.add("bad", "invalid")
+    await restores.runs("r1", "other")
+
+    assert restores.phase("r2") == restores.phase("r3") == restores.phase("r4") == "None"
+    assert restores.phase("bad") == "FailedValidation"
+    for name in ("r1", "r2", "r3", "r4"):
+        await restores.runs(name, "other")
+        restores.running[name].set()
+    await restores.runs("other")
+    assert {restores.phase(name) for name in ("r1", "r2", "r3", "r4")} == {"Completed"}
+
+
+async def test_a_waiting_restore_that_is_deleted_keeps_nobody_waiting(restores: Restores) -> None:
+    restores.add("r1", "a")
+    restores.add("r2", "a", "b")
+    await restores.runs("r1")
+    restores.add("r3", "b")
+    await restores.runs("r1")
+
+    del restores.world.cluster.objects["restores", "r2"]
+    restores.queue.add(key("r2"))
+
+    await restores.runs("r1", "r3")
+
+
+async def test_namespaces_stay_taken_while_nobody_knows_whether_the_restore_began(
+    restores: Restores,
+) -> None:
+    restores.world.cluster.after = fail_once("patch", "restores", "r1")
+    restores.add("r1", "a")
+    restores.add("r2", "a")
+
+    await restores.runs("r1")
+
+    assert (restores.phase("r1"), restores.phase("r2")) == ("InProgress", "None")
+    restores.running["r1"].set()
+    await restores.runs("r2")
+
+
+async def test_namespaces_are_free_even_if_the_end_cannot_be_stored(restores: Restores) -> None:
+    restores.add("r1", "a")
+    restores.add("r2", "a")
+    await restores.runs("r1")
+    restores.world.cluster.before = fail_once("patch", "restores", "r1", error=Forbidden(403, message="no"))
+
+    restores.running["r1"].set()  # its end cannot be stored
+
+    await restores.runs("r2")
+    assert restores.phase("r1") == "InProgress"
