@@ -1,11 +1,12 @@
 """What every ObjectStore must do, as one class of tests that each adapter runs against itself.
 
-A subclass gives the `store` fixture: an empty store. Unfinished uploads that a store may leave behind are
+A subclass gives the fixtures `store`, an empty store, and `missing`, a store whose bucket, container or
+directory is not there (any more). Unfinished uploads that a store may leave behind are
 looked for by the adapter's own tests, as only they know where to look.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from itertools import pairwise
 
@@ -77,7 +78,7 @@ async def content(store: ObjectStore, key: str) -> bytes:
 
 
 class StoreConformance:
-    """Inherit, and define `store`."""
+    """Inherit, and define `store` and `missing`."""
 
     @pytest.mark.parametrize("body", [b"", b"x", b"\0\xff" * 5000], ids=["empty", "one", "binary"])
     async def test_gives_back_what_was_put(self, store: ObjectStore, body: bytes) -> None:
@@ -215,6 +216,29 @@ class StoreConformance:
         assert await store.list_keys("backups/") == []
         assert await store.list_prefixes("") == []
         assert await store.list_prefixes("backups/") == []
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda store: store.list_prefixes(""),
+            lambda store: store.list_prefixes("backups/"),
+            lambda store: store.list_keys("backups/"),
+            lambda store: store.exists("backups/b1/b1.tar.gz"),
+            lambda store: content(store, "backups/b1/b1.tar.gz"),
+            lambda store: store.put("backups/b1/b1.tar.gz", b"x"),
+            lambda store: store.delete("backups/b1/b1.tar.gz"),
+        ],
+        ids=["list", "list below", "keys", "exists", "get", "put", "delete"],
+    )
+    async def test_what_is_not_there_is_no_empty_store(
+        self, missing: ObjectStore, call: Callable[[ObjectStore], Awaitable[object]]
+    ) -> None:
+        """A backup that is not listed is deleted from the cluster: an unmounted disk must not look empty."""
+        with pytest.raises(StorageError) as caught:
+            await call(missing)
+
+        assert not isinstance(caught.value, ObjectNotFound)
+        assert "\n" not in str(caught.value)
 
     async def test_lists_common_prefixes(self, store: ObjectStore) -> None:
         for key in ("root.txt", "backups/b1/x", "backups/b1/y/z", "backups/b10/x", "restores/r1/x"):

@@ -4,6 +4,9 @@ A key is the path below the root. An object becomes visible by one rename, after
 so a crash leaves at most a file in the hidden spool directory, which the next writer removes. Everything is
 created private (directories 0700, files 0600): a backup contains Secrets.
 
+A root that is gone, or is another directory than at the opening, was unmounted: that is an error of every
+call and never an empty store. (docs/adr/007)
+
 Known limits: a file system cannot hold an object `a` beside an object `a/b`, and it may fold case.
 """
 
@@ -16,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from pinnace.storage.blocking import in_thread
-from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.interface import READ_SIZE_BYTES, Body, check_key, check_prefix
 from pinnace.storage.spool import (
     SPOOL_DIRECTORY,
@@ -39,39 +42,42 @@ _TEXTS = {
 
 
 class FilesystemStore:
-    """An ObjectStore in a local directory, which is created by the first put.
+    """An ObjectStore in a local directory.
 
     Symbolic links below the root are never followed nor listed: whoever may write to the directory must not
     gain the reach of the process that reads it. The root itself may be one.
     """
 
-    def __init__(self, root: Path) -> None:
-        """Args: root: the directory; relative paths are taken from the current directory now, not later.
+    def __init__(self, root: Path, *, create: bool = True) -> None:
+        """Args:
+            root: the directory; relative paths are taken from the current directory now, not later.
+            create: one that does not exist is an empty store, and is made by the first put.
 
         Raises:
             StoreConfigError: the path is empty or names something that is not a directory.
+            StoreUnavailable: there is no such directory, and it is not to be made.
         """
         if not str(root) or "\0" in str(root):
             raise StoreConfigError("the directory of a filesystem location must not be empty")
         self._root = root.absolute()
         try:
-            if not stat.S_ISDIR(self._root.stat().st_mode):
-                raise StoreConfigError(f"{self._root} is not a directory")
-        except FileNotFoundError:
-            pass  # the first put creates it
+            self._opened = _identity(self._root)
         except OSError as error:
             raise StoreConfigError(f"cannot use {self._root}: {error.strerror}") from error
+        if self._opened is None and not create:
+            raise StoreUnavailable(_missing(self._root))
         self._swept = False
 
     async def put(self, key: str, body: Body) -> None:
         """See ObjectStore.put."""
         what = f"cannot write {key!r}"
         target = self._path(key)
+        await in_thread(self._check_root)
         if not self._swept:
             with _translated(what):
                 await in_thread(remove_leftovers, self._root / SPOOL_DIRECTORY)
             self._swept = True
-        spooled = SpooledFile(self._root)
+        spooled = SpooledFile(self._root, create_root=self._opened is None)
         try:
             with _translated(what):
                 await in_thread(spooled.open)
@@ -93,6 +99,7 @@ class FilesystemStore:
             with _translated(f"cannot read {key!r}"):
                 descriptor = await in_thread(_open_for_reading, self._root, path, opened)
             if descriptor is None:
+                await in_thread(self._check_root)
                 raise ObjectNotFound(key)
             yield _read_blocks(descriptor, key)
         finally:
@@ -102,13 +109,17 @@ class FilesystemStore:
         """See ObjectStore.exists."""
         path = self._path(key)
         with _translated(f"cannot look for {key!r}"):
-            return await in_thread(_is_object, self._root, path)
+            found = await in_thread(_is_object, self._root, path)
+        if not found:
+            await in_thread(self._check_root)
+        return found
 
     async def list_prefixes(self, prefix: str) -> list[str]:
         """See ObjectStore.list_prefixes. Directories without any object below them are not seen."""
         directory = self._directory(prefix)
         with _translated(f"cannot list {prefix!r}"):
             names = await in_thread(_directories_in_use, self._root, directory)
+        await in_thread(self._check_root)  # after it, for what went away on the way is missing from the list
         return sorted(f"{prefix}{name}/" for name in names)
 
     async def list_keys(self, prefix: str) -> list[str]:
@@ -116,6 +127,7 @@ class FilesystemStore:
         directory = self._directory(prefix)
         with _translated(f"cannot list {prefix!r}"):
             paths = await in_thread(lambda: list(_files_below(self._root, directory)))
+        await in_thread(self._check_root)
         return sorted((path.relative_to(self._root).as_posix() for path in paths), reverse=True)
 
     async def delete(self, key: str) -> None:
@@ -123,6 +135,7 @@ class FilesystemStore:
         path = self._path(key)
         with _translated(f"cannot delete {key!r}"):
             await in_thread(_unlink, self._root, path)
+        await in_thread(self._check_root)
 
     async def signed_url(self, key: str, ttl: timedelta) -> str:
         """A `file://` URL: whoever may read the file may read the object, and `ttl` does not limit that."""
@@ -130,6 +143,17 @@ class FilesystemStore:
 
     async def close(self) -> None:
         """Nothing is kept open between calls."""
+
+    def _check_root(self) -> None:
+        """Raise StoreUnavailable unless the root is the directory that was opened, or never existed."""
+        if self._opened is None:
+            return
+        with _translated(f"cannot use {self._root}"):
+            found = _identity(self._root)
+        if found is None:
+            raise StoreUnavailable(_missing(self._root))
+        if found != self._opened:
+            raise StoreUnavailable(f"the directory {self._root} was replaced by another one while in use")
 
     def _path(self, key: str) -> Path:
         """The file of a key. Raises StorageError for a key that could leave the root or hide in it."""
@@ -142,6 +166,21 @@ class FilesystemStore:
     def _directory(self, prefix: str) -> Path:
         check_prefix(prefix)
         return self._path(prefix[:-1]) if prefix else self._root
+
+
+def _identity(root: Path) -> tuple[int, int] | None:
+    """File system and directory of a root, None if there is none. Raises StoreConfigError for a file."""
+    try:
+        found = root.stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreConfigError(f"{root} is not a directory")
+    return found.st_dev, found.st_ino
+
+
+def _missing(root: Path) -> str:
+    return f"the directory {root} does not exist: mount it, or create it if the location is new"
 
 
 def _leads_to(root: Path, directory: Path) -> bool:

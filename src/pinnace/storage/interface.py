@@ -30,6 +30,10 @@ class ObjectStore(Protocol):
     concurrently and from any task of one event loop. Every method raises only StorageError and its kinds
     (besides cancellation, and what a caller's own stream raises), has a deadline for each network request
     and retries transient faults itself, a bounded number of times.
+
+    A bucket, container or directory that is not there is such an error of every method that looks into it:
+    never an empty list, a missing object or a deletion that succeeded. Backups are deleted from a cluster
+    when their location no longer lists them. (docs/adr/007)
     """
 
     async def put(self, key: str, body: Body) -> None:
@@ -58,7 +62,7 @@ class ObjectStore(Protocol):
         """The common prefixes up to the next `/` of all keys that begin with `prefix`, sorted.
 
         `prefix` is empty or ends with `/`. Each answer begins with `prefix` and ends with `/`. All pages are
-        read. Nothing there is an empty list.
+        read. Nothing there is an empty list; a list that may lack something is an error.
         """
         ...
 

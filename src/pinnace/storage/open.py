@@ -4,7 +4,7 @@ Opening contacts nobody; a store that is opened anew for each operation sees rot
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
@@ -17,6 +17,9 @@ from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
 AWS_PROVIDER = "velero.io/aws"
 FILESYSTEM_PROVIDER = "pinnace.io/filesystem"
 """Our own provider: `config.path` is an absolute directory, the bucket a directory in it."""
+
+OtherStores = Callable[[str, Mapping[str, str]], ObjectStore | None]
+"""Opens the store of a provider that is not built in, by its full name; None if it does not know it."""
 
 _RESTIC_PREFIX_KEY = "resticRepoPrefix"
 _FILESYSTEM_KEYS = ("path", "bucket", "prefix")
@@ -54,17 +57,26 @@ def store_config(location: BackupStorageLocation, *, credentials_file: Path | No
 
 
 def open_object_store(
-    provider: str, config: Mapping[str, str], *, environ: Mapping[str, str] = os.environ
+    provider: str,
+    config: Mapping[str, str],
+    *,
+    create: bool = False,
+    environ: Mapping[str, str] = os.environ,
+    others: OtherStores | None = None,
 ) -> ObjectStore:
     """Open the store of a provider; the caller closes it.
 
     Args:
         provider: `aws`, `velero.io/aws` or FILESYSTEM_PROVIDER.
         config: as store_config() gives it.
+        create: a directory that does not exist is an empty store and made when it is needed. Not for a
+            server, to which a missing one means that it is not mounted; nor are buckets ever made.
         environ: where credentials are looked for if the configuration names none.
+        others: asked for what is not built in; plugins.
 
     Raises:
         StoreConfigError: the provider is unknown, or its configuration or credentials are wrong.
+        StoreUnavailable: the directory does not exist.
     """
     name = qualified_provider(provider)
     if name == AWS_PROVIDER:
@@ -74,7 +86,9 @@ def open_object_store(
 
         return S3Store(parse_s3_config(config), environ=environ)
     if name == FILESYSTEM_PROVIDER:
-        return FilesystemStore(_directory(config))
+        return FilesystemStore(_directory(config), create=create)
+    if others is not None and (store := others(name, config)) is not None:
+        return store
     raise StoreConfigError(f"unable to locate ObjectStore plugin named {name}")
 
 
@@ -97,14 +111,18 @@ def open_backup_store(
     *,
     credentials_file: Path | None = None,
     restores_writable: bool = True,
+    create: bool = False,
     environ: Mapping[str, str] = os.environ,
+    others: OtherStores | None = None,
 ) -> BackupStore:
     """Open a location; the caller closes the result, which is an async context manager.
 
     Args:
         credentials_file: of the location's own credential (see credentials_store.py), None if it has none.
         restores_writable: whether a ReadOnly location takes logs and results of restores. (docs/spec: STO 12)
+        create: as for open_object_store().
         environ: where credentials are looked for otherwise.
+        others: as for open_object_store().
 
     Raises:
         StorageError: the location cannot be used as it is configured.
@@ -112,7 +130,9 @@ def open_backup_store(
     store = open_object_store(
         location.spec.provider or "",
         store_config(location, credentials_file=credentials_file),
+        create=create,
         environ=environ,
+        others=others,
     )
     return BackupStore(
         store,

@@ -87,10 +87,13 @@ class BucketRequests:
     async def exists(self, key: str) -> bool:
         """HEAD one object."""
         reply = await self._send("HEAD", f"{self.url}/{quote_key(key)}")
-        if reply.status == 404:
-            return False
-        _check(f"cannot look for {key!r}", reply)
-        return True
+        if reply.status != 404:
+            _check(f"cannot look for {key!r}", reply)
+            return True
+        # This answer has no body to say what is missing. Who may not ask for the bucket knows it is there.
+        if (await self._send("HEAD", f"{self.url}/")).status == 404:
+            raise StoreConfigError(f"cannot look for {key!r}: there is no bucket {self.bucket!r}")
+        return False
 
     async def put(self, key: str, data: bytes) -> None:
         """PUT a whole object."""

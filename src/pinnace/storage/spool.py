@@ -29,8 +29,9 @@ class SpooledFile:
     system: the kernel drops it when its holder dies. Process ids could not tell that.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, create_root: bool = True) -> None:
         self._root = root
+        self._create_root = create_root
         self._spool = root / SPOOL_DIRECTORY
         self._descriptor: int | None = None
         self._path: Path | None = None
@@ -39,7 +40,8 @@ class SpooledFile:
         for _ in range(_ATTEMPTS):
             try:
                 # Two calls: what `parents` creates would not be private.
-                self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if self._create_root:
+                    self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._spool.mkdir(mode=0o700, exist_ok=True)
                 self._descriptor, name = mkstemp(dir=self._spool)  # mode 0600
             except (FileNotFoundError, FileExistsError):

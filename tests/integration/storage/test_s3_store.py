@@ -46,6 +46,10 @@ class TestConformance(StoreConformance):
     def store(self, bucket: Bucket, open_store: OpenStore) -> ObjectStore:
         return open_store(bucket)
 
+    @pytest.fixture
+    def missing(self, s3: S3Server, open_store: OpenStore) -> ObjectStore:
+        return open_store(Bucket("no-such-bucket", s3))
+
 
 @pytest.fixture
 def store(bucket: Bucket, open_store: OpenStore) -> ObjectStore:

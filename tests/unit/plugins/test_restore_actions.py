@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.api.hooks import parse_command
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.restore import (
     InitRestoreHook,
@@ -20,7 +21,7 @@ from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.builtin.restore import restore_actions
 from pinnace.plugins.builtin.restore_config import ActionError
-from pinnace.plugins.builtin.restore_init_hooks import AddInitContainers, parse_command
+from pinnace.plugins.builtin.restore_init_hooks import AddInitContainers
 from pinnace.plugins.protocols import RestoreItemAction, RestoreItemInput, RestoreItemOutput
 
 JSONObject = dict[str, Any]
@@ -155,12 +156,13 @@ class TestVolumesAndClaims:
         output = await run("change-storage-class", {"spec": {"storageClassName": "s1"}}, shelf=shelf)
         assert output.item["spec"]["storageClassName"] == "s2"
 
-    @pytest.mark.spec("RST-072")
+    @pytest.mark.spec("API-021", "RST-072")
     async def test_a_storage_class_that_does_not_exist_is_an_error(self) -> None:
         shelf = Shelf([config("velero.io/change-storage-class", {"s1": "s2"})])
         with pytest.raises(ActionError, match=r"^error getting storage class s2 from API: "):
             await run("change-storage-class", {"spec": {"storageClassName": "s1"}}, shelf=shelf)
 
+    @pytest.mark.spec("API-021")
     @pytest.mark.parametrize("data", [None, {}, {"other": "s2"}])
     @pytest.mark.parametrize("spec", [{}, {"storageClassName": ""}, {"storageClassName": "s1"}])
     async def test_without_a_mapping_the_class_stays(
@@ -196,7 +198,7 @@ class TestVolumesAndClaims:
         await one.execute(second)
         assert shelf.lists == 2
 
-    @pytest.mark.spec("RST-074")
+    @pytest.mark.spec("API-021", "RST-074")
     @pytest.mark.parametrize(
         ("data", "exists", "expected"),
         [
@@ -451,6 +453,37 @@ class TestInitHooks:
             namespace_mapping={"ns-1": "m1"},
         )
         assert names(output) == ["a", "b", "c", "one"]
+
+    @pytest.mark.spec("API-027")
+    @pytest.mark.parametrize(
+        ("existing", "image", "expected"),
+        [
+            (("restic-wait", "own"), "img", ["restic-wait", "mine", "own"]),
+            (("own",), "img", ["mine", "own"]),
+            (("own", "restic-wait"), "img", ["mine", "own", "restic-wait"]),
+            (("own",), "", ["of-spec", "own"]),
+        ],
+        ids=["behind-restic", "first", "restic-elsewhere", "no-image"],
+    )
+    async def test_where_the_containers_come_from_and_go(
+        self, existing: tuple[str, ...], image: str, expected: list[str]
+    ) -> None:
+        hooks = RestoreHooks(
+            resources=[
+                init_hook("of-spec", label_selector=LabelSelector(match_labels={"app": "x"})),
+                init_hook("other", label_selector=LabelSelector(match_labels={"app": "y"})),
+            ]
+        )
+        pod = hooked_pod(*existing, container_image=image, container_name="mine")
+        assert names(await run("init-restore-hook", pod, hooks=hooks)) == expected
+
+    async def test_what_later_actions_change_in_a_pod_stays_out_of_the_restore(self) -> None:
+        hooks = RestoreHooks(resources=[init_hook("a")])
+        output = await run("init-restore-hook", hooked_pod(), hooks=hooks)
+        output.item["spec"]["initContainers"][0]["volumeMounts"] = []
+        hook = hooks.resources[0].post_hooks[0]
+        assert hook.init is not None
+        assert hook.init.init_containers == [{"name": "a", "image": "i"}]
 
     @pytest.mark.spec("RST-106")
     @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
+from pinnace.storage import filesystem
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.filesystem import FilesystemStore
 from pinnace.storage.interface import ObjectStore, stream_file
 from pinnace.storage.spool import SPOOL_DIRECTORY
@@ -41,10 +42,85 @@ def everything(root: Path) -> list[str]:
     return sorted(path.relative_to(root).as_posix() for path in root.rglob("*"))
 
 
+def names(directory: Path) -> list[str]:
+    return sorted(os.listdir(directory))
+
+
 class TestConformance(StoreConformance):
     @pytest.fixture
     def store(self, root: Path) -> ObjectStore:
         return FilesystemStore(root)
+
+    @pytest.fixture
+    def missing(self, root: Path) -> ObjectStore:
+        root.mkdir()
+        store = FilesystemStore(root, create=False)
+        root.rmdir()
+        return store
+
+
+def unmount(root: Path) -> None:
+    """What is left of a mounted directory is elsewhere."""
+    root.rename(root.with_name("elsewhere"))
+
+
+class TestUnmounted:
+    """What a server sees of a directory whose file system went away."""
+
+    @pytest.fixture
+    def store(self, root: Path) -> FilesystemStore:
+        """Of a directory that is there, as a server opens it."""
+        root.mkdir()
+        return FilesystemStore(root, create=False)
+
+    def test_it_cannot_be_opened_and_says_what_to_do(self, root: Path) -> None:
+        with pytest.raises(StoreUnavailable, match=f"{root} does not exist: mount it, or create it"):
+            FilesystemStore(root, create=False)
+        assert not root.exists()
+
+    async def test_nothing_is_written_below_the_mount_point(self, store: FilesystemStore, root: Path) -> None:
+        await store.put("backups/b1/a", b"x")
+        unmount(root)
+
+        with pytest.raises(StoreUnavailable):
+            await store.put("backups/b2/a", b"x")
+        assert names(root.parent) == ["elsewhere"]
+
+    async def test_a_directory_that_went_away_and_came_back_empty_is_another(
+        self, store: FilesystemStore, root: Path
+    ) -> None:
+        unmount(root)
+        os.mkdir(root)
+
+        with pytest.raises(StoreUnavailable, match="replaced by another"):
+            await store.list_prefixes("backups/")
+
+    async def test_one_that_goes_away_while_it_is_listed_is_not_listed_in_part(
+        self, store: FilesystemStore, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for number in range(3):
+            await store.put(f"backups/b{number}/a", b"x")
+        entries = filesystem._entries
+
+        def interrupted(of: Path, directory: Path) -> list[os.DirEntry[str]]:
+            if directory.name == "b1":
+                unmount(root)
+            return entries(of, directory)
+
+        monkeypatch.setattr(filesystem, "_entries", interrupted)
+        with pytest.raises(StoreUnavailable, match="does not exist"):
+            await store.list_prefixes("backups/")
+
+    async def test_an_empty_directory_is_an_empty_store(self, store: FilesystemStore) -> None:
+        assert await store.list_prefixes("") == []
+
+    async def test_a_command_makes_what_does_not_exist(self, root: Path) -> None:
+        store = FilesystemStore(root / "deep/er", create=True)
+        assert await store.list_prefixes("") == []
+        assert names(root.parent) == []
+
+        await store.put("a/b", b"x")
+        assert await store.list_keys("") == ["a/b"]
 
 
 async def test_what_is_created_is_private(store: FilesystemStore, root: Path) -> None:

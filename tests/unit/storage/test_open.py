@@ -10,7 +10,13 @@ from pinnace.api.storage_location import (
     BackupStorageLocationSpec,
     ObjectStorageLocation,
 )
-from pinnace.storage.errors import InvalidLocation, ReadOnlyLocation, StorageError, StoreConfigError
+from pinnace.storage.errors import (
+    InvalidLocation,
+    ReadOnlyLocation,
+    StorageError,
+    StoreConfigError,
+    StoreUnavailable,
+)
 from pinnace.storage.filesystem import FilesystemStore
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import (
@@ -92,13 +98,14 @@ def test_providers() -> None:
     assert qualified_provider("example.com/x") == "example.com/x"
     assert isinstance(open_object_store("aws", {"bucket": "b", "region": "r"}, environ=KEYS), S3Store)
     assert isinstance(open_object_store("velero.io/aws", {"bucket": "b"}, environ=KEYS), S3Store)
-    store = open_object_store(FILESYSTEM_PROVIDER, {"path": "/nowhere", "bucket": "b", "prefix": ""})
+    config = {"path": "/nowhere", "bucket": "b", "prefix": ""}
+    store = open_object_store(FILESYSTEM_PROVIDER, config, create=True)
     assert isinstance(store, FilesystemStore)
 
 
 async def test_a_directory_as_a_location(tmp_path: Path) -> None:
     given = location_from_url(f"{tmp_path}/backups")
-    async with open_backup_store(given) as backups:
+    async with open_backup_store(given, create=True) as backups:
         assert await backups.list_backups() == []
         await backups.put_restore_results("r1", {})
         assert not backups.read_only
@@ -109,6 +116,9 @@ async def test_a_directory_as_a_location(tmp_path: Path) -> None:
 
 async def test_prefix_and_access_mode_are_kept(tmp_path: Path) -> None:
     given = location(provider=FILESYSTEM_PROVIDER, path=str(tmp_path), prefix="a//b", access_mode="ReadOnly")
+    with pytest.raises(StoreUnavailable, match="mount it, or create it if the location is new"):
+        open_backup_store(given)
+    (tmp_path / "bucket").mkdir()
     async with open_backup_store(given) as backups:
         assert backups.read_only
         assert backups.object_key("BackupLog", "b1") == "a/b/backups/b1/b1-logs.gz"
