@@ -52,13 +52,15 @@ class LineFormatter(Protocol):
 
     def error_fields(self, error: BaseException, /) -> dict[str, object]: ...
 
-    def template(self, level: str, fields: Mapping[str, object], varying: str, /) -> "LineTemplate":
-        """For many lines that differ only in time, message and the text of one field."""
+    def template(
+        self, level: str, message: str, fields: Mapping[str, object], varying: str, /
+    ) -> "LineTemplate":
+        """For many lines that differ only in time, two numbers of the message and the text of one field."""
         ...
 
 
-LineTemplate = Callable[[str, str, str], str]
-"""Makes a line of a time, a message and the text of the varying field."""
+LineTemplate = Callable[[str, int, int, str], str]
+"""Makes a line of a time, the numbers for the two `%d` of the message, and the text of the varying field."""
 
 
 def new_formatter(format_name: str) -> LineFormatter:
@@ -176,8 +178,10 @@ class TextFormatter:
         """`error`, and `error.file` and `error.function` when the origin is known."""
         return {"error": error_text(error), **_origin_fields(error)}
 
-    def template(self, level: str, fields: Mapping[str, object], varying: str, /) -> LineTemplate:
-        """The text around the varying parts is made once: a line then costs three joins."""
+    def template(
+        self, level: str, message: str, fields: Mapping[str, object], varying: str, /
+    ) -> LineTemplate:
+        """The text around the varying parts is made once: a line then costs one formatting."""
         mark = "\x00"  # quoted in a value, so that no field can hold it as it is
         layout = self._new_layout((*fields, varying))
         values = ("", level, "", *layout.pick({**fields, varying: ""}))
@@ -186,11 +190,13 @@ class TextFormatter:
         # Times, messages and the varying field stand where the layout has them.
         names = layout.pick({**dict.fromkeys(fields, ""), varying: mark})
         line[1] = line[5] = line[7 + 2 * names.index(mark)] = mark
-        before_time, after_time, before_value, after_value = "".join(line).split(mark)
+        before, after_time, after_message, end = "".join(line).replace("%", "%%").split(mark)
+        pattern = f"{before}%s{after_time}{quote(message)}{after_message}%s{end}"
+        quoted = self._quoted
 
-        def fill(time: str, message: str, value: str) -> str:
-            about = f"{quote(message)}{before_value}{quote(value)}{after_value}"
-            return f"{before_time}{quote(time)}{after_time}{about}"
+        def fill(time: str, first: int, second: int, value: str) -> str:
+            shown = value if _is_bare(value) else quote(value)
+            return pattern % (quoted[time], first, second, shown)
 
         return fill
 
@@ -231,12 +237,14 @@ class JSONFormatter:
         except TypeError:  # text that is not valid Unicode, integers beyond 64 bits
             return json.dumps(entry, default=value_text, sort_keys=True) + "\n"
 
-    def template(self, level: str, fields: Mapping[str, object], varying: str, /) -> LineTemplate:
+    def template(
+        self, level: str, message: str, fields: Mapping[str, object], varying: str, /
+    ) -> LineTemplate:
         """JSON is made by a library that is as quick whole."""
         fixed = dict(fields)
 
-        def fill(time: str, message: str, value: str) -> str:
-            return self.format(time, level, message, {**fixed, varying: value})
+        def fill(time: str, first: int, second: int, value: str) -> str:
+            return self.format(time, level, message % (first, second), {**fixed, varying: value})
 
         return fill
 

@@ -119,19 +119,25 @@ class RunLog:
         view._sink = self._sink
         return view
 
-    def info_about(self, varying: str, /, **fields: object) -> Callable[[str, str], None]:
-        """A quick `info` for a line an item: only the message and the text of one field vary.
+    def info_series(self, message: str, varying: str, /, **fields: object) -> Callable[[int, int, str], None]:
+        """A quick `info` for a line an item.
 
-        `logSource` is where this is called, not where a line is written.
+        Args:
+            message: of several words, with two `%d` and no other `%`.
+            varying: the name of the one field whose text varies.
+            fields: what all lines share. `logSource` is where this is called, not where a line is written.
+
+        Returns:
+            Writes a line; takes the two numbers and the text of the varying field.
         """
         if self._sink.threshold > _INFO:
-            return lambda _message, _value: None
+            return lambda _first, _second, _value: None
         source = source_text(sys._getframe(1))
         fixed: dict[str, object] = {"logSource": source, **self._bound, **fields}
-        fill, sink = self._sink.formatter.template("info", fixed, varying), self._sink
+        fill, sink = self._sink.formatter.template("info", message, fixed, varying), self._sink
 
-        def write(message: str, value: str) -> None:
-            sink.write_line(fill(sink.time(), message, value))
+        def write(first: int, second: int, value: str) -> None:
+            sink.write_line(fill(sink.time(), first, second, value))
 
         return write
 

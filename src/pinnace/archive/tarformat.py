@@ -32,30 +32,70 @@ _TRAILER_FIELDS = bytes(100) + b"ustar\x0000" + bytes(64) + b"0000000\0" * 2
 _FIXED_SUM = sum(_TRAILER_FIELDS) + 8 * ord(" ")
 _TAIL_WITHOUT_PREFIX = _TRAILER_FIELDS + bytes(_PREFIX_BYTES + 12)
 _ADLER_MODULUS = 65521
+_SIZE_BYTES = 12
+_PLAIN_BLOCK = b"%b" + _MODE_AND_OWNER + b"%b%06o\0 0%b"
+_PLAIN_SUM = _FIXED_SUM + sum(_MODE_AND_OWNER) + ord("0")
 
 
-def member_header(name: str, size: bytes, modified: bytes) -> bytes:
-    """Header block(s) of a regular file, mode 0755, owner 0.
+class MemberDirectory:
+    """A directory of the archive, prepared for the headers of many files in it.
 
     Args:
-        name: path of the member; beyond 100 bytes it is split at a slash or goes into a PAX record.
-        size: what `size_field` gave for the length of the data that follows; copies of a file share it.
-        modified: what `modified_field` gave; all members of one second share it.
+        path: with its last slash; empty for the root.
     """
+
+    __slots__ = ("_is_plain", "_path", "_raw", "_sum")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._raw = path.encode()
+        self._is_plain = path.isascii() and len(self._raw) <= _NAME_BYTES
+        self._sum = _byte_sum(self._raw) + _PLAIN_SUM if self._is_plain else 0
+
+    def header(self, file: "MemberFile") -> bytes:
+        """Header block(s) of a regular file in it, mode 0755, owner 0.
+
+        A path beyond 100 bytes is split at a slash or goes into a PAX record.
+        """
+        name = self._raw + file.raw
+        if self._is_plain and file.is_plain and len(name) <= _NAME_BYTES:
+            padded = name.ljust(_NAME_BYTES, b"\0")
+            return _PLAIN_BLOCK % (padded, file.fields, self._sum + file.byte_sum, _TAIL_WITHOUT_PREFIX)
+        return _long_header(self._path + file.name, file.fields)
+
+
+class MemberFile:
+    """What the headers of all copies of a file share.
+
+    Args:
+        name: without its directory.
+        size: what `size_field` gave for the length of the data that follows.
+        modified: what `modified_field` gave.
+    """
+
+    __slots__ = ("byte_sum", "fields", "is_plain", "name", "raw")
+
+    def __init__(self, name: str, size: bytes, modified: bytes) -> None:
+        self.name = name
+        self.raw = raw = name.encode()
+        self.fields = size + modified
+        self.is_plain = len(raw) <= _NAME_BYTES and name.isascii()
+        self.byte_sum = _byte_sum(raw + self.fields) if self.is_plain else 0
+
+
+def _long_header(name: str, fields: bytes) -> bytes:
     raw_name = name.encode()
-    if len(raw_name) <= _NAME_BYTES and name.isascii():
-        return _block(raw_name, b"", size, modified, b"0")
     split = _split(raw_name) if name.isascii() else None
     if split is not None:
-        return _block(split[1], split[0], size, modified, b"0")
+        return _block(split[1], split[0], fields, b"0")
     record = _pax_record(b"path", raw_name)
     short = name.rsplit("/", 1)[-1].encode("ascii", "replace")[: _NAME_BYTES - 13]
     return b"".join(
         (
-            _block(b"PaxHeaders.0/" + short, b"", size_field(len(record)), modified, b"x"),
+            _block(b"PaxHeaders.0/" + short, b"", size_field(len(record)) + fields[_SIZE_BYTES:], b"x"),
             record,
             padding(len(record)),
-            _block(short, b"", size, modified, b"0"),
+            _block(short, b"", fields, b"0"),
         )
     )
 
@@ -81,8 +121,9 @@ def padding(size_bytes: int) -> bytes:
     return ZERO_BLOCK[: -size_bytes % BLOCK_BYTES]
 
 
-def _block(name: bytes, prefix: bytes, size: bytes, modified: bytes, kind: bytes) -> bytes:
-    head = b"".join((name.ljust(_NAME_BYTES, b"\0"), _MODE_AND_OWNER, size, modified))
+def _block(name: bytes, prefix: bytes, fields: bytes, kind: bytes) -> bytes:
+    """One block. `fields`: size and modification time."""
+    head = b"".join((name.ljust(_NAME_BYTES, b"\0"), _MODE_AND_OWNER, fields))
     tail = _TAIL_WITHOUT_PREFIX
     checksum = _byte_sum(head) + kind[0] + _FIXED_SUM
     if prefix:

@@ -19,7 +19,14 @@ from typing import BinaryIO, Self
 from pinnace.archive.deflate import new_compressor
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.paths import FORMAT_VERSION, VERSION_FILE
-from pinnace.archive.tarformat import END_OF_ARCHIVE, member_header, modified_field, padding, size_field
+from pinnace.archive.tarformat import (
+    END_OF_ARCHIVE,
+    MemberDirectory,
+    MemberFile,
+    modified_field,
+    padding,
+    size_field,
+)
 
 BATCH_BYTES = 1024 * 1024
 """Uncompressed bytes handed to the worker at once: large enough that the hand-over does not show."""
@@ -73,15 +80,17 @@ class ArchiveWriter:
 
     def add(self, name: str, data: bytes) -> None:
         """Append one member. Call `flush_if_full` now and then, or memory grows."""
-        self.add_copies((name,), data)
+        directory, slash, file = name.rpartition("/")
+        self.add_copies((MemberDirectory(directory + slash),), file, data)
 
-    def add_copies(self, names: Iterable[str], data: bytes) -> None:
-        """Append several members with the same data; compressed, all but the first are very small."""
-        size = size_field(len(data))
-        fill = padding(len(data))
+    def add_copies(self, directories: Iterable[MemberDirectory], name: str, data: bytes) -> None:
+        """Append a file to several directories; compressed, all copies but the first are very small."""
+        size_bytes = len(data)
+        file = MemberFile(name, size_field(size_bytes), self._modified)
+        fill = padding(size_bytes)
         write = self._batch.write
-        for name in names:
-            write(member_header(name, size, self._modified))
+        for directory in directories:
+            write(directory.header(file))
             write(data)
             write(fill)
             self.members += 1

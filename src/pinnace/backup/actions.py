@@ -7,6 +7,7 @@ from pinnace.api.selection import IncludesExcludes
 from pinnace.api.selectors import Selector
 from pinnace.backup.errors import FatalBackupError
 from pinnace.plugins.protocols import BackupItemAction
+from pinnace.plugins.selective import SelectiveBackupItemAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,12 @@ class ActionTable:
             found = tuple(action for action in self._actions if action.resources.matches(group_resource))
             self._by_resource[group_resource] = found
         return found
+
+    def ignoring(self, group_resource: str) -> tuple[SelectiveBackupItemAction, ...] | None:
+        """Those of `for_resource`, if all of them can tell which items mean nothing to them; else None."""
+        actions = [resolved.action for resolved in self.for_resource(group_resource)]
+        selective = [action for action in actions if isinstance(action, SelectiveBackupItemAction)]
+        return tuple(selective) if len(selective) == len(actions) else None
 
 
 async def resolve_actions(

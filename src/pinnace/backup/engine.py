@@ -29,11 +29,11 @@ from pinnace.backup.plan import (
     has_namespace_globs,
     plan_collection,
 )
-from pinnace.backup.progress import ProgressReporter, ProgressSink, progress_line
+from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter, ProgressSink
 from pinnace.backup.raw_items import RawItems
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.pages import Page
+from pinnace.kube.pages import Item
 from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.plugins.protocols import BackupItemAction
 
@@ -176,14 +176,14 @@ class _Collection:
     async def _collect(self, planned: PlannedResource, lists: ListsAhead) -> None:
         await self._fetch_namespaces(planned)
         await self._fetch_ordered(planned)
-        raw = RawItems(self._run, planned.resource) if self._is_plain(planned.resource) else None
+        raw = RawItems(self._run, planned.resource)
         for _ in planned.namespaces:
             listing = await lists.next()
             if listing is None:
                 raise AssertionError("fewer lists than planned")
             await self._list(listing, lists, raw)
 
-    async def _list(self, listing: Listing, lists: ListsAhead, raw: RawItems | None) -> None:
+    async def _list(self, listing: Listing, lists: ListsAhead, raw: RawItems) -> None:
         """Back up the items of one list; what cannot be listed counts as an error. (docs/spec: BKP 5.3)"""
         resource = listing.call.resource
         log = self._run.log
@@ -191,11 +191,10 @@ class _Collection:
         try:
             while (page := await listing.next_page()) is not None:
                 expected = (page.remaining or 0) + lists.known_items
-                if raw is not None:
-                    if await raw.back_up(page.items, expected):
-                        self._taken.add(resource.group_resource)
-                else:
-                    await self._back_up_page(page, resource, expected)
+                plain, others = self._items.split(page.items, resource)
+                if await raw.back_up(plain, len(others) + expected):
+                    self._taken.add(resource.group_resource)
+                await self._back_up_items(others, resource, expected)
         except KubeError as error:
             log.error(
                 "Error listing items",
@@ -204,14 +203,14 @@ class _Collection:
                 namespace=listing.call.namespace,
             )
 
-    async def _back_up_page(self, page: Page, resource: APIResource, expected: int) -> None:
-        """Take the items of a page the long way, several at a time where their order means nothing.
+    async def _back_up_items(self, items: Sequence[Item], resource: APIResource, expected: int) -> None:
+        """Take items of a page the long way, several at a time where their order means nothing.
 
         An item waits for the objects that its actions name; one after the other, a cluster with thousands of
         bound accounts and claims would be mostly waiting.
         """
         is_namespaces, namespaces = resource.group_resource == NAMESPACES.name, self._run.scope.namespaces
-        waiting = deque(page.items)
+        waiting = deque(items)
 
         async def work() -> None:
             while waiting:
@@ -220,6 +219,8 @@ class _Collection:
                     await self._back_up_item(item.decode(), resource, len(waiting) + expected)
 
         lanes = min(self._lanes(resource), len(waiting))
+        if not lanes:
+            return
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(lanes):
@@ -245,7 +246,7 @@ class _Collection:
             run.report(failure, resource.group_resource, namespace, name)
         done = run.tracker.count
         run.log.info(
-            progress_line(done, done + expected),
+            PROGRESS_MESSAGE % (done, done + expected),
             progress="",
             resource=resource.group_resource,
             namespace=namespace,
@@ -303,10 +304,3 @@ class _Collection:
 
     def _is_selected(self, item: JSONObject) -> bool:
         return self._run.scope.selector.matches((item.get("metadata") or {}).get("labels"))
-
-    def _is_plain(self, resource: APIResource) -> bool:
-        """Whether nobody wants to look into the items of a resource."""
-        group_resource = resource.group_resource
-        if group_resource in (PODS, PERSISTENT_VOLUMES):
-            return False
-        return not self._run.actions.for_resource(group_resource)

@@ -13,12 +13,14 @@ import orjson
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
+from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.hooks import HookPhase
 from pinnace.backup.pod_work import PodWork
 from pinnace.backup.tracking import item_key, kind_key
 from pinnace.kube.errors import KubeError, NotFound, UnknownResource
+from pinnace.kube.pages import Item
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
 
@@ -37,6 +39,23 @@ class ItemBackupper:
         self._pods = PodWork(run)
         self._renamed_from: set[str] = set()
         self._renamed_to: set[str] = set()
+
+    def split(self, items: list[Item], resource: APIResource) -> tuple[list[Item], list[Item]]:
+        """Which items of a page need nothing but to be stored, and which need all the steps."""
+        group_resource = resource.group_resource
+        actions = self._run.actions.ignoring(group_resource)
+        if actions is None or group_resource == PERSISTENT_VOLUMES:
+            return [], items
+        is_pods = group_resource == PODS
+        if not actions and not is_pods:
+            return items, []
+        plain: list[Item] = []
+        others: list[Item] = []
+        for item in items:
+            raw = bytes(item.raw)
+            is_ignored = all(action.ignores(item.namespace, item.name, raw) for action in actions)
+            (plain if is_ignored and not (is_pods and self._pods.wants(raw)) else others).append(item)
+        return plain, others
 
     async def back_up(self, item: JSONObject, resource: APIResource) -> bool:
         """Take an item through all steps, unless a rule leaves it out. (docs/spec: BKP 6.1, 6.3)
@@ -177,7 +196,7 @@ class ItemBackupper:
         run = self._run
         identity = identity_of(item)
         try:
-            tail = item_scope(identity[0]) + item_file(identity[1])
+            scope, file = item_scope(identity[0]), item_file(identity[1])
             data = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
         except (ArchiveError, orjson.JSONEncodeError) as error:
             raise ItemFailed([error]) from error
@@ -185,11 +204,11 @@ class ItemBackupper:
         if identity != original:
             is_known = run.tracker.has(kind_of(item), item_key(*identity))
             self._rename(
-                heads[0] + item_scope(original[0]) + item_file(original[1]), heads[0] + tail, is_known
+                heads[0] + item_scope(original[0]) + item_file(original[1]), heads[0] + scope + file, is_known
             )
-        elif heads[0] + tail in self._renamed_to:
+        elif heads[0] + scope + file in self._renamed_to:
             raise ItemFailed([BackupError(f"an action gave the name {item_key(*identity)} to another item")])
-        run.writer.add_copies([head + tail for head in heads], data)
+        run.writer.add_copies([MemberDirectory(head + scope) for head in heads], file, data)
         await run.writer.flush_if_full()
 
     def _rename(self, old_path: str, new_path: str, is_known: bool) -> None:

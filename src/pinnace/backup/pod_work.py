@@ -15,6 +15,9 @@ from pinnace.backup.pod_volumes import is_running, wanted_volumes
 
 JSONObject = dict[str, Any]
 
+_OUR_ANNOTATIONS = b"backup.velero.io/"
+"""What all annotations have in common that name hooks of a pod, or volumes. (docs/spec: API 11.4, 15)"""
+
 
 class PodWork:
     """Decides what a pod needs and calls the collaborators that do it."""
@@ -33,6 +36,11 @@ class PodWork:
             undone.append(f"the content of volume(s) {', '.join(volumes)} is not saved")
         if undone:
             self._warn(pod, f"Not everything that this pod asks for is done: {'; '.join(undone)}")
+
+    def wants(self, raw: bytes) -> bool:
+        """Whether a pod, by a glance at its JSON, may have hooks, or volumes to be saved."""
+        spec = self._run.backup.spec
+        return bool(spec.hooks.resources or spec.default_volumes_to_restic or _OUR_ANNOTATIONS in raw)
 
     async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
         """Run the hooks of a phase in order. (docs/spec: BKP 7.3)

@@ -16,12 +16,10 @@ ProgressSink = Callable[[BackupProgress], Awaitable[None]]
 _INTERVAL = timedelta(seconds=1)
 
 
-def progress_line(done: int, total: int) -> str:
-    """The log's line after each collected item, for people and for tools that wait for it."""
-    return (
-        f"Backed up {done} items out of an estimated total of {total}"
-        " (estimate will change throughout the backup)"
-    )
+PROGRESS_MESSAGE = (
+    "Backed up %d items out of an estimated total of %d (estimate will change throughout the backup)"
+)
+"""The log's line after each collected item, for people and for tools that wait for it."""
 
 
 class ProgressReporter:

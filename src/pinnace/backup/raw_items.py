@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
+from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.plan import NAMESPACES
-from pinnace.backup.progress import progress_line
+from pinnace.backup.progress import PROGRESS_MESSAGE
 from pinnace.backup.tracking import kind_key
 from pinnace.kube.pages import Item
 from pinnace.kube.resources import APIResource
@@ -30,9 +31,9 @@ class RawItems:
         self._seen: set[str] = set()
         self._namespace: str | None = None
         self._is_admitted = False
-        self._directories: list[str] = []
+        self._directories: list[MemberDirectory] = []
         self._key_prefix = ""
-        self._log: Callable[[str, str], None] = lambda _message, _name: None
+        self._log: Callable[[int, int, str], None] = lambda _done, _total, _name: None
 
     async def back_up(self, items: list[Item], expected: int) -> bool:
         """Put items into the archive that the rules admit and that are not there yet. (docs/spec: BKP 6.1)
@@ -65,8 +66,8 @@ class RawItems:
             except ArchiveError as error:
                 self._fail(item, key, error)
                 continue
-            writer.add_copies([directory + file for directory in self._directories], item.json())
-            self._log(progress_line(done, done + left), name)
+            writer.add_copies(self._directories, file, item.json())
+            self._log(done, done + left, name)
             if writer.is_full:
                 await writer.flush_if_full()
                 run.progress.update(done, done + left)
@@ -78,8 +79,7 @@ class RawItems:
             self._take_type(item.api_version, item.kind)
         if item.namespace != self._namespace:
             self._take_namespace(item.namespace)
-        labels = item.labels
-        if labels is not None and labels.get(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
+        if item.label(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
             return False
         if self._is_namespaces:
             return self._run.scope.namespaces.matches(item.name)
@@ -95,10 +95,10 @@ class RawItems:
         self._namespace = namespace
         self._is_admitted = not namespace or self._run.scope.namespaces.matches(namespace)
         scope = item_scope(namespace)
-        self._directories = [head + scope for head in self._heads]
+        self._directories = [MemberDirectory(head + scope) for head in self._heads]
         self._key_prefix = f"{namespace}/" if namespace else ""
-        self._log = self._run.log.info_about(
-            "name", progress="", resource=self._group_resource, namespace=namespace
+        self._log = self._run.log.info_series(
+            PROGRESS_MESSAGE, "name", progress="", resource=self._group_resource, namespace=namespace
         )
 
     def _fail(self, item: Item, key: str, error: ArchiveError) -> None:

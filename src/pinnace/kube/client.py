@@ -18,7 +18,6 @@ import orjson
 from pinnace import __version__
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import InvalidResponse
-from pinnace.kube.exec import Output, exec_request, run_command
 from pinnace.kube.limiting import InFlightLimit, RateCap
 from pinnace.kube.listing import PageReader
 from pinnace.kube.pages import Page
@@ -27,6 +26,7 @@ from pinnace.kube.requests import (
     JSON,
     LIST_TIMEOUT_SECONDS,
     MERGE_PATCH,
+    Output,
     Request,
     with_query,
 )
@@ -219,7 +219,7 @@ class KubeClient:
         label_selector: str = "",
         field_selector: str = "",
         limit: int = PAGE_LIMIT,
-        prefetch: int = 1,
+        prefetch: int = 3,
         consistent: bool = False,
     ) -> AsyncGenerator[Page, None]:
         """All objects of a resource, page by page, in the server's order.
@@ -362,6 +362,9 @@ class KubeClient:
             CommandTimeout: it did not end in time; it goes on in the container all the same.
             APIStatusError, ConnectionFailed: it could not be run, or nobody knows how it ended.
         """
+        # With a library under it that takes long to import, and that most runs have no use for.
+        from pinnace.kube.exec import exec_request, run_command
+
         request = exec_request(namespace, pod, container, command)
         return await run_command(
             self._sender, request, stdout=stdout, stderr=stderr, timeout_seconds=timeout_seconds

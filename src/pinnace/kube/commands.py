@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from pinnace.api.durations import Duration
 from pinnace.kube.errors import CommandTimeout, KubeError
-from pinnace.kube.exec import Output
+from pinnace.kube.requests import Output
 
 DEFAULT_TIMEOUT: Final = Duration.seconds(30)
 """Of a hook that names none. (docs/spec: BKP 15, RST 1)"""

@@ -6,6 +6,8 @@
     ├── InvalidResponse        the server answered 2xx, but not with the JSON the call expects
     ├── UnknownResource        discovery knows no such resource
     ├── ConnectionFailed       unreachable, TLS refused, cut in mid-answer
+    │   ├── NotSent            never connected: the server cannot have acted
+    │   ├── NotTrusted         TLS refused, by us or by the server
     │   └── DeadlineExceeded   no answer in time
     │       └── CommandTimeout a command in a container did not end in time
     └── APIStatusError         the server answered with an error status
@@ -50,6 +52,14 @@ class UnknownResource(KubeError):
 
 class ConnectionFailed(KubeError):
     """No complete answer came: not connected, certificate refused, or cut on the way."""
+
+
+class NotSent(ConnectionFailed):
+    """The connection was never made: the server cannot have acted."""
+
+
+class NotTrusted(ConnectionFailed):
+    """TLS refused, by us or by the server; trying again does not help."""
 
 
 class DeadlineExceeded(ConnectionFailed):

@@ -11,7 +11,7 @@ Kubernetes 1.35 on, `create` is asked for as well, which is what clients with SP
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode
@@ -28,7 +28,7 @@ from pinnace.kube.errors import (
     KubeError,
     status_error,
 )
-from pinnace.kube.requests import Request
+from pinnace.kube.requests import Output, Request
 from pinnace.kube.resources import PODS
 from pinnace.kube.retrying import Sender
 
@@ -41,9 +41,6 @@ MAXIMUM_STATUS_BYTES = 64 * 2**10
 
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 _EXIT_CODE = "NonZeroExitCode"
-
-Output = Callable[[bytes], None]
-"""Takes a piece of output; quick, for it is called on the event loop."""
 
 
 def exec_request(namespace: str, pod: str, container: str, command: Sequence[str]) -> Request:

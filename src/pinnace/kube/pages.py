@@ -53,8 +53,20 @@ class _RawList(msgspec.Struct, rename="camel"):
     metadata: _ListMetadata | None = None
 
 
+# How the API server writes an object of a built-in type, up to the end of its labels: fields in this order,
+# apiVersion and kind left out or in front, deletionTimestamp between creationTimestamp and labels if it has
+# one. What looks different in any way is decoded; what looks like this needs not be, which saves two thirds
+# of the time for an object.
+_PLAIN_ITEM = re.compile(
+    rb'\{"metadata":\{"name":"([^"\\]*)",(?:"generateName":"[^"\\]*",)?(?:"namespace":"([^"\\]*)",)?'
+    rb'"uid":"[^"\\]*","resourceVersion":"[^"\\]*",(?:"generation":\d+,)?"creationTimestamp":"[^"\\]*"'
+    rb'(?:,"labels":\{([^{}\\]*)\})?(?=,"(?:annotations|ownerReferences|finalizers|managedFields)":|\})'
+)
+_QUOTATION_MARK = ord('"')
+
 _decode_list = msgspec.json.Decoder(_RawList).decode
 _decode_head = msgspec.json.Decoder(_ItemHead).decode
+_decode_labels = msgspec.json.Decoder(dict[str, str]).decode
 _NO_METADATA = _ItemMetadata()
 
 
@@ -66,25 +78,60 @@ class Item:
             item is to outlive the page.
         api_version, kind: its own, or where it has neither, those of the list. (docs/spec: BKP 5.3)
         name, namespace: "" if it has none.
-        labels: None if it has none.
         deleting: whether it has a deletionTimestamp.
     """
 
-    __slots__ = ("_prefix", "api_version", "deleting", "kind", "labels", "name", "namespace", "raw")
+    __slots__ = (
+        "_labels",
+        "_prefix",
+        "_unread_labels",
+        "api_version",
+        "deleting",
+        "kind",
+        "name",
+        "namespace",
+        "raw",
+    )
 
     def __init__(self, raw: bytes | msgspec.Raw, api_version: str, kind: str, prefix: bytes) -> None:
         """`prefix` is `{"apiVersion":..,"kind":..,` for `api_version` and `kind`, made once a page."""
-        head = _decode_head(raw)
-        metadata = head.metadata or _NO_METADATA
         self.raw = raw
+        plain = _PLAIN_ITEM.match(raw)
+        if plain is None:
+            self._read(_decode_head(raw), api_version, kind, prefix)
+            return
+        name, namespace, self._unread_labels = plain.groups()
+        self.name = name.decode()
+        self.namespace = namespace.decode() if namespace is not None else ""
+        self._labels: dict[str, str] | None = None
+        self.deleting = False
+        self.api_version, self.kind, self._prefix = api_version, kind, prefix
+
+    def _read(self, head: _ItemHead, api_version: str, kind: str, prefix: bytes) -> None:
+        metadata = head.metadata or _NO_METADATA
         self.name = metadata.name or ""
         self.namespace = metadata.namespace or ""
-        self.labels = metadata.labels
+        self._labels, self._unread_labels = metadata.labels, None
         self.deleting = metadata.deletion_timestamp is not None
         if head.api_version is UNSET and head.kind is UNSET:
             self.api_version, self.kind, self._prefix = api_version, kind, prefix
         else:
             self._take_own_type(head, api_version, kind)
+
+    @property
+    def labels(self) -> dict[str, str] | None:
+        """All labels; None if it has none."""
+        if self._unread_labels is not None:
+            self._labels = _decode_labels(b"{%b}" % self._unread_labels)
+            self._unread_labels = None
+        return self._labels
+
+    def label(self, key: str) -> str | None:
+        """The value of one label; cheap for one that hardly any item has."""
+        if self._unread_labels is not None and key.encode() not in self._unread_labels:
+            return None
+        labels = self.labels
+        return labels.get(key) if labels is not None else None
 
     def _take_own_type(self, head: _ItemHead, api_version: str, kind: str) -> None:
         self._prefix = b""
@@ -99,11 +146,13 @@ class Item:
 
     def json(self) -> bytes:
         """The object's JSON, with apiVersion and kind in front if the server left them out."""
+        raw = bytes(self.raw)
         if not self._prefix:
-            return bytes(self.raw)
-        rest = bytes(self.raw)
+            return raw
         # An item of a list begins with its brace; only an empty one has nothing to put a comma before.
-        return self._prefix + rest[1:] if rest[1:].lstrip() != b"}" else self._prefix[:-1] + b"}"
+        if raw[1] != _QUOTATION_MARK and raw[1:].lstrip() == b"}":
+            return self._prefix[:-1] + b"}"
+        return b"".join((self._prefix, memoryview(raw)[1:]))
 
     def decode(self) -> dict[str, Any]:
         """A new dict of the whole object, with apiVersion and kind."""

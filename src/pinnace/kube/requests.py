@@ -1,6 +1,6 @@
 """What is sent to an API server and what comes back, before anybody interprets it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -8,6 +8,10 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 """A request that reads or writes one object; the API server's own limit is 60 s."""
 LIST_TIMEOUT_SECONDS = 120.0
 """One page of a list: its size, not only the server's speed, decides how long it takes."""
+CONNECT_SECONDS = 10.0
+"""Until a connection, with TLS, stands."""
+Output = Callable[[bytes], None]
+"""Takes a piece of what a command in a container prints; quick, for it is called on the event loop."""
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 
@@ -44,3 +48,8 @@ def with_query(path: str, params: Mapping[str, str] | None) -> str:
     """The path with those parameters that have a value."""
     query = urlencode({name: value for name, value in (params or {}).items() if value})
     return f"{path}?{query}" if query else path
+
+
+def retry_after_seconds(header: str) -> float | None:
+    """What a Retry-After asks for. Its date form (RFC 7231) is never used by API servers."""
+    return float(header) if header.isascii() and header.isdigit() else None

@@ -11,14 +11,23 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import aiohttp
-
-from pinnace.kube.errors import APIStatusError, ConnectionFailed, KubeError, ServerFault, TooManyRequests
+from pinnace.kube.errors import (
+    APIStatusError,
+    ConnectionFailed,
+    KubeError,
+    NotSent,
+    NotTrusted,
+    ServerFault,
+    TooManyRequests,
+)
 from pinnace.kube.limiting import InFlightLimit, RateCap
 from pinnace.kube.requests import Request
-from pinnace.kube.transport import NotSent, NotTrusted, Transport
+from pinnace.kube.transport import Transport
+
+if TYPE_CHECKING:
+    from aiohttp import ClientWebSocketResponse
 
 T = TypeVar("T")
 
@@ -105,7 +114,7 @@ class Sender:
         """
         return await self._repeated(request, partial(self._attempt, request))
 
-    async def upgrade(self, request: Request, protocols: Sequence[str]) -> aiohttp.ClientWebSocketResponse:
+    async def upgrade(self, request: Request, protocols: Sequence[str]) -> "ClientWebSocketResponse":
         """A websocket, for the caller to close. Like a watch, it takes no slot among the requests in flight.
 
         Raises:

@@ -58,13 +58,18 @@ def build_ssl_context(tls: TLSSettings, certificate: ClientCertificate | None = 
     return context
 
 
+def pem_certificates(ca: bytes) -> bytes:
+    """The PEM blocks alone, without the text that may stand between them."""
+    return b"\n".join(_PEM_CERTIFICATE.findall(ca))
+
+
 def _trust(context: ssl.SSLContext, ca: bytes, origin: str) -> None:
     # Only the PEM blocks: OpenSSL's text form between them may hold characters that cadata refuses.
-    blocks = _PEM_CERTIFICATE.findall(ca)
+    blocks = pem_certificates(ca)
     try:
         if not blocks:
             raise ConfigError(f"{origin}: certificate-authority holds no PEM certificate")
-        context.load_verify_locations(cadata=b"\n".join(blocks).decode("ascii"))
+        context.load_verify_locations(cadata=blocks.decode("ascii"))
     except (ssl.SSLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{origin}: certificate-authority holds no usable certificate") from error
 

@@ -26,7 +26,6 @@ from pinnace.kube.kubeconfig import (
     ExecEntry,
     UserEntry,
 )
-from pinnace.kube.oidc import OIDCAuth, OIDCSettings
 from pinnace.kube.proxy import environment_proxy
 from pinnace.kube.tls import TLSSettings
 
@@ -157,7 +156,10 @@ def _cluster_info(cluster: Entry[ClusterEntry]) -> ClusterInfo:
     )
 
 
-def _oidc(user: Entry[UserEntry], provider: AuthProviderEntry, environ: Mapping[str, str]) -> OIDCAuth:
+def _oidc(user: Entry[UserEntry], provider: AuthProviderEntry, environ: Mapping[str, str]) -> Authenticator:
+    # Few users need it, and the HTTP library under it takes longer to import than all else of this package.
+    from pinnace.kube.oidc import OIDCAuth, OIDCSettings
+
     origin = user.origin("auth-provider")
     if provider.name != "oidc":
         raise ConfigError(

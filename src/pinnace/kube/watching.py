@@ -1,7 +1,4 @@
-"""The stream of a watch: lines out of chunks, events out of lines.
-
-aiohttp's own line reader gives up at 128 KiB, which one large ConfigMap exceeds; hence `LineSplitter`.
-"""
+"""The stream of a watch: lines out of chunks, events out of lines."""
 
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
@@ -72,13 +69,8 @@ async def read_events(transport: Transport, request: Request) -> AsyncGenerator[
         InvalidResponse: it held something else than events.
     """
     splitter = LineSplitter()
-    async with transport.open(request) as response:
-        chunks = response.content.iter_any()
-        while True:
-            with transport.reading():
-                chunk = await anext(chunks, b"")
-            if not chunk:
-                break
+    async with transport.open(request) as chunks:
+        async for chunk in chunks:
             for line in splitter.feed(chunk):
                 yield _event(line)
     if splitter.has_rest:

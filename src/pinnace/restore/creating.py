@@ -11,9 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from pinnace.kube.errors import AlreadyExists, ConnectionFailed, KubeError, ServerFault
+from pinnace.kube.errors import AlreadyExists, ConnectionFailed, KubeError, NotSent, NotTrusted, ServerFault
 from pinnace.kube.resources import APIResource
-from pinnace.kube.transport import NotSent, NotTrusted
 from pinnace.restore.ports import Cluster
 from pinnace.restore.timing import Timer
 

@@ -253,12 +253,13 @@ def test_a_prepared_line_is_the_ordinary_one(path: Path, fmt: str, varying: str)
         "ünï",
         'x" level=error msg="forged',
     ]
-    fields = {"namespace": "n s", "progress": "", "resource": "pods"}
+    fields = {"namespace": "n s", "progress": "", "resource": "pods", "share": "100%d %s %"}
+    message = 'Backed up %d of "%d"'
     with RunLog(path, fields=FIELDS, fmt=fmt, clock=FrozenClock()) as log:
-        write = log.info_about(varying, **fields)
-        for value in values:
-            write(f"Backed up {value}", value)
-            log.info(f"Backed up {value}", **{**fields, varying: value})
+        write = log.info_series(message, varying, **fields)
+        for number, value in enumerate(values):
+            write(number, 1000 * number, value)
+            log.info(message % (number, 1000 * number), **{**fields, varying: value})
     lines = [re.sub(r"test_runlog\.py:\d+", "here", line) for line in lines_of(path)]
     assert len(lines) == 2 * len(values)
     assert lines[::2] == lines[1::2]
@@ -266,5 +267,5 @@ def test_a_prepared_line_is_the_ordinary_one(path: Path, fmt: str, varying: str)
 
 def test_a_prepared_line_keeps_to_the_level(path: Path) -> None:
     with RunLog(path, fields=FIELDS, level="warning") as log:
-        log.info_about("name", resource="pods")("Backed up", "a")
+        log.info_series("Backed up %d of %d", "name", resource="pods")(1, 2, "a")
     assert lines_of(path) == []

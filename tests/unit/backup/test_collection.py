@@ -390,7 +390,7 @@ async def test_resource_list_and_progress(tmp_path: Path) -> None:
     }
     progress = outcome.result.progress
     assert (progress.total_items, progress.items_backed_up) == (4, 4)
-    assert outcome.progress[0].total_items >= outcome.progress[0].items_backed_up == 1
+    assert outcome.progress[0].total_items >= outcome.progress[0].items_backed_up == 2
 
 
 async def test_log_tells_the_estimate_for_each_item(tmp_path: Path) -> None:

@@ -56,6 +56,10 @@ async def test_requests_for_additional_items_overlap(tmp_path: Path) -> None:
         assert outcome.items.index(role) < outcome.items.index(account)
 
 
+HOOKED = {"pre.hook.backup.velero.io/command": "freeze"}
+"""Pods with them take all the steps."""
+
+
 class CountingHooks:
     """Notes how many hooks run at once."""
 
@@ -72,15 +76,14 @@ class CountingHooks:
 
 async def test_pods_with_hooks_go_one_by_one(tmp_path: Path) -> None:
     hooks = CountingHooks()
-    command = {"pre.hook.backup.velero.io/command": "freeze"}
-    cluster = FakeCluster(page_size=100).add(PODS, *(f"ns/{n}" for n in range(5)), annotations=command)
+    cluster = FakeCluster(page_size=100).add(PODS, *(f"ns/{n}" for n in range(5)), annotations=HOOKED)
     outcome = await run_backup(tmp_path, cluster, collaborators=Collaborators(hooks=hooks))
     assert outcome.items == [f"pods/ns/{n}" for n in range(5)]
     assert hooks.most == 1
 
 
 async def test_a_broken_archive_comes_out_as_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster(page_size=100).add(PODS, *(f"ns/{n}" for n in range(20)))
+    cluster = FakeCluster(page_size=100).add(PODS, *(f"ns/{n}" for n in range(20)), annotations=HOOKED)
 
     async def full(_writer: ArchiveWriter) -> None:
         raise ArchiveWriteError("no space left on device")

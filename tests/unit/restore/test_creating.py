@@ -13,11 +13,12 @@ from pinnace.kube.errors import (
     Forbidden,
     Invalid,
     KubeError,
+    NotSent,
+    NotTrusted,
     ServerFault,
     TooManyRequests,
 )
 from pinnace.kube.resources import CONFIGMAPS, APIResource
-from pinnace.kube.transport import NotSent, NotTrusted
 from pinnace.restore.creating import ATTEMPTS, Creator
 from tests.unit.restore.world import Harness, JSONObject, PatientTimer, World, configmap, obj, pod
 

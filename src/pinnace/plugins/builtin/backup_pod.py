@@ -14,6 +14,10 @@ class PodAction:
     async def applies_to(self) -> ResourceSelector:
         return ResourceSelector(included_resources=("pods",))
 
+    def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
+        """No volume of it is a claim."""
+        return b'"persistentVolumeClaim"' not in raw
+
     async def execute(
         self, item: JSONObject, backup: Backup
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:

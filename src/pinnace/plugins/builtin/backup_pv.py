@@ -14,6 +14,10 @@ class PersistentVolumeAction:
     async def applies_to(self) -> ResourceSelector:
         return ResourceSelector(included_resources=("persistentvolumeclaims",))
 
+    def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
+        """It is not bound."""
+        return b'"volumeName"' not in raw
+
     async def execute(
         self, item: JSONObject, backup: Backup
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:

@@ -40,6 +40,10 @@ class ServiceAccountAction:
                 self._learn(binding)
         return ResourceSelector(included_resources=("serviceaccounts",))
 
+    def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
+        """No binding names it; a role comes only with its binding."""
+        return (namespace, name) not in self._bindings
+
     async def execute(
         self, item: JSONObject, backup: Backup
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:

@@ -1,0 +1,262 @@
+"""libcurl on the event loop: transfers that an asyncio program starts, waits for, reads from and cancels.
+
+libcurl is asked for what it is best at: connections that are kept and used again, TLS, proxies, and bodies
+that come in without a Python call for each piece of a record. It tells which sockets it waits for and when it
+wants to be woken; the event loop does both. (docs/adr/007)
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pycurl
+
+BUFFER_BYTES = 512 * 1024
+LOOKS = 4
+"""How often silence is looked for within the time allowed for it; it is found at most a quarter late."""
+PAUSE_BYTES = 4 * 2**20
+"""A reader that falls this far behind makes the transfer pause."""
+
+
+class TransferFailed(Exception):
+    """libcurl's error for one transfer; made into ours by who knows the server.
+
+    Attributes:
+        code: one of libcurl's CURLE_ numbers.
+        text: libcurl's words. They name hosts, never header fields; of a URL with a password they could
+            name all.
+        os_error: errno of the failed call, or 0.
+        proxy_status: what a proxy answered to CONNECT, or 0.
+        was_connected: whether a connection, TLS included, existed; else nothing can have been sent.
+    """
+
+    def __init__(
+        self, code: int, text: str, *, os_error: int = 0, proxy_status: int = 0, was_connected: bool = True
+    ) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+        self.os_error = os_error
+        self.proxy_status = proxy_status
+        self.was_connected = was_connected
+
+
+class Transfer:
+    """One request and its answer. Made by `Transfers.start`.
+
+    Attributes:
+        status: of the answer; 0 as long as there is none.
+        headers: of the answer, names in lower case; of repeated ones the last.
+    """
+
+    def __init__(
+        self,
+        handle: Any,
+        transfers: "Transfers",
+        loop: asyncio.AbstractEventLoop,
+        *,
+        is_streamed: bool,
+        stall_seconds: float | None,
+    ) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._handle = handle
+        self._transfers = transfers
+        self._loop = loop
+        self._chunks: list[bytes] = []
+        self._unread_bytes = 0
+        self._is_paused = False
+        self._has_head = False
+        self._end: Exception | bool = False
+        self._wakes: asyncio.Future[None] | None = None
+        handle.setopt(pycurl.HEADERFUNCTION, self._take_header)
+        # Megabytes come in pieces of a few kilobytes: nothing of ours shall run for each.
+        handle.setopt(pycurl.WRITEFUNCTION, self._take_chunk if is_streamed else self._chunks.append)
+        self._look_seconds = (stall_seconds or 0.0) / LOOKS
+        self._silent_looks = 0
+        self._heard = 0.0
+        self._watchdog = loop.call_later(self._look_seconds, self._look) if stall_seconds else None
+
+    async def head(self) -> None:
+        """Wait for status and headers. Raises TransferFailed."""
+        while not self._has_head and not self._end:
+            await self._woken()
+        if isinstance(self._end, Exception):
+            raise self._end
+
+    async def body(self) -> bytes:
+        """The whole rest of the body. Raises TransferFailed."""
+        while not self._end:
+            await self._woken()
+        if isinstance(self._end, Exception):
+            raise self._end
+        content = b"".join(self._chunks)
+        self._chunks.clear()
+        return content
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body as it comes in; a slow reader holds the server back. Raises TransferFailed."""
+        while True:
+            if self._chunks:
+                content = b"".join(self._chunks)
+                self._chunks.clear()
+                self._unread_bytes = 0
+                if self._is_paused:
+                    self._is_paused = False
+                    self._handle.pause(pycurl.PAUSE_CONT)
+                yield content
+            elif isinstance(self._end, Exception):
+                raise self._end
+            elif self._end:
+                return
+            else:
+                await self._woken()
+
+    def close(self) -> None:
+        """Stop it, if it still runs, and free what it holds."""
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        self._transfers.forget(self._handle)
+        self._handle.close()
+
+    def end(self, error: Exception | None) -> None:
+        """Nothing more comes."""
+        if not self._end:
+            self._end = error or True
+            self._wake()
+
+    def _look(self) -> None:
+        """End the transfer if the server has been silent for as many looks in a row as make up the limit."""
+        heard = self._handle.getinfo(pycurl.SIZE_DOWNLOAD) + self._handle.getinfo(pycurl.HEADER_SIZE)
+        is_silent = heard == self._heard and not self._is_paused
+        self._silent_looks = self._silent_looks + 1 if is_silent else 0
+        self._heard = heard
+        if self._silent_looks >= LOOKS:
+            self.end(TransferFailed(pycurl.E_OPERATION_TIMEDOUT, "the server fell silent"))
+        else:
+            self._watchdog = self._loop.call_later(self._look_seconds, self._look)
+
+    async def _woken(self) -> None:
+        self._wakes = self._loop.create_future()
+        try:
+            await self._wakes
+        finally:
+            self._wakes = None
+
+    def _wake(self) -> None:
+        if self._wakes is not None and not self._wakes.done():
+            self._wakes.set_result(None)
+
+    def _take_header(self, line: bytes) -> None:
+        if line.startswith(b"HTTP/"):
+            # Again after an interim answer (1xx), which is none.
+            fields = line.split(None, 2)
+            self.status = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else 0
+            self.headers.clear()
+        elif line.strip():
+            name, _, value = line.decode("latin-1").partition(":")
+            self.headers[name.strip().lower()] = value.strip()
+        elif self.status >= 200:
+            self._has_head = True
+            self._wake()
+
+    def _take_chunk(self, chunk: bytes) -> int | None:
+        if self._unread_bytes >= PAUSE_BYTES:
+            self._is_paused = True
+            pause: int = pycurl.WRITEFUNC_PAUSE
+            return pause
+        self._chunks.append(chunk)
+        self._unread_bytes += len(chunk)
+        self._wake()
+        return None
+
+
+class Transfers:
+    """All transfers of one client, and the connections they share. Belongs to the running event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
+        self._timer: asyncio.TimerHandle | None = None
+        self._watched: set[int] = set()
+        self._running: dict[Any, Transfer] = {}
+
+    def start(
+        self, handle: Any, *, is_streamed: bool, timeout_seconds: float, stall_seconds: float | None
+    ) -> Transfer:
+        """Start what a prepared handle describes. The caller closes the transfer, wherever it is by then.
+
+        Args:
+            handle: a `pycurl.Curl`; closed with the transfer.
+            is_streamed: the body is read with `chunks()`, not with `body()`.
+            timeout_seconds: from now to the last byte.
+            stall_seconds: the longest silence of the server; None for any.
+        """
+        handle.setopt(pycurl.TIMEOUT_MS, max(1, int(timeout_seconds * 1000)))
+        transfer = Transfer(handle, self, self._loop, is_streamed=is_streamed, stall_seconds=stall_seconds)
+        self._running[handle] = transfer
+        self._multi.add_handle(handle)
+        return transfer
+
+    def forget(self, handle: Any) -> None:
+        """Take a transfer out, finished or not; a connection in the middle of an answer is closed."""
+        if self._running.pop(handle, None) is not None:
+            self._multi.remove_handle(handle)
+
+    def close(self) -> None:
+        """Drop all connections; no transfer may be open."""
+        self._set_timer(-1)
+        self._multi.close()
+        for descriptor in tuple(self._watched):
+            self._watch(pycurl.POLL_REMOVE, descriptor, None, None)
+
+    def _watch(self, what: int, descriptor: int, _multi: object, _data: object) -> None:
+        # libcurl says so before it closes a socket, so that its number never stands for another one.
+        loop = self._loop
+        if descriptor in self._watched:
+            loop.remove_reader(descriptor)
+            loop.remove_writer(descriptor)
+            self._watched.discard(descriptor)
+        if what == pycurl.POLL_REMOVE:
+            return
+        self._watched.add(descriptor)
+        if what & pycurl.POLL_IN:
+            loop.add_reader(descriptor, self._act, descriptor, pycurl.CSELECT_IN)
+        if what & pycurl.POLL_OUT:
+            loop.add_writer(descriptor, self._act, descriptor, pycurl.CSELECT_OUT)
+
+    def _set_timer(self, milliseconds: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if milliseconds >= 0:
+            self._timer = self._loop.call_later(milliseconds / 1000, self._act, pycurl.SOCKET_TIMEOUT, 0)
+
+    def _act(self, descriptor: int, events: int) -> None:
+        self._multi.socket_action(descriptor, events)
+        while True:
+            left, done, failed = self._multi.info_read()
+            for handle in done:
+                self._finish(handle, None)
+            for handle, code, text in failed:
+                self._finish(handle, _failure(handle, code, text))
+            if not left:
+                return
+
+    def _finish(self, handle: Any, error: TransferFailed | None) -> None:
+        transfer = self._running.pop(handle, None)
+        if transfer is not None:
+            self._multi.remove_handle(handle)
+            transfer.end(error)
+
+
+def _failure(handle: Any, code: int, text: str) -> TransferFailed:
+    return TransferFailed(
+        code,
+        text,
+        os_error=handle.getinfo(pycurl.OS_ERRNO),
+        proxy_status=handle.getinfo(pycurl.HTTP_CONNECTCODE),
+        was_connected=handle.getinfo(pycurl.PRETRANSFER_TIME) > 0,
+    )
