@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from msgspec import Struct, inspect
 
-from pinnace.api import GROUP, VERSION
 from pinnace.api.fields import (
     ENUM_KEY,
     FORMAT_KEY,
@@ -41,7 +40,7 @@ def crd_manifests() -> list[dict[str, Any]]:
 def crd_manifest(kind: Kind) -> dict[str, Any]:
     """The CustomResourceDefinition of one kind, without labels; each call returns a new dict."""
     version: dict[str, Any] = {
-        "name": VERSION,
+        "name": kind.version,
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": _object_schema(kind)},
@@ -65,7 +64,7 @@ def crd_manifest(kind: Kind) -> dict[str, Any]:
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": kind.crd_name},
-        "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
+        "spec": {"group": kind.group, "names": names, "scope": "Namespaced", "versions": [version]},
     }
 
 
@@ -80,6 +79,8 @@ def _object_schema(kind: Kind) -> Schema:
     properties["metadata"] = {"type": "object"}
     for key, description in _TYPE_META_DESCRIPTIONS.items():
         properties[key]["description"] = description
+    if kind.requires_spec:
+        schema["required"] = ["spec"]
     return schema
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pinnace.api import GROUP
+from pinnace.api import GROUP, VERSION
 from pinnace.api.backup import Backup
 from pinnace.api.delete_request import DeleteBackupRequest
 from pinnace.api.download_request import DownloadRequest
@@ -29,7 +29,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of the group."""
+    """One kind of a group.
+
+    Attributes:
+        requires_spec: the API server refuses objects without a spec.
+    """
 
     kind: str
     plural: str
@@ -37,6 +41,9 @@ class Kind:
     short_names: tuple[str, ...] = ()
     status_subresource: bool = False
     columns: tuple[Column, ...] = ()
+    group: str = GROUP
+    version: str = VERSION
+    requires_spec: bool = False
 
     @property
     def singular(self) -> str:
@@ -51,7 +58,7 @@ class Kind:
     @property
     def crd_name(self) -> str:
         """The name of the CustomResourceDefinition."""
-        return f"{self.plural}.{GROUP}"
+        return f"{self.plural}.{self.group}"
 
 
 _LOCATION_COLUMNS: Final = (

@@ -53,6 +53,8 @@ cli = Group(
         "bug": ("pinnace.cli.bug:command", "Print the text of a bug report to fill in."),
         "debug": ("pinnace.cli.debug:command", "Write a support bundle: logs, objects and versions."),
         "server": ("pinnace.cli.server:command", ""),
+        "node-agent": ("pinnace.cli.node_agent:command", ""),
+        "restore-helper": ("pinnace.cli.restore_helper:command", ""),
     },
 )
 

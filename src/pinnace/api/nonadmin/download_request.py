@@ -1,0 +1,55 @@
+"""NonAdminDownloadRequest: a tenant's wish for a file of an own backup or restore. (docs/spec: NAC 4.5)"""
+
+from typing import Annotated
+
+from msgspec import Struct, field
+
+from pinnace.api.download_request import DownloadTarget
+from pinnace.api.fields import REQUIRED
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.nonadmin import API_VERSION
+from pinnace.api.nonadmin.common import Condition, Mirror, Phase
+
+
+class NonAdminDownloadRequestSpec(Struct, rename="camel", kw_only=True):
+    """What to download.
+
+    Attributes:
+        target: The file; its name is that of a NonAdminBackup or NonAdminRestore in this namespace.
+    """
+
+    target: Annotated[DownloadTarget, REQUIRED] = field(default_factory=DownloadTarget)
+
+
+class VeleroDownloadRequest(Struct, rename="camel", kw_only=True):
+    """The DownloadRequest that was made for the request.
+
+    Attributes:
+        status: Its status: the signed URL, and until when it is valid.
+    """
+
+    status: Mirror | None = None
+
+
+class NonAdminDownloadRequestStatus(Struct, rename="camel", kw_only=True):
+    """Where to download it.
+
+    Attributes:
+        phase: How far the request is.
+        velero: The answer.
+        conditions: What was decided about the request, and why.
+    """
+
+    phase: Phase = ""
+    velero: VeleroDownloadRequest | None = None
+    conditions: list[Condition] = []
+
+
+class NonAdminDownloadRequest(Struct, rename="camel", kw_only=True):
+    """A tenant's wish for a file of an own backup or restore, kept in a location of the own."""
+
+    kind: str = "NonAdminDownloadRequest"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: NonAdminDownloadRequestSpec = field(default_factory=NonAdminDownloadRequestSpec)
+    status: NonAdminDownloadRequestStatus = field(default_factory=NonAdminDownloadRequestStatus)

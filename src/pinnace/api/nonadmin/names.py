@@ -1,0 +1,45 @@
+"""Labels, annotations, finalizers and fixed words of the self-service kinds, once. (docs/spec: NAC 3, 5.2)"""
+
+from enum import StrEnum
+from typing import Final
+
+OADP_LABEL: Final = "openshift.io/oadp"
+OADP_VALUE: Final = "True"
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+MANAGED_BY_VALUE: Final = "oadp-nac-controller"
+
+COMMON_LABELS: Final = {OADP_LABEL: OADP_VALUE, MANAGED_BY_LABEL: MANAGED_BY_VALUE}
+"""On every object that is made in the server's namespace."""
+
+SYNCED_FROM_LABEL: Final = "openshift.io/oadp-nab-synced-from-nacuuid"
+
+MAX_VALUE_CHARACTERS: Final = 253
+
+
+class Origin(StrEnum):
+    """From which kind of request an object of the server's namespace was made."""
+
+    BACKUP = "nab"
+    RESTORE = "nar"
+    LOCATION = "nabsl"
+    DOWNLOAD = "nadr"
+
+    @property
+    def id_label(self) -> str:
+        """The label with the unique id; of downloads it is the request's UID."""
+        return f"openshift.io/oadp-{self}-origin-nacuuid"
+
+    @property
+    def name_annotation(self) -> str:
+        """The annotation with the request's name."""
+        return f"openshift.io/oadp-{self}-origin-name"
+
+    @property
+    def namespace_annotation(self) -> str:
+        """The annotation with the request's namespace."""
+        return f"openshift.io/oadp-{self}-origin-namespace"
+
+
+BACKUP_FINALIZER: Final = "nonadminbackup.oadp.openshift.io/finalizer"
+RESTORE_FINALIZER: Final = "nonadminrestore.oadp.openshift.io/finalizer"
+LOCATION_FINALIZER: Final = "nonadminbackupstoragelocation.oadp.openshift.io/finalizer"

@@ -1,0 +1,67 @@
+"""NonAdminRestore: a tenant's wish to have a backup of the own namespace back. (docs/spec: NAC 4.2)"""
+
+from typing import Annotated
+
+from msgspec import Struct, field
+
+from pinnace.api.fields import REQUIRED
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.nonadmin import API_VERSION
+from pinnace.api.nonadmin.common import Condition, DataMoverCounts, Mirror, Phase, PodVolumeCounts, QueueInfo
+from pinnace.api.restore import RestoreSpec
+
+
+class NonAdminRestoreSpec(Struct, rename="camel", kw_only=True):
+    """What to bring back.
+
+    Attributes:
+        restore_spec: What to bring back; its backupName is the name of a NonAdminBackup in this namespace.
+    """
+
+    restore_spec: Annotated[RestoreSpec, REQUIRED] = field(default_factory=RestoreSpec)
+
+
+class VeleroRestore(Struct, rename="camel", kw_only=True):
+    """The Restore that was made for the request.
+
+    Attributes:
+        nacuuid: The unique id that ties both together.
+        name: Name of the Restore.
+        namespace: Namespace of the server.
+        status: The Restore's status.
+    """
+
+    nacuuid: str = ""
+    name: str = ""
+    namespace: str = ""
+    status: Mirror | None = None
+
+
+class NonAdminRestoreStatus(Struct, rename="camel", kw_only=True):
+    """How far the request is, and what became of the restore.
+
+    Attributes:
+        phase: How far the request is; says nothing about success of the restore.
+        velero_restore: The Restore that was made for the request.
+        data_mover_data_downloads: Volumes in the hands of a data mover.
+        file_system_pod_volume_restores: Pod volumes that are copied file by file.
+        queue_info: Where the restore stands in the queue.
+        conditions: What was decided about the request, and why.
+    """
+
+    phase: Phase = ""
+    velero_restore: VeleroRestore | None = None
+    data_mover_data_downloads: DataMoverCounts | None = None
+    file_system_pod_volume_restores: PodVolumeCounts | None = None
+    queue_info: QueueInfo | None = None
+    conditions: list[Condition] = []
+
+
+class NonAdminRestore(Struct, rename="camel", kw_only=True):
+    """A tenant's wish to have a backup of the own namespace back."""
+
+    kind: str = "NonAdminRestore"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: NonAdminRestoreSpec = field(default_factory=NonAdminRestoreSpec)
+    status: NonAdminRestoreStatus = field(default_factory=NonAdminRestoreStatus)

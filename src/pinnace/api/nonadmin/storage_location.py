@@ -1,0 +1,137 @@
+"""A tenant's own bucket, and the administrator's answer to it. (docs/spec: NAC 4.3, 4.4)"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from pinnace.api.fields import ENUM_KEY, REQUIRED
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.nonadmin import API_VERSION
+from pinnace.api.nonadmin.common import Condition, Mirror, Phase
+from pinnace.api.storage_location import BackupStorageLocationSpec
+
+
+class ApprovalDecision(StrEnum):
+    """What an administrator says to a location; empty counts as pending."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    PENDING = "pending"
+
+
+class RequestPhase(StrEnum):
+    """What became of a location's request."""
+
+    PENDING = "Pending"
+    APPROVED = "Approved"
+    REJECTED = "Rejected"
+
+
+class NonAdminBackupStorageLocationSpec(Struct, rename="camel", kw_only=True):
+    """A bucket of the tenant.
+
+    Attributes:
+        backup_storage_location_spec: Where it is; the credentials lie in a Secret of this namespace.
+    """
+
+    backup_storage_location_spec: Annotated[BackupStorageLocationSpec, REQUIRED] = field(
+        default_factory=BackupStorageLocationSpec
+    )
+
+
+class VeleroBackupStorageLocation(Struct, rename="camel", kw_only=True):
+    """The BackupStorageLocation that was made for the request.
+
+    Attributes:
+        nacuuid: The unique id that ties both together.
+        name: Name of the BackupStorageLocation.
+        namespace: Namespace of the server.
+        requested_spec: The spec that was last put before the administrator.
+        status: The BackupStorageLocation's status.
+    """
+
+    nacuuid: str = ""
+    name: str = ""
+    namespace: str = ""
+    # Not upstream's: without it an edited spec would be taken when the request is collected (NAC 12.2, A21).
+    requested_spec: Mirror | None = None
+    status: Mirror | None = None
+
+
+class NonAdminBackupStorageLocationStatus(Struct, rename="camel", kw_only=True):
+    """How far the request is, and whether the location can be used.
+
+    Attributes:
+        phase: How far the request is.
+        velero_backup_storage_location: The BackupStorageLocation that was made for the request.
+        conditions: What was decided about the request, and why.
+    """
+
+    phase: Phase = ""
+    velero_backup_storage_location: VeleroBackupStorageLocation | None = None
+    conditions: list[Condition] = []
+
+
+class NonAdminBackupStorageLocation(Struct, rename="camel", kw_only=True):
+    """A tenant's wish to keep backups in a bucket of the own."""
+
+    kind: str = "NonAdminBackupStorageLocation"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: NonAdminBackupStorageLocationSpec = field(default_factory=NonAdminBackupStorageLocationSpec)
+    status: NonAdminBackupStorageLocationStatus = field(default_factory=NonAdminBackupStorageLocationStatus)
+
+
+class NonAdminBackupStorageLocationRequestSpec(Struct, rename="camel", kw_only=True):
+    """The administrator's answer.
+
+    Attributes:
+        approval_decision: approve, reject or pending.
+    """
+
+    approval_decision: Annotated[str, Meta(extra={ENUM_KEY: ApprovalDecision})] = ""
+
+
+class SourceLocation(Struct, rename="camel", kw_only=True):
+    """The location that waits for an answer.
+
+    Attributes:
+        requested_spec: What the tenant asked for; this is what is approved.
+        nacuuid: The unique id of the location.
+        name: Name of the NonAdminBackupStorageLocation.
+        namespace: Namespace of the tenant.
+    """
+
+    requested_spec: Annotated[BackupStorageLocationSpec, REQUIRED] = field(
+        default_factory=BackupStorageLocationSpec
+    )
+    nacuuid: str = ""
+    name: str = ""
+    namespace: str = ""
+
+
+class NonAdminBackupStorageLocationRequestStatus(Struct, rename="camel", kw_only=True):
+    """What is asked for.
+
+    Attributes:
+        phase: Pending, Approved or Rejected.
+        non_admin_backup_storage_location: The location that waits for an answer.
+    """
+
+    phase: Annotated[str, Meta(extra={ENUM_KEY: RequestPhase})] = ""
+    non_admin_backup_storage_location: SourceLocation | None = None
+
+
+class NonAdminBackupStorageLocationRequest(Struct, rename="camel", kw_only=True):
+    """A tenant's location as it waits for the administrator, in the namespace of the server."""
+
+    kind: str = "NonAdminBackupStorageLocationRequest"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: NonAdminBackupStorageLocationRequestSpec = field(
+        default_factory=NonAdminBackupStorageLocationRequestSpec
+    )
+    status: NonAdminBackupStorageLocationRequestStatus = field(
+        default_factory=NonAdminBackupStorageLocationRequestStatus
+    )

@@ -1,0 +1,96 @@
+"""`nonadmin server`: the flags of the self-service process. (docs/spec: NAC 2)"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from pinnace.cli.connect import need_no_location, settings_of, user_agent
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.flags import Command, DurationFlag, boolean, optional_boolean
+from pinnace.cli.settings import GlobalFlags
+
+_LEVELS = ("panic", "fatal", "error", "warning", "info", "debug", "trace")
+
+
+@click.command("server", cls=Command, short_help="Run the controllers of self-service.")
+@click.option("--metrics-bind-address", default=":8080", show_default=True, help="Address of /metrics.")
+@click.option(
+    "--health-probe-bind-address", default=":8081", show_default=True, help="Address of /healthz and /readyz."
+)
+@boolean("--leader-elect", help="Work only while holding the Lease of this namespace.")
+@click.option("--settings", "config_map", default="pinnace-nonadmin", show_default=True,
+              help="Config map of this namespace with the administrator's settings.")  # fmt: skip
+@optional_boolean("--require-approval", help="Use storage locations of tenants only once they are approved.")
+@click.option("--garbage-collection-period", type=DurationFlag(),
+              help="How often to remove what lost its request; 0s for never. Default 24h.")  # fmt: skip
+@click.option("--backup-sync-period", type=DurationFlag(),
+              help="How often to make requests for stored backups; 0s for never. Default 2m.")  # fmt: skip
+@click.option("--velero-backup-sync-period", type=DurationFlag(),
+              help="What the backup server's --backup-sync-period is. Default 1m.")  # fmt: skip
+@click.option("--default-backup-storage-location", default="default", show_default=True,
+              help="What the backup server's flag of this name says.")  # fmt: skip
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> None:
+    """Run the controllers of self-service in the backup server's namespace, until a signal.
+
+    The environment may say WATCH_NAMESPACE (the namespace), LOG_LEVEL (0 panic to 6 trace, or a name) and
+    LOG_FORMAT (text or json). Flags win over the config map.
+    """
+    from pinnace.kube.config import load_config
+    from pinnace.kube.errors import KubeError
+    from pinnace.nonadmin.settings_source import SettingsFlags
+    from pinnace.runtime.errors import RuntimeFailure
+    from pinnace.server.http import parse_address
+    from pinnace.server.logging import configure_logging
+    from pinnace.server.nonadmin import NonAdminServerOptions, run_nonadmin
+
+    settings = settings_of(ctx)
+    need_no_location(settings, "nonadmin server")
+    for name in ("metrics_bind_address", "health_probe_bind_address"):
+        try:
+            parse_address(flags[name])
+        except ValueError as exc:
+            raise InvalidInput(f"--{name.replace('_', '-')}: {exc}") from exc
+    options = NonAdminServerOptions(
+        namespace=server_namespace(ctx.ensure_object(GlobalFlags), os.environ),
+        metrics_address=flags["metrics_bind_address"],
+        health_address=flags["health_probe_bind_address"],
+        leader_election=flags["leader_elect"],
+        default_location=flags["default_backup_storage_location"],
+        settings=SettingsFlags(
+            config_map=flags["config_map"],
+            require_approval=flags["require_approval"],
+            collection_period=flags["garbage_collection_period"],
+            sync_period=flags["backup_sync_period"],
+            velero_sync_period=flags["velero_backup_sync_period"],
+        ),
+    )
+    configure_logging(log_level(os.environ), "json" if os.environ.get("LOG_FORMAT") == "json" else "text")
+    try:
+        config = load_config(settings.kubeconfig, settings.kubecontext)
+        asyncio.run(run_nonadmin(config, options, user_agent=user_agent("pinnace-nonadmin")))
+    except (KubeError, RuntimeFailure, OSError) as exc:
+        raise CommandError(str(exc)) from exc
+
+
+def server_namespace(flags: GlobalFlags, environ: Mapping[str, str]) -> str:
+    """The backup server's namespace. Raises InvalidInput when nothing says it."""
+    namespace = flags.namespace or environ.get("WATCH_NAMESPACE") or environ.get("VELERO_NAMESPACE")
+    if not namespace:
+        raise InvalidInput(
+            "the namespace of the backup server is missing: set WATCH_NAMESPACE or --namespace"
+        )
+    return namespace
+
+
+def log_level(environ: Mapping[str, str]) -> str:
+    """The level of LOG_LEVEL, a number or a name; `info` for anything else. (docs/spec: NAC 2)"""
+    given = environ.get("LOG_LEVEL", "")
+    if given.isdecimal() and int(given) < len(_LEVELS):
+        level = _LEVELS[int(given)]
+    else:
+        level = given if given in _LEVELS else "info"
+    return "debug" if level == "trace" else level

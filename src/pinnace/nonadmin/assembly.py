@@ -1,0 +1,239 @@
+"""Puts the parts of self-service together and adds them to a manager. (docs/spec: NAC 2, 11)"""
+
+import functools
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from pinnace.api.nonadmin.names import Origin
+from pinnace.api.times import utcnow
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import CONFIGMAPS, APIResource
+from pinnace.nonadmin import collector, synchronizer
+from pinnace.nonadmin.backup_flow import BACKUPS, DELETE_REQUESTS
+from pinnace.nonadmin.caches import CACHED, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES
+from pinnace.nonadmin.collector import Collector
+from pinnace.nonadmin.download_flow import DOWNLOADS
+from pinnace.nonadmin.driver import Flow, RequestReconciler
+from pinnace.nonadmin.events import KeysOf, is_edited, origin_keys, owner_keys, waiting_for
+from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, LocationFlow, RestoreFlow, Surroundings
+from pinnace.nonadmin.location_flow import LOCATIONS
+from pinnace.nonadmin.lookups import Lookups
+from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS, text
+from pinnace.nonadmin.queue_position import WaitingLine
+from pinnace.nonadmin.restore_flow import RESTORES
+from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
+from pinnace.nonadmin.synchronizer import Synchronizer
+from pinnace.runtime.controller import Controller
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.manager import Manager
+
+BACKUP: Final = "nonadmin-backup"
+RESTORE: Final = "nonadmin-restore"
+LOCATION: Final = "nonadmin-location"
+DOWNLOAD: Final = "nonadmin-download"
+WORKERS: Final = 4
+"""Requests looked at at once; each one costs little more than two calls of the API server."""
+
+Changed = Callable[[JSONObject, JSONObject], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonAdminOptions:
+    """How self-service is run.
+
+    Attributes:
+        namespace: the server's.
+        default_location: the server's by its flag.
+        passes: told of each pass over a request, by controller; for measuring.
+    """
+
+    namespace: str
+    settings: SettingsFlags = field(default_factory=SettingsFlags)
+    default_location: str = ""
+    clock: Callable[[], datetime] = utcnow
+    new_uuid: Callable[[], str] = lambda: str(uuid.uuid4())
+    passes: Callable[[str, Key], None] = lambda _controller, _key: None
+
+
+def add_nonadmin(manager: Manager, client: KubeClient, options: NonAdminOptions) -> None:
+    """Add caches, settings and controllers. Bad settings end the manager's start with SettingsError."""
+    _Assembly(manager, client, options).add()
+
+
+class _Assembly:
+    def __init__(self, manager: Manager, client: KubeClient, options: NonAdminOptions) -> None:
+        self._manager = manager
+        self._client = client
+        self._options = options
+        self._informers = {
+            cached.resource: Informer(
+                client,
+                cached.resource,
+                None if cached.everywhere else options.namespace,
+                indexes=cached.indexes,
+            )
+            for cached in CACHED
+        }
+        self._settings = SettingsSource(options.settings, self._informers[LOCATIONS].objects)
+        self._around = Surroundings(
+            lookups=Lookups(client, options.namespace, self._informers),
+            settings=self._settings,
+            backups=WaitingLine(),
+            restores=WaitingLine(),
+            clock=options.clock,
+            new_uuid=options.new_uuid,
+        )
+
+    def add(self) -> None:
+        for informer in self._informers.values():
+            self._manager.add_informer(informer)
+        self._watch_settings()
+        controllers = [
+            self._backups(),
+            self._restores(),
+            self._locations(),
+            self._downloads(),
+            *self._timers(),
+        ]
+        for controller in controllers:
+            self._manager.add_controller(controller)
+
+    def _watch_settings(self) -> None:
+        name = self._options.settings.config_map
+        informer = self._manager.add_informer(
+            Informer(
+                self._client, CONFIGMAPS, self._options.namespace, field_selector=f"metadata.name={name}"
+            )
+        )
+
+        async def start() -> None:
+            self._settings.start(informer.get(Key(self._options.namespace, name)))
+            informer.add_handlers(
+                on_add=self._settings.take,
+                on_update=lambda _, new: self._settings.take(new),
+                on_delete=lambda _: self._settings.take(None),
+            )
+
+        self._manager.add_preparation("nonadmin-settings", start)
+
+    # --- One controller a kind --------------------------------------------------------------------------
+
+    def _backups(self) -> Controller:
+        controller = self._controller(BACKUP, BackupFlow(self._around))
+        own = origin_keys(Origin.BACKUP)
+        self._watch_requests(controller, NABS)
+        self._watch(controller, BACKUPS, own)
+        self._watch(controller, DELETE_REQUESTS, own)
+        owners = owner_keys("Backup", self._informers[BACKUPS].get, Origin.BACKUP)
+        self._watch(controller, POD_VOLUME_BACKUPS, owners)
+        self._watch(controller, NABSLS, waiting_for(self._around.lookups.backups_on))
+        self._watch_line(controller, BACKUPS, self._around.backups, own)
+        return controller
+
+    def _restores(self) -> Controller:
+        controller = self._controller(RESTORE, RestoreFlow(self._around))
+        own = origin_keys(Origin.RESTORE)
+        self._watch_requests(controller, NARS)
+        self._watch(controller, RESTORES, own)
+        owners = owner_keys("Restore", self._informers[RESTORES].get, Origin.RESTORE)
+        self._watch(controller, POD_VOLUME_RESTORES, owners)
+        self._watch(controller, NABS, waiting_for(self._around.lookups.restores_of))
+        self._watch_line(controller, RESTORES, self._around.restores, own)
+        return controller
+
+    def _locations(self) -> Controller:
+        controller = self._controller(LOCATION, LocationFlow(self._around))
+        own = origin_keys(Origin.LOCATION)
+        self._watch_requests(controller, NABSLS)
+        self._watch(controller, LOCATIONS, own)
+        self._watch(controller, NABSL_REQUESTS, own, changed=is_edited)
+        return controller
+
+    def _downloads(self) -> Controller:
+        controller = self._controller(DOWNLOAD, DownloadFlow(self._around))
+        own = origin_keys(Origin.DOWNLOAD)
+
+        def answered(download: JSONObject) -> Iterable[Key]:
+            return own(download) if text(download, "status", "phase") == "Processed" else ()
+
+        self._watch_requests(controller, NADRS)
+        self._watch(controller, DOWNLOADS, answered)
+        return controller
+
+    def _timers(self) -> Iterable[Controller]:
+        """The controllers that look at everything from time to time."""
+        collect = Collector(self._client, self._options.namespace, self._informers, self._settings)
+        synchronize = Synchronizer(
+            self._client,
+            self._informers,
+            self._around.lookups,
+            self._settings,
+            default_location=self._options.default_location,
+        )
+        caches = list(self._informers.values())
+        for name, key, reconcile in (
+            (synchronizer.NAME, synchronizer.KEY, synchronize.reconcile),
+            (collector.NAME, collector.KEY, collect.reconcile),
+        ):
+            controller = Controller(name, reconcile, caches=caches)
+            controller.enqueue(key)
+            self._settings.on_change(functools.partial(controller.enqueue, key))
+            yield controller
+
+    # --- Parts ------------------------------------------------------------------------------------------
+
+    def _controller(self, name: str, flow: Flow) -> Controller:
+        reconciler = RequestReconciler(self._client, flow, passes=lambda key: self._options.passes(name, key))
+        return Controller(name, reconciler.reconcile, workers=WORKERS, caches=list(self._informers.values()))
+
+    def _watch_requests(self, controller: Controller, resource: APIResource) -> None:
+        """Look at requests that are new, edited or deleted, and at all of them when other settings hold."""
+        self._watch(controller, resource, lambda obj: (Key.of(obj),), changed=is_edited)
+        self._settings.on_change(_enqueue_all(controller, self._informers[resource].keys))
+
+    def _watch(
+        self,
+        controller: Controller,
+        resource: APIResource,
+        keys: KeysOf,
+        *,
+        changed: Changed = lambda _old, _new: True,
+    ) -> None:
+        def enqueue(obj: JSONObject) -> None:
+            for key in keys(obj):
+                controller.enqueue(key)
+
+        def enqueue_changed(old: JSONObject, new: JSONObject) -> None:
+            if changed(old, new):
+                enqueue(new)
+
+        self._informers[resource].add_handlers(on_add=enqueue, on_update=enqueue_changed, on_delete=enqueue)
+
+    def _watch_line(
+        self, controller: Controller, resource: APIResource, line: WaitingLine, own: KeysOf
+    ) -> None:
+        """Keep the line of those who wait, and look at the requests whose position changes."""
+        informer = self._informers[resource]
+
+        def moved(changed: Iterable[Key]) -> None:
+            for key in changed:
+                for request in own(informer.get(key) or {}):
+                    controller.enqueue(request)
+
+        informer.add_handlers(
+            on_add=lambda obj: moved(line.put(obj)),
+            on_update=lambda _, new: moved(line.put(new)),
+            on_delete=lambda obj: moved(line.remove(obj)),
+        )
+
+
+def _enqueue_all(controller: Controller, keys: Callable[[], Iterable[Key]]) -> Callable[[], None]:
+    def enqueue() -> None:
+        for key in keys():
+            controller.enqueue(key)
+
+    return enqueue

@@ -1,0 +1,104 @@
+"""What the flows look up, from caches with indexes: no list for an event, however many objects there are.
+
+A cache may lag. What it has is good enough to go on from, as every write is checked; that something is not
+there is asked of the API server before anything is done about it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pinnace.api import labels
+from pinnace.api.nonadmin.names import Origin
+from pinnace.kube.resources import APIResource, velero
+from pinnace.nonadmin.backup_flow import BACKUPS, DELETE_REQUESTS
+from pinnace.nonadmin.download_flow import DOWNLOADS
+from pinnace.nonadmin.identity import id_of
+from pinnace.nonadmin.location_flow import LOCATIONS
+from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS, text
+from pinnace.nonadmin.restore_flow import RESTORES
+from pinnace.nonadmin.restore_spec import wanted_backup
+from pinnace.runtime.cache import IndexFunction
+from pinnace.runtime.keys import JSONObject, Key
+
+POD_VOLUME_BACKUPS: Final = velero("podvolumebackups")
+POD_VOLUME_RESTORES: Final = velero("podvolumerestores")
+
+BY_ID: Final = "id"
+BY_BACKUP: Final = "backup"
+BY_RESTORE: Final = "restore"
+BY_LOCATION: Final = "location"
+
+
+class Cache(Protocol):
+    """The part of an informer that is read."""
+
+    def get(self, key: Key) -> JSONObject | None: ...
+
+    def objects(self) -> list[JSONObject]: ...
+
+    def by_index(self, index: str, value: str) -> list[JSONObject]: ...
+
+
+Caches = Mapping[APIResource, Cache]
+
+
+def in_namespace(namespace: str, name: str) -> str:
+    """An index value for what is named within a namespace."""
+    return f"{namespace}/{name}"
+
+
+def _id(origin: Origin) -> IndexFunction:
+    def values(obj: JSONObject) -> Iterable[str]:
+        return _present(id_of(obj, origin))
+
+    return values
+
+
+def _label(name: str) -> IndexFunction:
+    def values(obj: JSONObject) -> Iterable[str]:
+        return _present(text(obj, "metadata", "labels", name))
+
+    return values
+
+
+def _within(name_of: Callable[[JSONObject], str]) -> IndexFunction:
+    def values(obj: JSONObject) -> Iterable[str]:
+        name = name_of(obj)
+        return [in_namespace(text(obj, "metadata", "namespace"), name)] if name else []
+
+    return values
+
+
+def _present(value: str) -> Iterable[str]:
+    return [value] if value else []
+
+
+def storage_location(nab: JSONObject) -> str:
+    """The name of the NonAdminBackupStorageLocation that a request is for."""
+    return text(nab, "spec", "backupSpec", "storageLocation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cached:
+    """One kind that is kept in a cache, of all namespaces or of the server's alone."""
+
+    resource: APIResource
+    everywhere: bool = False
+    indexes: Mapping[str, IndexFunction]
+
+
+CACHED: Final = (
+    Cached(resource=NABS, everywhere=True, indexes={BY_LOCATION: _within(storage_location)}),
+    Cached(resource=NARS, everywhere=True, indexes={BY_BACKUP: _within(wanted_backup)}),
+    Cached(resource=NABSLS, everywhere=True, indexes={}),
+    Cached(resource=NADRS, everywhere=True, indexes={}),
+    Cached(resource=NABSL_REQUESTS, indexes={BY_ID: _id(Origin.LOCATION)}),
+    Cached(resource=BACKUPS, indexes={BY_ID: _id(Origin.BACKUP)}),
+    Cached(resource=RESTORES, indexes={BY_ID: _id(Origin.RESTORE)}),
+    Cached(resource=LOCATIONS, indexes={BY_ID: _id(Origin.LOCATION)}),
+    Cached(resource=DELETE_REQUESTS, indexes={BY_BACKUP: _label(labels.BACKUP_NAME)}),
+    Cached(resource=DOWNLOADS, indexes={}),
+    Cached(resource=POD_VOLUME_BACKUPS, indexes={BY_BACKUP: _label(labels.BACKUP_NAME)}),
+    Cached(resource=POD_VOLUME_RESTORES, indexes={BY_RESTORE: _label(labels.RESTORE_NAME)}),
+)

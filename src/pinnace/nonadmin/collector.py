@@ -1,0 +1,121 @@
+"""Removes what lost its request from the server's namespace. (docs/spec: NAC 14)
+
+Stored backup data is never touched. Each kind is gone through on its own: an error in one leaves the others
+alone, and lets the whole be tried again.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from pinnace.api.nonadmin.names import MANAGED_BY_LABEL, MANAGED_BY_VALUE, OADP_LABEL, OADP_VALUE, Origin
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.kube.resources import SECRETS, APIResource
+from pinnace.nonadmin.backup_flow import BACKUPS
+from pinnace.nonadmin.caches import Caches
+from pinnace.nonadmin.identity import has_common_labels, id_of, origin_key
+from pinnace.nonadmin.location_flow import LOCATIONS
+from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NARS, text
+from pinnace.nonadmin.restore_flow import RESTORES
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+NAME: Final = "nonadmin-collector"
+KEY: Final = Key("", "collect")
+SELECTOR: Final = f"{OADP_LABEL}={OADP_VALUE},{MANAGED_BY_LABEL}={MANAGED_BY_VALUE}"
+
+
+class CollectionFailed(Exception):
+    """Some kinds could not be gone through; the log says why."""
+
+
+class Collector:
+    """One sweep over everything that was made for tenants, once a period."""
+
+    def __init__(
+        self, client: KubeClient, namespace: str, caches: Caches, settings: Callable[[], AdminSettings]
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._caches = caches
+        self._settings = settings
+
+    async def reconcile(self, _key: Key) -> Result:
+        """Sweep, and say when the next is due. Raises CollectionFailed after all kinds were tried."""
+        period = self._settings().collection_period
+        if not period:
+            return DONE
+        sweeps: dict[str, Callable[[], Awaitable[None]]] = {
+            "secrets": self._secrets,
+            "backupstoragelocations": lambda: self._sweep(LOCATIONS, Origin.LOCATION, NABSLS),
+            "backups": lambda: self._sweep(BACKUPS, Origin.BACKUP, NABS),
+            "restores": lambda: self._sweep(RESTORES, Origin.RESTORE, NARS),
+            "requests": self._requests,
+        }
+        failed = []
+        for name, sweep in sweeps.items():
+            try:
+                await sweep()
+            except KubeError as error:
+                log.error("Error collecting what lost its request", resource=name, error=error)
+                failed.append(name)
+        if failed:
+            raise CollectionFailed(f"not collected: {', '.join(failed)}")
+        return Result.after(period.total_seconds())
+
+    async def _secrets(self) -> None:
+        """Read for the sweep: they are kept in no cache."""
+        for secret in await self._client.list_all(SECRETS, self._namespace, label_selector=SELECTOR):
+            await self._delete_orphan(SECRETS, secret, Origin.LOCATION, NABSLS)
+
+    async def _sweep(self, resource: APIResource, origin: Origin, requests: APIResource) -> None:
+        for obj in self._caches[resource].objects():
+            if has_common_labels(obj):
+                await self._delete_orphan(resource, obj, origin, requests)
+
+    async def _delete_orphan(
+        self, resource: APIResource, obj: JSONObject, origin: Origin, requests: APIResource
+    ) -> None:
+        key = origin_key(obj, origin)
+        if key is None:
+            log.info("Object does not say for which request it was made, left alone", object=str(Key.of(obj)))
+        elif await self._is_orphan(requests, key, id_of(obj, origin)):
+            await self._delete(resource, obj)
+
+    async def _is_orphan(self, requests: APIResource, key: Key, unique_id: str) -> bool:
+        """Whether the request is gone, or is another one of the same name."""
+        try:
+            request = await self._client.get(requests, key.name, key.namespace)
+        except NotFound as error:
+            if not error.reason:
+                raise  # it is the kind that the cluster does not know
+            return True
+        members = {NABS: "veleroBackup", NARS: "veleroRestore", NABSLS: "veleroBackupStorageLocation"}
+        own_id = text(request, "status", members[requests], "nacuuid")
+        return own_id not in ("", unique_id)
+
+    async def _requests(self) -> None:
+        for obj in self._caches[NABSL_REQUESTS].objects():
+            source = [
+                text(obj, "status", "nonAdminBackupStorageLocation", name) for name in ("namespace", "name")
+            ]
+            if (
+                not self._settings().require_approval
+                or not all(source)
+                or await self._is_orphan(NABSLS, Key(*source), id_of(obj, Origin.LOCATION))
+            ):
+                await self._delete(NABSL_REQUESTS, obj)
+
+    async def _delete(self, resource: APIResource, obj: JSONObject) -> None:
+        key = Key.of(obj)
+        try:
+            await self._client.delete(
+                resource, key.name, key.namespace, uid=text(obj, "metadata", "uid") or None
+            )
+        except (NotFound, Conflict):
+            return
+        log.info("Deleted what lost its request", resource=resource.name, object=str(key))

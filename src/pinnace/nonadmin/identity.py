@@ -1,0 +1,125 @@
+"""Who belongs to whom: unique ids, marks on objects of the server's namespace, proof of ownership. Pure.
+
+Labels find and select, annotations state ownership. A tenant can copy any label onto an own object, and the
+owner of a bucket can forge both on what is found in it; so an object counts as a request's own only when its
+annotations name the request and the location that it is kept in does not belong to another namespace.
+(docs/spec: NAC 3, 17 A7, A14)
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pinnace.api.nonadmin.names import COMMON_LABELS, MAX_VALUE_CHARACTERS, SYNCED_FROM_LABEL, Origin
+from pinnace.nonadmin.objects import mapping, text
+from pinnace.runtime.keys import JSONObject, Key
+
+MAX_ID_CHARACTERS: Final = 63
+"""An id is a name and a label value, which may not be longer."""
+
+_UUID_CHARACTERS: Final = 36
+_ROOM: Final = MAX_ID_CHARACTERS - _UUID_CHARACTERS - 2
+
+
+class Ambiguous(Exception):
+    """Several objects claim to be the one; which is right cannot be known."""
+
+
+def new_id(namespace: str, name: str, uuid: str) -> str:
+    """The unique id of a request: as much of namespace and name as fits, and a UUID. (docs/spec: NAC 3.3)"""
+    joined = _joined(namespace, name, uuid)
+    if len(joined) <= MAX_ID_CHARACTERS:
+        return joined
+    if len(namespace) > _ROOM:
+        return _joined(_head(namespace, _ROOM), "", uuid)
+    return _joined(namespace, _head(name, _ROOM - len(namespace)), uuid)
+
+
+def _joined(*parts: str) -> str:
+    return "-".join(part for part in parts if part)
+
+
+def _head(part: str, characters: int) -> str:
+    # A name may not go on with a hyphen after a dot.
+    return part[:characters].rstrip(".-")
+
+
+def is_valid_mark(value: str) -> bool:
+    """Whether a label or annotation says anything. (docs/spec: NAC 3.1)"""
+    return 0 < len(value) <= MAX_VALUE_CHARACTERS
+
+
+def id_of(obj: JSONObject, origin: Origin) -> str:
+    """The unique id an object is labelled with."""
+    return text(obj, "metadata", "labels", origin.id_label)
+
+
+def has_common_labels(obj: JSONObject) -> bool:
+    """Whether an object of the server's namespace was made for a tenant."""
+    labels = mapping(obj, "metadata", "labels")
+    return all(labels.get(label) == value for label, value in COMMON_LABELS.items())
+
+
+def origin_key(obj: JSONObject, origin: Origin) -> Key | None:
+    """The request that an object says it was made for; None if it does not, or not wholly."""
+    annotations = mapping(obj, "metadata", "annotations")
+    namespace, name = (
+        text(annotations, key) for key in (origin.namespace_annotation, origin.name_annotation)
+    )
+    if not (has_common_labels(obj) and is_valid_mark(namespace) and is_valid_mark(name)):
+        return None
+    return Key(namespace, name) if is_valid_mark(id_of(obj, origin)) else None
+
+
+def marks(origin: Origin, unique_id: str, request: Key) -> JSONObject:
+    """Labels and annotations of an object that is made for a request. (docs/spec: NAC 3.4)"""
+    return {
+        "labels": {**COMMON_LABELS, origin.id_label: unique_id},
+        "annotations": {
+            origin.name_annotation: request.name,
+            origin.namespace_annotation: request.namespace,
+        },
+    }
+
+
+def synced_from(nab: JSONObject) -> str:
+    """The unique id that a NonAdminBackup says it was found by in storage; empty if it says nothing."""
+    value = text(nab, "metadata", "labels", SYNCED_FROM_LABEL)
+    return value if is_valid_mark(value) else ""
+
+
+def tenant_of_location(location: JSONObject | None) -> str:
+    """The namespace that a BackupStorageLocation belongs to; empty for the administrator's."""
+    return (
+        ""
+        if location is None
+        else text(location, "metadata", "annotations", Origin.LOCATION.namespace_annotation)
+    )
+
+
+def is_own_backup(backup: JSONObject, location: JSONObject | None, nab: Key) -> bool:
+    """Whether a Backup was made for a request, for all that its bucket's owner may have written on it."""
+    tenant = tenant_of_location(location)
+    return origin_key(backup, Origin.BACKUP) == nab and tenant in ("", nab.namespace)
+
+
+def the_one(
+    candidates: Iterable[JSONObject], *, kind: str, label: str, value: str, namespace: str
+) -> JSONObject | None:
+    """The object under a label, if there is one.
+
+    Where the one that bears the id as its name is among several, those of other locations are impostors:
+    only whoever owns such a location can have put them there. (docs/spec: NAC 3.3, A14)
+
+    Raises:
+        Ambiguous: there are several.
+    """
+    found = list(candidates)
+    named = [obj for obj in found if text(obj, "metadata", "name") == value]
+    if named:
+        location = text(named[0], "spec", "storageLocation")
+        found = [obj for obj in found if obj is named[0] or text(obj, "spec", "storageLocation") == location]
+    if len(found) > 1:
+        raise Ambiguous(
+            f"multiple {kind} objects found with label {label}={value} in namespace '{namespace}'"
+        )
+    return found[0] if found else None

@@ -1,0 +1,202 @@
+"""The flows with their world: what is looked up for each kind of request before a step is decided on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.nonadmin.names import BACKUP_FINALIZER, LOCATION_FINALIZER, RESTORE_FINALIZER
+from pinnace.nonadmin.backup_flow import BackupWorld, backup_id, next_backup_step
+from pinnace.nonadmin.backup_spec import StorageChoice, location_id
+from pinnace.nonadmin.caches import (
+    BY_BACKUP,
+    BY_RESTORE,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
+    storage_location,
+)
+from pinnace.nonadmin.download_flow import (
+    DOWNLOADS,
+    DownloadWorld,
+    download_name,
+    is_about_restore,
+    next_download_step,
+)
+from pinnace.nonadmin.identity import Ambiguous
+from pinnace.nonadmin.location_flow import LocationWorld, next_location_step
+from pinnace.nonadmin.location_spec import location_spec_of
+from pinnace.nonadmin.lookups import Lookups
+from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS, is_being_deleted, member, text
+from pinnace.nonadmin.queue_position import WaitingLine
+from pinnace.nonadmin.restore_flow import RestoreWorld, next_restore_step, restore_id
+from pinnace.nonadmin.restore_spec import wanted_backup
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.steps import PassMemory, Step
+from pinnace.runtime.keys import JSONObject, Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all flows share.
+
+    Attributes:
+        settings: of the administrator, as they are now.
+        backups, restores: who waits for the server.
+        new_uuid: a random UUID as text.
+    """
+
+    lookups: Lookups
+    settings: Callable[[], AdminSettings]
+    backups: WaitingLine
+    restores: WaitingLine
+    clock: Callable[[], datetime]
+    new_uuid: Callable[[], str]
+
+
+class BackupFlow:
+    """NonAdminBackups."""
+
+    resource: Final = NABS
+    finalizer: Final = BACKUP_FINALIZER
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+
+    async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
+        lookups, key, unique_id = self._around.lookups, Key.of(request), backup_id(request)
+        backup, ambiguous = None, ""
+        try:
+            backup = await lookups.backup(unique_id)
+        except Ambiguous as error:
+            ambiguous = str(error)
+        ends = is_being_deleted(request) or member(request, "spec", "deleteBackup") is True
+        name = labels.label_value(text(backup, "metadata", "name"))
+        world = BackupWorld(
+            namespace=lookups.namespace,
+            settings=self._around.settings(),
+            now=self._around.clock(),
+            new_uuid=self._around.new_uuid(),
+            storage=StorageChoice() if ends else await self._storage(request),
+            backup=backup,
+            backup_location=await lookups.location_of(backup),
+            delete_requests=await lookups.delete_requests(unique_id) if ends and backup is not None else (),
+            restores=lookups.restores_of(*key) if ends else (),
+            pod_volumes=lookups.labelled(POD_VOLUME_BACKUPS, BY_BACKUP, name),
+            position=self._around.backups.position(backup),
+            ambiguous=ambiguous,
+        )
+        return next_backup_step(request, world, memory)
+
+    async def _storage(self, nab: JSONObject) -> StorageChoice:
+        lookups = self._around.lookups
+        request = await lookups.named(NABSLS, text(nab, "metadata", "namespace"), storage_location(nab))
+        try:
+            return StorageChoice(request=request, location=await lookups.location(location_id(request)))
+        except Ambiguous as error:
+            return StorageChoice(request=request, ambiguous=str(error))
+
+
+class RestoreFlow:
+    """NonAdminRestores."""
+
+    resource: Final = NARS
+    finalizer: Final = RESTORE_FINALIZER
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+
+    async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
+        lookups = self._around.lookups
+        restore, backup, ambiguous = None, None, ""
+        nab = await lookups.named(NABS, text(request, "metadata", "namespace"), wanted_backup(request))
+        try:
+            restore = await lookups.restore(restore_id(request))
+            backup = None if nab is None else await lookups.backup(backup_id(nab))
+        except Ambiguous as error:
+            ambiguous = str(error)
+        name = labels.label_value(text(restore, "metadata", "name"))
+        world = RestoreWorld(
+            namespace=lookups.namespace,
+            settings=self._around.settings(),
+            now=self._around.clock(),
+            new_uuid=self._around.new_uuid(),
+            nab=nab,
+            backup=backup,
+            backup_location=await lookups.location_of(backup),
+            restore=restore,
+            pod_volumes=lookups.labelled(POD_VOLUME_RESTORES, BY_RESTORE, name),
+            position=self._around.restores.position(restore),
+            ambiguous=ambiguous,
+        )
+        return next_restore_step(request, world, memory)
+
+
+class LocationFlow:
+    """NonAdminBackupStorageLocations."""
+
+    resource: Final = NABSLS
+    finalizer: Final = LOCATION_FINALIZER
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+
+    async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
+        lookups, key = self._around.lookups, Key.of(request)
+        unique_id = text(request, "status", "veleroBackupStorageLocation", "nacuuid")
+        location, asked, ambiguous = None, None, ""
+        try:
+            location = await lookups.location(unique_id, live=memory.wrote)
+            asked = await lookups.location_request(unique_id, live=memory.wrote)
+        except Ambiguous as error:
+            ambiguous = str(error)
+        ends = is_being_deleted(request)
+        secret = text(location_spec_of(request), "credential", "name")
+        world = LocationWorld(
+            namespace=lookups.namespace,
+            settings=self._around.settings(),
+            now=self._around.clock(),
+            new_uuid=self._around.new_uuid(),
+            secret=None if ends else await lookups.secret(key.namespace, secret),
+            request=asked,
+            secret_copy=await lookups.secret_copy(unique_id),
+            location=location,
+            backups=lookups.backups_on(*key) if ends else (),
+            ambiguous=ambiguous,
+        )
+        return next_location_step(request, world, memory)
+
+
+class DownloadFlow:
+    """NonAdminDownloadRequests."""
+
+    resource: Final = NADRS
+    finalizer: Final = ""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+
+    async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
+        lookups, namespace = self._around.lookups, text(request, "metadata", "namespace")
+        nar, restore, backup = None, None, None
+        wanted = text(request, "spec", "target", "name")
+        try:
+            if is_about_restore(request):
+                nar = await lookups.named(NARS, namespace, wanted)
+                wanted = "" if nar is None else wanted_backup(nar)
+                restore = None if nar is None else await lookups.restore(restore_id(nar))
+            nab = await lookups.named(NABS, namespace, wanted)
+            backup = None if nab is None else await lookups.backup(backup_id(nab))
+        except Ambiguous:
+            nab = None
+        world = DownloadWorld(
+            namespace=lookups.namespace,
+            now=self._around.clock(),
+            nar=nar,
+            restore=restore,
+            nab=nab,
+            backup=backup,
+            backup_location=await lookups.location_of(backup),
+            download=await lookups.named(DOWNLOADS, lookups.namespace, download_name(request)),
+        )
+        return next_download_step(request, world, memory)

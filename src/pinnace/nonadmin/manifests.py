@@ -1,0 +1,152 @@
+"""What self-service needs in a cluster: definitions, roles, the service account, the process. Pure.
+
+The tenants' roles are aggregated into Kubernetes' own `admin`, `edit` and `view`: whoever may work in a
+namespace may back it up. No role of a tenant can write a status, which the controllers trust. The service
+account can do what the controllers do and nothing else: outside its own namespace it reads single Secrets
+and namespaces, and has no other right but on the self-service kinds. (docs/spec: NAC 1, 2, 17 A8)
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pinnace.api.nonadmin import GROUP
+from pinnace.api.nonadmin.kinds import BACKUP, DOWNLOAD, LOCATION, LOCATION_REQUEST, RESTORE, nonadmin_crds
+
+JSONObject = dict[str, Any]
+
+NAME: Final = "pinnace-nonadmin"
+DEPLOYMENT: Final = "non-admin-controller"
+LEASE: Final = "393da43e.openshift.io"
+
+_TENANT_KINDS: Final = (BACKUP, RESTORE, LOCATION, DOWNLOAD)
+_EDIT: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_VIEW: Final = ("get", "list", "watch")
+_COMPONENT: Final = {"component": "velero"}
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+def crds() -> list[JSONObject]:
+    """The definitions, with the label that uninstall looks for."""
+    return [_labelled(crd) for crd in nonadmin_crds()]
+
+
+def resources(namespace: str, *, image: str = "") -> list[JSONObject]:
+    """Everything but the definitions, in the order of creation.
+
+    Args:
+        namespace: the server's.
+        image: of the process of its own; without one the server itself has to run self-service
+            (`--features=NonAdmin`).
+    """
+    made = [*_tenant_roles(), _cluster_role(), _role(namespace), _service_account(namespace)]
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+    made.append(_binding("ClusterRoleBinding", "ClusterRole", {"name": f"{NAME}-{namespace}"}, NAME, subject))
+    made.append(_binding("RoleBinding", "Role", {"name": NAME, "namespace": namespace}, NAME, subject))
+    if image:
+        made.append(_deployment(namespace, image))
+    return [_labelled(obj) for obj in made]
+
+
+def _labelled(obj: JSONObject) -> JSONObject:
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **_COMPONENT}}}
+
+
+def _tenant_roles() -> Iterable[JSONObject]:
+    """The roles of tenants. (docs/spec: NAC 2)"""
+    for kind in _TENANT_KINDS:
+        names = {"editor": (_EDIT, ("admin", "edit")), "viewer": (_VIEW, ("view",))}
+        if kind is DOWNLOAD:
+            names["admin"] = (("*",), ())
+        for role, (verbs, aggregated) in names.items():
+            labels = {f"{_RBAC}/aggregate-to-{into}": "true" for into in aggregated}
+            rules = [_rule([kind.plural], verbs), _rule([f"{kind.plural}/status"], ("get",))]
+            yield _rules("ClusterRole", {"name": f"{kind.singular}-{role}-role", "labels": labels}, rules)
+
+
+def _cluster_role() -> JSONObject:
+    """What the controllers need in the namespaces of tenants."""
+    plurals = [kind.plural for kind in _TENANT_KINDS]
+    rules = [
+        _rule(plurals, (*_VIEW, "patch", "delete")),
+        _rule([BACKUP.plural], ("create",)),
+        _rule([f"{plural}/status" for plural in plurals], ("get", "patch")),
+        _rule(["secrets", "namespaces"], ("get",), group=""),
+    ]
+    return _rules("ClusterRole", {"name": NAME}, rules)
+
+
+def _role(namespace: str) -> JSONObject:
+    """What the controllers need in the namespace of the server."""
+    work = (*_VIEW, "create", "patch", "delete")
+    made = ["backups", "restores", "backupstoragelocations", "deletebackuprequests", "downloadrequests"]
+    rules = [
+        _rule(made, work, group="velero.io"),
+        _rule(["podvolumebackups", "podvolumerestores"], _VIEW, group="velero.io"),
+        _rule([LOCATION_REQUEST.plural], work),
+        _rule([f"{LOCATION_REQUEST.plural}/status"], ("get", "patch")),
+        _rule(["secrets"], ("get", "list", "create", "patch", "delete"), group=""),
+        _rule(["configmaps"], _VIEW, group=""),
+        _rule(["leases"], ("get", "create", "update", "patch"), group="coordination.k8s.io"),
+    ]
+    return _rules("Role", {"name": NAME, "namespace": namespace}, rules)
+
+
+def _rule(names: list[str], verbs: Iterable[str], *, group: str = GROUP) -> JSONObject:
+    return {"apiGroups": [group], "resources": names, "verbs": list(verbs)}
+
+
+def _rules(kind: str, metadata: JSONObject, rules: list[JSONObject]) -> JSONObject:
+    return {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": metadata, "rules": rules}
+
+
+def _binding(kind: str, role_kind: str, metadata: JSONObject, role: str, subject: JSONObject) -> JSONObject:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": role},
+        "subjects": [subject],
+    }
+
+
+def _service_account(namespace: str) -> JSONObject:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": namespace}}
+
+
+def _deployment(namespace: str, image: str) -> JSONObject:
+    labels = {"control-plane": DEPLOYMENT}
+    field = {"fieldRef": {"fieldPath": "metadata.namespace"}}
+    container = {
+        "name": "manager",
+        "image": image,
+        "command": ["pinnace"],
+        "args": ["nonadmin", "server", "--leader-elect"],
+        "env": [{"name": "WATCH_NAMESPACE", "valueFrom": field}],
+        "ports": [{"name": "metrics", "containerPort": 8080}, {"name": "health", "containerPort": 8081}],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    pod = {
+        "metadata": {"labels": {**labels, **_COMPONENT}},
+        "spec": {
+            "serviceAccountName": NAME,
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [container],
+        },
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": DEPLOYMENT, "namespace": namespace},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod},
+    }

@@ -1,0 +1,81 @@
+"""What a request's status repeats of the objects that the server works on. Pure. (docs/spec: NAC 9.6)"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pinnace.nonadmin.objects import mapping, text
+from pinnace.runtime.keys import JSONObject
+
+_COUNTED: Final = {"New": "new", "InProgress": "inProgress", "Failed": "failed", "Completed": "completed"}
+
+
+def with_location(status: JSONObject, location: JSONObject | None) -> JSONObject:
+    """The status with what the BackupStorageLocation says of itself."""
+    member = "veleroBackupStorageLocation"
+    return {**status, member: {**mapping(status, member), "status": _copy(location, "status")}}
+
+
+def with_reference(status: JSONObject, member: str, unique_id: str, namespace: str) -> JSONObject:
+    """The status with the name of the server's object: known before it is made, so that it is made once."""
+    reference = {"nacuuid": unique_id, "name": unique_id, "namespace": namespace}
+    return {**status, member: {**mapping(status, member), **reference}}
+
+
+def with_queue_position(status: JSONObject, position: int) -> JSONObject:
+    """The status with the place in the queue."""
+    return {**status, "queueInfo": {"estimatedQueuePosition": position}}
+
+
+def with_backup(status: JSONObject, backup: JSONObject, pod_volumes: Iterable[JSONObject]) -> JSONObject:
+    """The status with what the Backup says of itself."""
+    mirrored = {"spec": _copy(backup, "spec"), "status": _copy(backup, "status")}
+    return {
+        **status,
+        "veleroBackup": {**mapping(status, "veleroBackup"), **mirrored},
+        "fileSystemPodVolumeBackups": _counts(pod_volumes),
+        "dataMoverDataUploads": {},
+    }
+
+
+def with_restore(status: JSONObject, restore: JSONObject, pod_volumes: Iterable[JSONObject]) -> JSONObject:
+    """The status with what the Restore says of itself."""
+    return {
+        **status,
+        "veleroRestore": {**mapping(status, "veleroRestore"), "status": _copy(restore, "status")},
+        "fileSystemPodVolumeRestores": _counts(pod_volumes),
+        "dataMoverDataDownloads": {},
+    }
+
+
+def with_delete_request(status: JSONObject, request: JSONObject, unique_id: str) -> JSONObject:
+    """The status with what the DeleteBackupRequest says of itself."""
+    mirrored = {
+        "nacuuid": unique_id,
+        "name": text(request, "metadata", "name"),
+        "namespace": text(request, "metadata", "namespace"),
+        "status": _copy(request, "status"),
+    }
+    return {**status, "veleroDeleteBackupRequest": mirrored}
+
+
+def _copy(obj: JSONObject | None, member: str) -> JSONObject:
+    """A part of an object without its nulls, which no merge patch could write."""
+    copied = _without_nulls(mapping(obj, member))
+    return copied if isinstance(copied, dict) else {}
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _counts(pod_volumes: Iterable[JSONObject]) -> JSONObject:
+    """Zeros are left out; phases nobody knows count in the total only."""
+    counts: dict[str, int] = {}
+    for volume in pod_volumes:
+        counts["total"] = counts.get("total", 0) + 1
+        name = _COUNTED.get(text(volume, "status", "phase"))
+        if name is not None:
+            counts[name] = counts.get(name, 0) + 1
+    return counts

@@ -1,0 +1,90 @@
+"""Reading objects that anybody may have written: whatever a member is, asking for it never fails. Pure."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pinnace.api.nonadmin import GROUP, VERSION
+from pinnace.api.nonadmin.kinds import KINDS
+from pinnace.kube.resources import APIResource
+from pinnace.runtime.keys import JSONObject
+
+_RESOURCES: Final = {
+    kind.plural: APIResource(
+        group=GROUP,
+        version=VERSION,
+        name=kind.plural,
+        kind=kind.kind,
+        namespaced=True,
+        short_names=kind.short_names,
+        singular_name=kind.singular,
+    )
+    for kind in KINDS
+}
+NABS: Final = _RESOURCES["nonadminbackups"]
+NARS: Final = _RESOURCES["nonadminrestores"]
+NABSLS: Final = _RESOURCES["nonadminbackupstoragelocations"]
+NABSL_REQUESTS: Final = _RESOURCES["nonadminbackupstoragelocationrequests"]
+NADRS: Final = _RESOURCES["nonadmindownloadrequests"]
+
+MAX_SPEC_BYTES: Final = 1 << 18
+"""256 KiB: far above any honest spec, and several times below what an API server stores of one object."""
+
+
+def mapping(obj: object, *path: str) -> JSONObject:
+    """The object at a path; empty if there is none, or something else."""
+    found = member(obj, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def text(obj: object, *path: str) -> str:
+    """The text at a path; empty if there is none, or something else."""
+    found = member(obj, *path)
+    return found if isinstance(found, str) else ""
+
+
+def listed(obj: object, *path: str) -> list[Any]:
+    """The list at a path; empty if there is none, or something else."""
+    found = member(obj, *path)
+    return found if isinstance(found, list) else []
+
+
+def member(obj: object, *path: str) -> object:
+    """What is at a path; None if there is nothing."""
+    for name in path:
+        if not isinstance(obj, Mapping):
+            return None
+        obj = obj.get(name)
+    return obj
+
+
+def present(obj: Mapping[str, Any]) -> JSONObject:
+    """The members that say something: `null` is the same as absent."""
+    return {name: value for name, value in obj.items() if value is not None}
+
+
+def is_too_large(spec: JSONObject) -> bool:
+    """Whether a spec is so large that the request could not hold it once more in its status. (NAC 17 A32)"""
+    return len(json.dumps(spec)) > MAX_SPEC_BYTES
+
+
+def generation(obj: JSONObject) -> int:
+    """The generation of the spec; 0 for an object that has none."""
+    found = member(obj, "metadata", "generation")
+    return found if isinstance(found, int) else 0
+
+
+def is_being_deleted(obj: JSONObject) -> bool:
+    """Whether the API server waits for finalizers to go."""
+    return bool(text(obj, "metadata", "deletionTimestamp"))
+
+
+def has_finalizer(obj: JSONObject, finalizer: str) -> bool:
+    """Whether that finalizer is set."""
+    return finalizer in listed(obj, "metadata", "finalizers")
+
+
+def velero_body(resource: APIResource, metadata: JSONObject, spec: JSONObject) -> JSONObject:
+    """A new object."""
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**kind, "metadata": metadata, "spec": spec}

@@ -1,0 +1,100 @@
+"""The administrator's settings as they are now: from a config map that is watched, and from flags."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import yaml
+
+from pinnace.api.durations import Duration
+from pinnace.nonadmin.objects import text
+from pinnace.nonadmin.settings import AdminSettings, SettingsError, read_settings
+from pinnace.runtime.keys import JSONObject
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+CONFIG_MAP: Final = "pinnace-nonadmin"
+ENTRY: Final = "settings.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFlags:
+    """What flags say in place of the config map; None leaves it to that.
+
+    Attributes:
+        config_map: its name, in the namespace of the server.
+        velero_sync_period: how often the server looks through locations that do not say.
+    """
+
+    config_map: str = CONFIG_MAP
+    require_approval: bool | None = None
+    collection_period: Duration | None = None
+    sync_period: Duration | None = None
+    velero_sync_period: Duration | None = None
+
+
+class SettingsSource:
+    """Settings that are read again whenever the config map changes.
+
+    Bad ones end the start of the process. Later they change nothing: what held goes on to hold, and the log
+    says what is wrong.
+
+    Args:
+        default_locations: the server's locations, to check their periods.
+    """
+
+    def __init__(self, flags: SettingsFlags, default_locations: Callable[[], Iterable[JSONObject]]) -> None:
+        self._flags = flags
+        self._default_locations = default_locations
+        self._current = AdminSettings()
+        self._listeners: list[Callable[[], None]] = []
+
+    def __call__(self) -> AdminSettings:
+        return self._current
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Be told when other settings hold."""
+        self._listeners.append(listener)
+
+    def start(self, config_map: JSONObject | None) -> None:
+        """Take the settings that the process starts with. Raises SettingsError."""
+        self._current = self._read(config_map)
+        self._current.check_default_locations(self._default_locations())
+        _tell("Settings of self-service", self._current)
+
+    def take(self, config_map: JSONObject | None) -> None:
+        """Take settings that have changed, if they are good."""
+        try:
+            settings = self._read(config_map)
+            settings.check_default_locations(self._default_locations())
+        except SettingsError as error:
+            log.error("Changed settings are not taken, the former stay in force", error=error)
+            return
+        if settings != self._current:
+            self._current = settings
+            _tell("Settings of self-service have changed", settings)
+            for listener in self._listeners:
+                listener()
+
+    def _read(self, config_map: JSONObject | None) -> AdminSettings:
+        flags = self._flags
+        try:
+            document = yaml.safe_load(text(config_map, "data", ENTRY))
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            raise SettingsError(f"{ENTRY} in config map {flags.config_map} is no YAML: {error}") from error
+        settings = read_settings(document, velero_sync_period=flags.velero_sync_period)
+        return settings.with_flags(
+            require_approval=flags.require_approval,
+            collection_period=flags.collection_period,
+            sync_period=flags.sync_period,
+        )
+
+
+def _tell(event: str, settings: AdminSettings) -> None:
+    log.info(
+        event,
+        requireApprovalForBSL=settings.require_approval,
+        garbageCollectionPeriod=str(settings.collection_period),
+        backupSyncPeriod=str(settings.sync_period),
+    )

@@ -1,0 +1,154 @@
+"""Makes NonAdminBackups for backups that were found in storage. (docs/spec: NAC 15, 17 A14)
+
+In a new cluster, a namespace that was made anew, or after a plain deletion, the server's own sync brings the
+Backup back; this brings its request back. Whoever owns a bucket can write anything into it: from a tenant's
+location only backups of that very tenant are taken.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pinnace.api.nonadmin.names import SYNCED_FROM_LABEL, Origin
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.resources import NAMESPACES
+from pinnace.nonadmin.backup_flow import BACKUPS
+from pinnace.nonadmin.caches import Caches
+from pinnace.nonadmin.identity import id_of, origin_key, tenant_of_location
+from pinnace.nonadmin.location_flow import LOCATIONS
+from pinnace.nonadmin.lookups import Lookups
+from pinnace.nonadmin.objects import NABS, NABSLS, listed, mapping, member, text, velero_body
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+NAME: Final = "nonadmin-synchronizer"
+KEY: Final = Key("", "synchronize")
+
+
+class SynchronizationFailed(Exception):
+    """Some requests could not be made; the log says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedLocation:
+    """A location whose Backups get their requests back.
+
+    Attributes:
+        own_name, tenant: of the NonAdminBackupStorageLocation; empty for a default location.
+    """
+
+    own_name: str = ""
+    tenant: str = ""
+
+
+class Synchronizer:
+    """One look at all Backups, once a period.
+
+    Args:
+        default_location: the server's by its flag, which need not be marked as default.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        caches: Caches,
+        lookups: Lookups,
+        settings: Callable[[], AdminSettings],
+        *,
+        default_location: str = "",
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._lookups = lookups
+        self._settings = settings
+        self._default_location = default_location
+
+    async def reconcile(self, _key: Key) -> Result:
+        """Make what is missing, and say when to look again. Raises SynchronizationFailed, KubeError."""
+        period = self._settings().sync_period
+        if not period:
+            return DONE
+        locations = await self._watched_locations()
+        alive: dict[str, bool] = {}
+        failed = 0
+        for nab in missing_requests(self._caches[BACKUPS].objects(), locations):
+            key = Key.of(nab)
+            if key.namespace not in alive:
+                alive[key.namespace] = await self._is_alive(key.namespace)
+            if not alive[key.namespace] or await self._lookups.named(NABS, *key) is not None:
+                continue
+            failed += not await self._create(nab)
+        if failed:
+            raise SynchronizationFailed(f"{failed} requests for backups found in storage not made")
+        return Result.after(period.total_seconds())
+
+    async def _create(self, nab: JSONObject) -> bool:
+        key = Key.of(nab)
+        try:
+            await self._client.create(NABS, nab, key.namespace)
+        except AlreadyExists:
+            return True
+        except KubeError as error:
+            log.error("Error making a request for a backup found in storage", object=str(key), error=error)
+            return False
+        log.info("Made a request for a backup found in storage", object=str(key))
+        return True
+
+    async def _watched_locations(self) -> dict[str, WatchedLocation]:
+        """The locations that count by name: default ones, and those of tenants that still want them."""
+        watched = {}
+        for location in self._caches[LOCATIONS].objects():
+            name, owner = Key.of(location).name, origin_key(location, Origin.LOCATION)
+            if owner is not None:
+                if await self._lookups.named(NABSLS, *owner) is not None:
+                    watched[name] = WatchedLocation(own_name=owner.name, tenant=owner.namespace)
+            elif tenant_of_location(location):
+                log.warning("Location of a tenant is not wholly marked, left alone", backupLocation=name)
+            elif member(location, "spec", "default") is True or name == self._default_location:
+                watched[name] = WatchedLocation()
+        return watched
+
+    async def _is_alive(self, namespace: str) -> bool:
+        try:
+            found = await self._client.get(NAMESPACES, namespace)
+        except NotFound:
+            return False
+        return text(found, "status", "phase") != "Terminating"
+
+
+def missing_requests(
+    backups: Iterable[JSONObject], locations: Mapping[str, WatchedLocation]
+) -> Iterable[JSONObject]:
+    """The requests of finished Backups of tenants in those locations, whether they are there or not."""
+    for backup in backups:
+        key, location = (
+            origin_key(backup, Origin.BACKUP),
+            locations.get(text(backup, "spec", "storageLocation")),
+        )
+        if key is None or location is None or not text(backup, "status", "completionTimestamp"):
+            continue
+        if is_forged(backup, location.tenant):
+            log.warning("Backup says that it is of another tenant, left alone", backup=Key.of(backup).name)
+            continue
+        spec = {name: value for name, value in mapping(backup, "spec").items() if name != "storageLocation"}
+        if location.own_name:
+            spec["storageLocation"] = location.own_name
+        marks = {SYNCED_FROM_LABEL: id_of(backup, Origin.BACKUP)}
+        metadata = {"name": key.name, "namespace": key.namespace, "labels": marks}
+        yield velero_body(NABS, metadata, {"backupSpec": spec})
+
+
+def is_forged(backup: JSONObject, tenant: str) -> bool:
+    """Whether a Backup of a tenant's location says what its owner may not say. (docs/spec: NAC 17 A14)"""
+    key = origin_key(backup, Origin.BACKUP)
+    return bool(tenant) and (
+        key is None
+        or key.namespace != tenant
+        or Key.of(backup).name != id_of(backup, Origin.BACKUP)
+        or listed(backup, "spec", "includedNamespaces") != [tenant]
+    )

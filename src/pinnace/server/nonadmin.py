@@ -1,0 +1,97 @@
+"""The process of self-service: controllers, lease, probes, metrics. (docs/spec: NAC 2)"""
+
+import asyncio
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Counter, GCCollector, ProcessCollector, generate_latest
+
+from pinnace import __version__
+from pinnace.kube.client import KubeClient
+from pinnace.kube.config import ClusterConfig
+from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
+from pinnace.nonadmin.manifests import LEASE
+from pinnace.nonadmin.settings_source import SettingsFlags
+from pinnace.runtime.keys import Key
+from pinnace.runtime.leader import LeaderElector
+from pinnace.runtime.logfields import get_logger
+from pinnace.runtime.manager import Manager
+from pinnace.server.http import StatusServer
+from pinnace.server.signals import stop_on_signals
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonAdminServerOptions:
+    """What flags and environment of the process say. (docs/spec: NAC 2)
+
+    Attributes:
+        namespace: the server's, where it makes objects for tenants.
+        metrics_address, health_address: `host:port`; the pages are the same on both.
+        leader_election: work only while holding the Lease.
+        default_location: the server's by its flag.
+    """
+
+    namespace: str
+    metrics_address: str = ":8080"
+    health_address: str = ":8081"
+    leader_election: bool = False
+    default_location: str = "default"
+    settings: SettingsFlags = field(default_factory=SettingsFlags)
+
+
+class _Metrics:
+    """How often requests were looked at, under the name that controllers usually have for it."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+        self._passes = Counter(
+            "controller_runtime_reconcile",
+            "Total number of reconciliations per controller",
+            ["controller"],
+            registry=self._registry,
+        )
+
+    def passed(self, controller: str, _key: Key) -> None:
+        self._passes.labels(controller).inc()
+
+    def exposition(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+async def run_nonadmin(config: ClusterConfig, options: NonAdminServerOptions, *, user_agent: str) -> None:
+    """Run until SIGINT or SIGTERM.
+
+    Raises:
+        RuntimeFailure: bad settings, caches that do not fill, a lost lease.
+        KubeError, OSError: it cannot start.
+    """
+    log.info(f"Starting Pinnace self-service v{__version__}", namespace=options.namespace)
+    stop, metrics = asyncio.Event(), _Metrics()
+    with stop_on_signals(stop):
+        async with KubeClient(config, user_agent=user_agent) as client:
+            elector = None
+            if options.leader_election:
+                elector = LeaderElector(client, options.namespace, LEASE, _identity())
+            manager = Manager(elector=elector)
+            for name, address in (("metrics", options.metrics_address), ("health", options.health_address)):
+                manager.add_service(name, StatusServer(address, metrics.exposition, lambda: manager.health))
+            given = NonAdminOptions(
+                namespace=options.namespace,
+                settings=options.settings,
+                default_location=options.default_location,
+                passes=metrics.passed,
+            )
+            add_nonadmin(manager, client, given)
+            await manager.run(stop)
+    log.info("Self-service stopped")
+
+
+def _identity() -> str:
+    """Unique among candidates, a restarted process in the same pod included."""
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"

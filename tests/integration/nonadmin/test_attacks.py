@@ -1,0 +1,363 @@
+"""What a tenant may try, row by row of NAC 17, with nothing but the role `edit` in the own namespace.
+
+Each attempt is refused with a condition that says why, or by the API server, and nothing is made in the
+server's namespace.
+"""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pinnace.kube.errors import Forbidden, Invalid
+from pinnace.kube.resources import SECRETS
+from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
+from pinnace.runtime.manager import ManagerPhase
+from tests.integration.nonadmin.conftest import (
+    BACKUPS,
+    DELETE_REQUESTS,
+    DOWNLOADS,
+    LOCATIONS,
+    RESTORES,
+    NewTenant,
+    Serve,
+    Server,
+    Tenant,
+)
+
+FINISHED = {"phase": "Completed", "completionTimestamp": "2030-01-01T00:00:00Z"}
+SYNCED_FROM = "openshift.io/oadp-nab-synced-from-nacuuid"
+KEYS = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
+
+
+@pytest.fixture(autouse=True)
+async def _running(serve: Serve) -> None:
+    await serve()
+
+
+async def nothing_made(server: Server) -> None:
+    for resource in (BACKUPS, RESTORES, DELETE_REQUESTS, DOWNLOADS, LOCATIONS, NABSL_REQUESTS):
+        assert await server.all(resource) == [], resource.name
+
+
+async def secret(tenant: Tenant, name: str = "keys", text: str = KEYS) -> None:
+    await tenant.create(SECRETS, name, None)
+    await tenant.client.patch(SECRETS, name, {"stringData": {"cloud": text}}, tenant.namespace)
+
+
+def location(**changes: Any) -> dict[str, Any]:
+    spec = {
+        "provider": "aws",
+        "config": {"region": "eu"},
+        "objectStorage": {"bucket": "mine"},
+        "credential": {"name": "keys", "key": "cloud"},
+        **changes,
+    }
+    return {"backupStorageLocationSpec": {name: value for name, value in spec.items() if value is not None}}
+
+
+async def own_location(server: Server, tenant: Tenant, name: str = "mine") -> str:
+    """A location of the tenant that can be used; its name in the server's namespace."""
+    await secret(tenant)
+    await tenant.create(NABSLS, name, location())
+    found = await tenant.reached(NABSLS, name, "Created")
+    made = str(found["status"]["veleroBackupStorageLocation"]["name"])
+    await server.set_status(LOCATIONS, made, phase="Available")
+    return made
+
+
+BACKUP_ATTACKS: dict[str, tuple[dict[str, Any], str]] = {
+    "A1 another namespace": ({"includedNamespaces": ["kube-system"]}, "includedNamespaces is restricted"),
+    "A1 all namespaces": ({"includedNamespaces": ["*"]}, "includedNamespaces is restricted"),
+    "A2 excluded": ({"excludedNamespaces": ["x"]}, "excludedNamespaces is restricted"),
+    "A2 snapshots": ({"volumeSnapshotLocations": ["x"]}, "volumeSnapshotLocations is restricted"),
+    "A2 cluster": ({"includeClusterResources": True}, "includeClusterResources is restricted"),
+    "A4 administrator's": ({"storageLocation": "default"}, "not found in the namespace"),
+    "A4 a path": ({"storageLocation": "../x/y"}, "not found in the namespace"),
+    "A32 huge": ({"storageLocation": "x" * 100_000}, "not found in the namespace"),
+    "A32 too large": ({"includedResources": ["x" * 1000] * 300}, "is larger than 262144 bytes"),
+    "unreadable": ({"ttl": "tomorrow"}, "ttl"),
+}
+
+
+@pytest.mark.parametrize(("spec", "reason"), BACKUP_ATTACKS.values(), ids=BACKUP_ATTACKS)
+async def test_backup_is_refused(server: Server, tenant: Tenant, spec: dict[str, Any], reason: str) -> None:
+    await tenant.back_up("attack", **spec)
+
+    assert reason in await tenant.refused(NABS, "attack")
+    await nothing_made(server)
+
+
+async def test_a3_cluster_scoped_kinds_stay_excluded(server: Server, tenant: Tenant) -> None:
+    await tenant.back_up("attack", includedResources=["nodes", "clusterroles"])
+    await tenant.reached(NABS, "attack", "Created")
+    (backup,) = await server.all(BACKUPS)
+
+    assert backup["spec"]["includedNamespaces"] == [tenant.namespace]
+    assert "includeClusterResources" not in backup["spec"]
+    assert "clusterroles" in backup["spec"]["excludedResources"]
+
+
+async def test_a4_location_of_another_tenant(server: Server, tenant: Tenant, new_tenant: NewTenant) -> None:
+    victim = await new_tenant()
+    made = await own_location(server, victim)
+    for number, name in enumerate(("mine", made, f"{victim.namespace}/mine")):
+        await tenant.back_up(f"attack-{number}", storageLocation=name)
+        assert "not found in the namespace" in await tenant.refused(NABS, f"attack-{number}")
+    assert await server.all(BACKUPS) == []
+
+
+RESTORE_ATTACKS: dict[str, tuple[dict[str, Any], str]] = {
+    "A5 path": ({"backupName": "victim/nightly"}, "backupName is invalid"),
+    "A5 none": ({"backupName": ""}, "backupName is not set"),
+    "A6 schedule": ({"scheduleName": "daily"}, "scheduleName is restricted"),
+    "A6 included": ({"includedNamespaces": []}, "includedNamespaces is restricted"),
+    "A6 excluded": ({"excludedNamespaces": ["x"]}, "excludedNamespaces is restricted"),
+    "A6 mapping": ({"namespaceMapping": {"a": "b"}}, "namespaceMapping is restricted"),
+    "A12 cluster": ({"includeClusterResources": True}, "includeClusterResources is restricted"),
+}
+
+
+@pytest.mark.spec("NAC-050")
+@pytest.mark.parametrize(("spec", "reason"), RESTORE_ATTACKS.values(), ids=RESTORE_ATTACKS)
+async def test_restore_is_refused(server: Server, tenant: Tenant, spec: dict[str, Any], reason: str) -> None:
+    await tenant.back_up("own")
+    await tenant.reached(NABS, "own", "Created")
+
+    await tenant.restore("attack", **{"backupName": "own", **spec})
+
+    assert reason in await tenant.refused(NARS, "attack")
+    assert await server.all(RESTORES) == []
+
+
+async def test_a5_backups_of_others_cannot_be_restored(
+    server: Server, tenant: Tenant, new_tenant: NewTenant
+) -> None:
+    victim = await new_tenant()
+    await victim.back_up("nightly")
+    nab = await victim.reached(NABS, "nightly", "Created")
+    for number, name in enumerate(("nightly", nab["status"]["veleroBackup"]["name"])):
+        await tenant.restore(f"attack-{number}", backupName=name)
+        assert "backupName is invalid" in await tenant.refused(NARS, f"attack-{number}")
+    assert await server.all(RESTORES) == []
+
+
+@pytest.mark.spec("NAC-047")
+async def test_a7_the_id_of_a_victim(server: Server, tenant: Tenant, new_tenant: NewTenant) -> None:
+    victim = await new_tenant()
+    await victim.back_up("nightly", storageLocation="")
+    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["nacuuid"]
+    await server.set_status(BACKUPS, unique_id, **FINISHED)
+    forged = {"labels": {SYNCED_FROM: unique_id}}
+
+    # (a) nothing is shown, not even that there is something
+    await tenant.back_up("nightly", metadata=forged, storageLocation="anything")
+    message = await tenant.refused(NABS, "nightly")
+    assert message == "related Velero Backup to be synced from does not exist"
+    assert "veleroBackup" not in (await tenant.get(NABS, "nightly"))["status"]
+    # (d) no URL of it, (e) no restore of it
+    target = {"kind": "BackupContents", "name": "nightly"}
+    await tenant.create(NADRS, "attack", {"target": target})
+    await tenant.restore("attack", backupName="nightly")
+    await tenant.reached(NADRS, "attack", "BackingOff")
+    await tenant.refused(NARS, "attack")
+    assert await server.all(DOWNLOADS) == []
+    assert await server.all(RESTORES) == []
+    # (b) it cannot be deleted, for good or not; (c) the own request can
+    await tenant.client.patch(NABS, "nightly", {"spec": {"deleteBackup": True}}, tenant.namespace)
+    await tenant.gone(NABS, "nightly")
+    await tenant.back_up("nightly", metadata=forged)
+    await tenant.refused(NABS, "nightly")
+    await tenant.client.delete(NABS, "nightly", tenant.namespace)
+    await tenant.gone(NABS, "nightly")
+    assert await server.all(DELETE_REQUESTS) == []
+    assert [each["metadata"]["name"] for each in await server.all(BACKUPS)] == [unique_id]
+    assert (await victim.get(NABS, "nightly"))["status"]["phase"] == "Created"
+
+
+async def test_a8_a_status_cannot_be_forged(server: Server, tenant: Tenant) -> None:
+    forged = {"phase": "Created", "veleroBackup": {"nacuuid": "victim", "name": "victim"}}
+    body = {"apiVersion": NABS.api_version, "kind": NABS.kind, "metadata": {"name": "attack"}}
+    await tenant.client.create(NABS, {**body, "spec": {"backupSpec": {}}, "status": forged}, tenant.namespace)
+    found = await tenant.reached(NABS, "attack", "Created")
+    assert found["status"]["veleroBackup"]["name"] != "victim"
+    with pytest.raises(Forbidden):
+        await tenant.client.patch(NABS, "attack", {"status": forged}, tenant.namespace, subresource="status")
+
+
+async def test_a9_forged_marks_are_not_copied(server: Server, tenant: Tenant) -> None:
+    marks = {
+        "annotations": {"openshift.io/oadp-nab-origin-namespace": "victim", "x": "y"},
+        "labels": {"openshift.io/oadp-nab-origin-nacuuid": "victim", "velero.io/schedule-name": "s"},
+    }
+    await tenant.back_up("attack", metadata=marks)
+    await tenant.reached(NABS, "attack", "Created")
+    (backup,) = await server.all(BACKUPS)
+    assert backup["metadata"]["annotations"] == {
+        "openshift.io/oadp-nab-origin-name": "attack",
+        "openshift.io/oadp-nab-origin-namespace": tenant.namespace,
+    }
+    assert "velero.io/schedule-name" not in backup["metadata"]["labels"]
+
+
+async def test_a10_a_finalizer_hangs_nobody(server: Server, tenant: Tenant) -> None:
+    finalizers = ["nonadminbackup.oadp.openshift.io/finalizer"]
+    await tenant.back_up("attack", metadata={"finalizers": finalizers}, includedNamespaces=["other"])
+    await tenant.refused(NABS, "attack")
+    await tenant.client.delete(NABS, "attack", tenant.namespace)
+    await tenant.gone(NABS, "attack")
+
+
+async def test_a11_an_edit_after_acceptance_changes_nothing(server: Server, tenant: Tenant) -> None:
+    await tenant.back_up("attack")
+    await tenant.reached(NABS, "attack", "Created")
+    edit = {"spec": {"backupSpec": {"includedNamespaces": ["kube-system"]}}}
+    await tenant.client.patch(NABS, "attack", edit, tenant.namespace)
+    assert "includedNamespaces is restricted" in await tenant.refused(NABS, "attack")
+    (backup,) = await server.all(BACKUPS)
+    assert backup["spec"]["includedNamespaces"] == [tenant.namespace]
+
+
+async def test_a13_a15_an_own_bucket_is_hostile(server: Server, tenant: Tenant) -> None:
+    made = await own_location(server, tenant)
+    await tenant.back_up("own", storageLocation="mine", snapshotVolumes=True)
+    await tenant.reached(NABS, "own", "Created")
+    (backup,) = await server.all(BACKUPS)
+    assert backup["spec"]["storageLocation"] == made
+    assert backup["spec"]["snapshotVolumes"] is False
+    await tenant.restore("back", backupName="own", restorePVs=True)
+    await tenant.reached(NARS, "back", "Created")
+    (restore,) = await server.all(RESTORES)
+    assert restore["spec"]["includeClusterResources"] is False
+    assert restore["spec"]["restorePVs"] is False
+    assert {"rolebindings", "clusterrolebindings", "customresourcedefinitions"} <= set(
+        restore["spec"]["excludedResources"]
+    )
+
+
+LOCATION_ATTACKS: dict[str, tuple[dict[str, Any], str]] = {
+    "A16 no credential": ({"credential": None}, "credential is not set"),
+    "A16 default": ({"default": True}, "cannot be used as a default BSL"),
+    "A18 another namespace's": (
+        {"credential": {"name": "kube-system/keys", "key": "cloud"}},
+        "no name of a Secret",
+    ),
+    "A18 none": ({"credential": {"name": "other", "key": "cloud"}}, 'Secret "other" not found'),
+    "A19 up": ({"objectStorage": {"bucket": "mine", "prefix": "../other"}}, "prefix"),
+    "A19 root": ({"objectStorage": {"bucket": "mine", "prefix": "/x"}}, "prefix"),
+    "A19 empty part": ({"objectStorage": {"bucket": "mine", "prefix": "x//y"}}, "prefix"),
+    "A19 bucket": ({"objectStorage": {"bucket": "mine/other"}}, "bucket"),
+    "A20 restic": ({"config": {"resticRepoPrefix": "/host_pods"}}, "resticRepoPrefix"),
+    "A20 file": ({"config": {"credentialsFile": "/etc/passwd"}}, "credentialsFile"),
+    "A20 profile": ({"config": {"profile": "admin"}}, "profile"),
+    "A20 metadata": ({"config": {"s3Url": "http://169.254.169.254/"}}, "s3Url"),
+    "A20 folder": ({"provider": "pinnace.io/filesystem", "config": {"path": "/"}}, "provider"),
+}
+
+
+@pytest.mark.spec("NAC-062", "NAC-048")
+@pytest.mark.parametrize(("changes", "reason"), LOCATION_ATTACKS.values(), ids=LOCATION_ATTACKS)
+async def test_location_is_refused(
+    server: Server, tenant: Tenant, changes: dict[str, Any], reason: str
+) -> None:
+    await tenant.create(NABSLS, "attack", location(**changes))
+    await secret(tenant)  # A24: a new Secret beside a location without a credential
+
+    await tenant.until(
+        NABSLS, "attack", lambda obj: reason in str((obj.get("status") or {}).get("conditions"))
+    )
+    assert (await tenant.get(NABSLS, "attack"))["status"]["phase"] == "BackingOff"
+    await nothing_made(server)
+    assert [each["type"] for each in await server.all(SECRETS)] == []
+
+
+CREDENTIALS = {
+    "a program": "[default]\ncredential_process = touch /tmp/owned\n",
+    "a role": KEYS + "role_arn = arn:aws:iam::1:role/x\ncredential_source = Ec2InstanceMetadata\n",
+    "a token file": KEYS + "web_identity_token_file = /var/run/secrets/token\n",
+    "another profile's program": KEYS + "[other]\ncredential_process = id\n",
+    "nothing": "[default]\n",
+    "no file": "aws_access_key_id = a",
+}
+
+
+@pytest.mark.spec("NAC-051")
+@pytest.mark.parametrize("text", CREDENTIALS.values(), ids=CREDENTIALS)
+async def test_a17_credentials_are_keys_and_nothing_else(server: Server, tenant: Tenant, text: str) -> None:
+    await secret(tenant, text=text)
+    await tenant.create(NABSLS, "attack", location())
+
+    assert "BSL credentials" in await tenant.refused(NABSLS, "attack")
+    await nothing_made(server)
+
+
+async def test_a22_nobody_approves_the_own_request(server: Server, tenant: Tenant) -> None:
+    await own_location(server, tenant)
+    (request,) = await server.all(NABSL_REQUESTS)
+    with pytest.raises(Forbidden):
+        await tenant.client.patch(
+            NABSL_REQUESTS,
+            request["metadata"]["name"],
+            {"spec": {"approvalDecision": "approve"}},
+            server.namespace,
+        )
+    with pytest.raises(Forbidden):
+        await tenant.create(NABSL_REQUESTS, "attack", {"approvalDecision": "approve"})
+
+
+@pytest.mark.spec("NAC-044", "NAC-050")
+async def test_a23_no_urls_into_the_administrators_bucket(server: Server, tenant: Tenant) -> None:
+    await tenant.back_up("nightly")
+    unique_id = (await tenant.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    await server.set_status(BACKUPS, unique_id, **FINISHED)
+    await tenant.create(NADRS, "plain", {"target": {"kind": "BackupLog", "name": "nightly"}})
+    await own_location(server, tenant)
+    edit = {"spec": {"backupSpec": {"storageLocation": "mine"}}}
+    await tenant.client.patch(NABS, "nightly", edit, tenant.namespace)
+    await tenant.create(NADRS, "edited", {"target": {"kind": "BackupLog", "name": "nightly"}})
+    for name in ("plain", "edited"):
+        found = await tenant.reached(NADRS, name, "BackingOff")
+        assert [each["type"] for each in found["status"]["conditions"]] == [
+            "NonAdminBackupStorageLocationNotUsed"
+        ]
+    assert await server.all(DOWNLOADS) == []
+
+
+@pytest.mark.spec("NAC-048")
+async def test_a25_objects_without_a_spec_are_not_admitted(tenant: Tenant) -> None:
+    for resource in (NABS, NARS, NABSLS, NADRS):
+        nothing: tuple[dict[str, Any] | None, ...] = (None, {})
+        for spec in nothing:
+            with pytest.raises(Invalid):
+                await tenant.create(resource, "attack", spec)
+
+
+async def test_a26_long_names_and_dots(server: Server, tenant: Tenant) -> None:
+    for name in ("x" * 253, "ab.cd." * 20 + "z", "a." * 100 + "b"):
+        await tenant.back_up(name)
+        found = await tenant.reached(NABS, name, "Created")
+        await server.set_status(BACKUPS, found["status"]["veleroBackup"]["name"], **FINISHED)
+        await tenant.until(
+            NABS, name, lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed"
+        )
+
+
+async def test_a30_the_servers_own_namespace(server: Server) -> None:
+    await server.add(NABS, "attack", spec={"backupSpec": {}})
+    await server.add(NARS, "attack", spec={"restoreSpec": {"backupName": "attack"}})
+    await server.add(NABSLS, "attack", spec=location())
+    as_tenant = Tenant(server.client, server.namespace)
+    for resource in (NABS, NARS, NABSLS):
+        assert "namespace of the server" in await as_tenant.refused(resource, "attack")
+    await nothing_made(server)
+
+
+async def test_many_at_once_and_the_process_lives(serve: Serve, server: Server, tenant: Tenant) -> None:
+    manager = await serve()
+    specs = [spec for spec, _ in BACKUP_ATTACKS.values()]
+    await asyncio.gather(*(tenant.back_up(f"attack-{number}", **spec) for number, spec in enumerate(specs)))
+    for number in range(len(specs)):
+        await tenant.refused(NABS, f"attack-{number}")
+    await tenant.back_up("honest")
+    await tenant.reached(NABS, "honest", "Created")
+    assert manager.phase is ManagerPhase.RUNNING

@@ -1,0 +1,106 @@
+"""Backups and restores of tenants against a real API server, with its RBAC. (docs/spec: NAC 9, 10)"""
+
+import pytest
+
+from pinnace.kube.errors import Forbidden, NotFound
+from pinnace.nonadmin.objects import NABS, NARS
+from tests.integration.nonadmin.conftest import BACKUPS, DELETE_REQUESTS, RESTORES, Serve, Server, Tenant
+
+DONE = {"phase": "Completed", "completionTimestamp": "2030-01-01T00:00:00Z"}
+
+
+async def test_backup_and_restore_of_an_own_namespace(serve: Serve, server: Server, tenant: Tenant) -> None:
+    await serve()
+    await tenant.back_up("nightly", includedResources=["configmaps"])
+    nab = await tenant.reached(NABS, "nightly", "Created")
+    (backup,) = await server.all(BACKUPS)
+    name = backup["metadata"]["name"]
+    assert nab["status"]["veleroBackup"]["name"] == name
+    assert backup["spec"]["includedNamespaces"] == [tenant.namespace]
+    assert nab["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
+    assert nab["status"]["veleroBackup"]["status"] == {}
+
+    await server.set_status(BACKUPS, name, **DONE)
+    nab = await tenant.until(
+        NABS, "nightly", lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed"
+    )
+    assert nab["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
+
+    await tenant.restore("back", backupName="nightly")
+    await tenant.reached(NARS, "back", "Created")
+    (restore,) = await server.all(RESTORES)
+    assert restore["spec"]["backupName"] == name
+    assert restore["spec"]["includedNamespaces"] == [tenant.namespace]
+    assert restore["spec"]["excludedResources"][-1] == "volumesnapshotclasses"
+
+    await tenant.client.delete(NARS, "back", tenant.namespace)
+    await tenant.gone(NARS, "back")
+    assert await server.all(RESTORES) == []
+
+
+@pytest.mark.spec("NAC-029")
+async def test_deletion_for_good_and_without(serve: Serve, server: Server, tenant: Tenant) -> None:
+    await serve()
+    for name in ("plain", "good"):
+        await tenant.back_up(name)
+        await tenant.reached(NABS, name, "Created")
+    await tenant.client.delete(NABS, "plain", tenant.namespace)
+    await tenant.gone(NABS, "plain")
+    (backup,) = await server.all(BACKUPS)
+    assert await server.all(DELETE_REQUESTS) == []
+
+    await tenant.restore("back", backupName="good")
+    await tenant.reached(NARS, "back", "Created")
+    await tenant.client.patch(NABS, "good", {"spec": {"deleteBackup": True}}, tenant.namespace)
+    await tenant.until(NABS, "good", lambda obj: "veleroDeleteBackupRequest" in obj["status"])
+    await tenant.gone(NARS, "back")
+    (request,) = await server.all(DELETE_REQUESTS)
+    assert request["spec"] == {"backupName": backup["metadata"]["name"]}
+    await server.client.delete(BACKUPS, backup["metadata"]["name"], server.namespace)
+    await tenant.gone(NABS, "good")
+
+
+@pytest.mark.spec("NAC-025")
+async def test_a_backup_that_expired_is_not_made_again_after_a_restart(
+    serve: Serve, server: Server, tenant: Tenant
+) -> None:
+    await serve()
+    await tenant.back_up("nightly")
+    await tenant.reached(NABS, "nightly", "Created")
+    (backup,) = await server.all(BACKUPS)
+    await server.client.delete(BACKUPS, backup["metadata"]["name"], server.namespace)
+    assert "associated Velero Backup has been removed" in await tenant.refused(NABS, "nightly")
+    await tenant.client.patch(NABS, "nightly", {"spec": {"backupSpec": {"ttl": "1h0m0s"}}}, tenant.namespace)
+    await serve()
+    await tenant.back_up("other")
+    await tenant.reached(NABS, "other", "Created")
+    assert len(await server.all(BACKUPS)) == 1
+
+
+@pytest.mark.spec("NAC-036")
+async def test_positions_follow_the_line(serve: Serve, server: Server, tenant: Tenant) -> None:
+    admins = await server.add(BACKUPS, "admins", spec={})
+    await serve()
+    await tenant.back_up("nightly")
+
+    def position(wanted: int):  # type: ignore[no-untyped-def]
+        return lambda obj: (obj.get("status") or {}).get("queueInfo") == {"estimatedQueuePosition": wanted}
+
+    created = (await tenant.reached(NABS, "nightly", "Created"))["metadata"]["creationTimestamp"]
+    if created != admins["metadata"]["creationTimestamp"]:
+        await tenant.until(NABS, "nightly", position(2))
+    await server.set_status(BACKUPS, "admins", phase="FailedValidation")
+    await tenant.until(NABS, "nightly", position(1))
+
+
+async def test_tenants_see_nothing_of_the_server(server: Server, tenant: Tenant) -> None:
+    for resource in (BACKUPS, RESTORES, DELETE_REQUESTS):
+        with pytest.raises(Forbidden):
+            await tenant.client.list_all(resource, server.namespace)
+    await tenant.back_up("nightly")
+    with pytest.raises(Forbidden):
+        await tenant.client.patch(
+            NABS, "nightly", {"status": {"phase": "Created"}}, tenant.namespace, subresource="status"
+        )
+    with pytest.raises(NotFound):
+        await tenant.get(NARS, "none")

@@ -1,0 +1,75 @@
+"""Approval and the sweeps against a real API server. (docs/spec: NAC 12, 14, 15)"""
+
+import pytest
+
+from pinnace.api.durations import Duration
+from pinnace.kube.resources import SECRETS
+from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS
+from tests.integration.nonadmin.conftest import BACKUPS, LOCATIONS, Serve, Server, Tenant
+from tests.integration.nonadmin.test_attacks import FINISHED, location, secret
+from tests.support.waiting import eventually
+
+
+@pytest.mark.spec("NAC-039")
+async def test_an_administrator_approves_and_revokes(serve: Serve, server: Server, tenant: Tenant) -> None:
+    await serve(require_approval=True)
+    await tenant.create(NABSLS, "mine", location())
+    await secret(tenant)
+    await eventually(lambda: _count(server, NABSL_REQUESTS, 1), timeout_seconds=60)
+    (request,) = await server.all(NABSL_REQUESTS)
+    assert await server.all(LOCATIONS) == []
+    name = request["metadata"]["name"]
+    for decision, phase, copies in (("approve", "Created", 1), ("reject", "BackingOff", 0)):
+        await server.client.patch(
+            NABSL_REQUESTS, name, {"spec": {"approvalDecision": decision}}, server.namespace
+        )
+        await tenant.reached(NABSLS, "mine", phase)
+        await eventually(lambda copies=copies: _count(server, LOCATIONS, copies))  # type: ignore[misc]
+        await eventually(lambda copies=copies: _count(server, SECRETS, copies))  # type: ignore[misc]
+
+
+async def _count(server: Server, resource, count: int) -> bool:  # type: ignore[no-untyped-def]
+    return len(await server.all(resource)) == count
+
+
+@pytest.mark.spec("NAC-041", "NAC-045")
+async def test_what_loses_its_request_is_collected(serve: Serve, server: Server, tenant: Tenant) -> None:
+    await serve(collection_period=Duration.seconds(2))
+    metadata = {
+        "labels": {
+            "openshift.io/oadp": "True",
+            "app.kubernetes.io/managed-by": "oadp-nac-controller",
+            "openshift.io/oadp-nab-origin-nacuuid": "orphan",
+        },
+        "annotations": {
+            "openshift.io/oadp-nab-origin-name": "gone",
+            "openshift.io/oadp-nab-origin-namespace": tenant.namespace,
+        },
+    }
+    await server.add(BACKUPS, "orphan", metadata=metadata, spec={})
+    await server.add(BACKUPS, "admins", spec={})
+    await eventually(lambda: _count(server, BACKUPS, 1))
+
+
+@pytest.mark.spec("NAC-046")
+async def test_a_request_comes_back_with_its_backup(serve: Serve, server: Server, tenant: Tenant) -> None:
+    await server.add(
+        LOCATIONS, "default", spec={"provider": "aws", "objectStorage": {"bucket": "b"}, "default": True}
+    )
+    await serve(sync_period=Duration.minutes(2))
+    await tenant.back_up("nightly", storageLocation="")
+    nab = await tenant.reached(NABS, "nightly", "Created")
+    (backup,) = await server.all(BACKUPS)
+    name = backup["metadata"]["name"]
+    await tenant.client.delete(NABS, "nightly", tenant.namespace)
+    await tenant.gone(NABS, "nightly")
+
+    # The server's own sync finds it in storage.
+    body = {key: backup["metadata"][key] for key in ("labels", "annotations")}
+    spec = {**backup["spec"], "storageLocation": "default"}
+    await server.add(BACKUPS, name, metadata=body, spec=spec, status=FINISHED)
+    await serve(sync_period=Duration.minutes(2))
+    found = await tenant.reached(NABS, "nightly", "Created")
+    assert found["metadata"]["uid"] != nab["metadata"]["uid"]
+    assert found["status"]["veleroBackup"]["name"] == name
+    assert [each["type"] for each in found["status"]["conditions"]] == ["Queued"]

@@ -1,0 +1,315 @@
+"""Random lives of requests: whatever users, administrators and the server do, in whatever order, with crashes
+anywhere, a request ends in an allowed phase with consistent conditions, and nothing is left behind.
+"""
+
+import asyncio
+import contextlib
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.runtime.keys import JSONObject
+from tests.unit.nonadmin.memory import (
+    BACKUPS,
+    DELETE_REQUESTS,
+    RESTORES,
+    SERVER,
+    Crash,
+    Service,
+    conditions,
+    finished,
+)
+
+TENANTS = ("shop", "bank")
+NAMES = ("one", "two")
+VALID: tuple[JSONObject, ...] = ({}, {"ttl": "1h"}, {"includedNamespaces": []})
+INVALID: tuple[JSONObject, ...] = (
+    {"includedNamespaces": ["kube-system"]},
+    {"excludedNamespaces": []},
+    {"ttl": "never"},
+)
+PHASES = ("", "New", "BackingOff", "Created", "Deleting")
+MAY_FOLLOW = {
+    "": {"", "New", "BackingOff", "Created", "Deleting"},
+    "New": {"New", "BackingOff", "Created", "Deleting"},
+    "BackingOff": {"BackingOff", "Created", "Deleting"},
+    "Created": {"BackingOff", "Created", "Deleting"},
+    "Deleting": {"Deleting"},
+}
+SYNCED = "openshift.io/oadp-nab-synced-from-nacuuid"
+
+tenants = st.sampled_from(TENANTS)
+names = st.sampled_from(NAMES)
+specs = st.sampled_from((*VALID, *INVALID))
+ends = st.sampled_from(("Completed", "PartiallyFailed", "Failed", "FailedValidation"))
+
+
+class Lives(RuleBasedStateMachine):
+    """Users, administrators, the server and the controllers take turns."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.service = Service()
+        self.cluster = self.service.cluster
+        self.seen: dict[str, str] = {}
+        self.queued: set[str] = set()
+        self.checked = 0
+        self.create("shop", "one", {})
+        self.look("shop", "one", NABS)
+
+    # --- Users ------------------------------------------------------------------------------------------
+
+    @rule(tenant=tenants, name=names, spec=specs)
+    def create(self, tenant: str, name: str, spec: JSONObject) -> None:
+        if self.cluster.peek(NABS, tenant, name) is None:
+            self.cluster.add(NABS, tenant, name, spec={"backupSpec": spec})
+
+    @rule(name=names, victim=names, deletes=st.booleans())
+    def steal(self, name: str, victim: str, deletes: bool) -> None:
+        """The bank says that a backup of the shop is its own, found in storage."""
+        nab = self.cluster.peek(NABS, "shop", victim) or {}
+        stolen = nab.get("status", {}).get("veleroBackup", {}).get("nacuuid")
+        if stolen and self.cluster.peek(NABS, "bank", name) is None:
+            spec = {"backupSpec": {}, "deleteBackup": deletes}
+            self.cluster.add(NABS, "bank", name, metadata={"labels": {SYNCED: stolen}}, spec=spec)
+            self.look("bank", name, NABS)
+
+    @rule(tenant=tenants, name=names, spec=specs)
+    def edit(self, tenant: str, name: str, spec: JSONObject) -> None:
+        nab = self.cluster.peek(NABS, tenant, name)
+        if nab is not None:
+            self.cluster.change(NABS, tenant, name, spec={**nab["spec"], "backupSpec": spec})
+
+    @rule(tenant=tenants, name=names)
+    def delete(self, tenant: str, name: str) -> None:
+        self.cluster.remove(NABS, tenant, name)
+
+    @rule(tenant=tenants, name=names)
+    def delete_for_good(self, tenant: str, name: str) -> None:
+        nab = self.cluster.peek(NABS, tenant, name)
+        if nab is not None:
+            self.cluster.change(NABS, tenant, name, spec={**nab["spec"], "deleteBackup": True})
+
+    @rule(tenant=tenants, name=names)
+    def restore(self, tenant: str, name: str) -> None:
+        if self.cluster.peek(NARS, tenant, name) is None:
+            self.cluster.add(NARS, tenant, name, spec={"restoreSpec": {"backupName": name}})
+
+    @rule(tenant=tenants, name=names)
+    def delete_restore(self, tenant: str, name: str) -> None:
+        self.cluster.remove(NARS, tenant, name)
+
+    # --- The server and its administrator ---------------------------------------------------------------
+
+    @rule(data=st.data(), phase=ends, resource=st.sampled_from((BACKUPS, RESTORES)))
+    def end(self, data: st.DataObject, phase: str, resource: Any) -> None:
+        waiting = self.cluster.of(resource)
+        if waiting:
+            obj = data.draw(st.sampled_from(waiting))
+            status: JSONObject = {"phase": phase}
+            if phase != "FailedValidation":
+                status = finished(phase, self.cluster.clock())
+            self.cluster.change(resource, SERVER, obj["metadata"]["name"], status=status)
+
+    @rule(data=st.data(), resource=st.sampled_from((BACKUPS, RESTORES)))
+    def vanish(self, data: st.DataObject, resource: Any) -> None:
+        there = self.cluster.of(resource)
+        if there:
+            self.cluster.remove(resource, SERVER, data.draw(st.sampled_from(there))["metadata"]["name"])
+
+    @rule(works=st.booleans())
+    def serve_deletions(self, works: bool) -> None:
+        for request in list(self.cluster.of(DELETE_REQUESTS)):
+            name = request["metadata"]["name"]
+            if works:
+                self.cluster.remove(BACKUPS, SERVER, request["spec"]["backupName"])
+                self.cluster.remove(DELETE_REQUESTS, SERVER, name)
+            else:
+                failed = {"phase": "Processed", "errors": ["backup is still in progress"]}
+                self.cluster.change(DELETE_REQUESTS, SERVER, name, status=failed)
+
+    # --- Controllers ------------------------------------------------------------------------------------
+
+    @rule(tenant=tenants, name=names, resource=st.sampled_from((NABS, NARS)))
+    def look(self, tenant: str, name: str, resource: Any) -> None:
+        asyncio.run(self.service.look(resource, tenant, name))
+
+    @rule(tenant=tenants, name=names, writes=st.integers(0, 5), lags=st.booleans())
+    def crash(self, tenant: str, name: str, writes: int, lags: bool) -> None:
+        """A process that sees an old state dies in the middle; the next one begins with fresh caches."""
+        left = [None] * writes
+
+        def die(*_: str) -> None:
+            if not left:
+                raise Crash
+            left.pop()
+
+        if lags:
+            self.service.views[BACKUPS].freeze()
+            self.service.views[DELETE_REQUESTS].freeze()
+        self.cluster.before_write = die
+        with contextlib.suppress(Crash):
+            asyncio.run(self.service.look(NABS, tenant, name))
+        self.cluster.before_write = lambda *_: None
+        self.service = Service(self.cluster)
+
+    @rule(minutes=st.integers(1, 90))
+    def wait(self, minutes: int) -> None:
+        self.cluster.clock.advance(timedelta(minutes=minutes))
+
+    # --- What always holds ------------------------------------------------------------------------------
+
+    @invariant()
+    def phases_move_forward(self) -> None:
+        for resource in (NABS, NARS):
+            for obj in self.cluster.of(resource):
+                uid, phase = obj["metadata"]["uid"], obj.get("status", {}).get("phase", "")
+                assert phase in MAY_FOLLOW[self.seen.get(uid, "")]
+                self.seen[uid] = phase
+
+    @invariant()
+    def conditions_are_consistent(self) -> None:
+        for obj in self.cluster.of(NABS):
+            found = {kind: (status, reason) for kind, status, reason in conditions(obj)}
+            assert len(found) == len(conditions(obj))
+            phase = obj.get("status", {}).get("phase", "")
+            if phase == "Created":
+                assert found["Queued"] == ("True", "BackupScheduled")
+                assert found.get("Accepted", ("True", ""))[0] == "True"
+            if phase == "Deleting":
+                assert found["Deleting"] == ("True", "DeletionPending")
+
+    @invariant()
+    def each_backup_is_of_its_own_request(self) -> None:
+        for backup in self.cluster.of(BACKUPS):
+            namespace = backup["metadata"]["annotations"]["openshift.io/oadp-nab-origin-namespace"]
+            assert backup["spec"]["includedNamespaces"] == [namespace]
+        for nab in self.cluster.of(NABS):
+            name = nab.get("status", {}).get("veleroBackup", {}).get("name")
+            shown = self.cluster.peek(BACKUPS, SERVER, name or "")
+            if shown is not None:
+                assert shown["metadata"]["annotations"] == {
+                    "openshift.io/oadp-nab-origin-name": nab["metadata"]["name"],
+                    "openshift.io/oadp-nab-origin-namespace": nab["metadata"]["namespace"],
+                }
+
+    @invariant()
+    def one_request_leads_to_one_backup(self) -> None:
+        """What was shown as queued is never made again, whatever becomes of it."""
+        ids = [
+            nab["status"]["veleroBackup"]["nacuuid"]
+            for nab in self.cluster.of(NABS)
+            if nab.get("status", {}).get("veleroBackup", {}).get("nacuuid")
+        ]
+        assert len(ids) == len(set(ids))
+        calls = self.cluster.calls[self.checked :]
+        created = [name for verb, plural, _, name in calls if (verb, plural) == ("create", "backups")]
+        assert not self.queued.intersection(created)
+        assert len(created) == len(set(created))
+        self.checked = len(self.cluster.calls)
+        for nab in self.cluster.of(NABS):
+            if ("Queued", "True", "BackupScheduled") in conditions(nab):
+                self.queued.add(nab["status"]["veleroBackup"]["nacuuid"])
+
+    def teardown(self) -> None:
+        """Let everything come to rest: then delete everything, and nothing may be left."""
+        asyncio.run(self.service.settle())
+        for nab in self.cluster.of(NABS):
+            if not nab["metadata"].get("deletionTimestamp"):
+                refused = ("Accepted", "False") in [each[:2] for each in conditions(nab)]
+                assert nab["status"]["phase"] == ("BackingOff" if refused else "Created")
+        for resource in (NABS, NARS):
+            for obj in self.cluster.of(resource):
+                self.cluster.remove(resource, obj["metadata"]["namespace"], obj["metadata"]["name"])
+        for _ in range(3):
+            asyncio.run(self.service.settle())
+            self.serve_deletions_now()
+        asyncio.run(self.service.settle())
+        assert self.cluster.of(NABS) == []
+        assert self.cluster.of(NARS) == []
+        assert self.cluster.of(RESTORES) == []
+        assert self.cluster.of(BACKUPS) == []
+
+    def serve_deletions_now(self) -> None:
+        for request in list(self.cluster.of(DELETE_REQUESTS)):
+            self.cluster.remove(BACKUPS, SERVER, request["spec"]["backupName"])
+            self.cluster.remove(DELETE_REQUESTS, SERVER, request["metadata"]["name"])
+
+
+TestLives = Lives.TestCase
+
+_keys = st.sampled_from(
+    (
+        "backupSpec",
+        "restoreSpec",
+        "backupStorageLocationSpec",
+        "target",
+        "kind",
+        "name",
+        "deleteBackup",
+        "ttl",
+        "includedNamespaces",
+        "excludedNamespaces",
+        "labelSelector",
+        "hooks",
+        "storageLocation",
+        "backupName",
+        "objectStorage",
+        "credential",
+        "config",
+        "provider",
+        "prefix",
+        "bucket",
+        "key",
+        "backupSyncPeriod",
+        "includeClusterResources",
+        "excludedResources",
+        "resources",
+        "default",
+        "namespaceMapping",
+    )
+)
+_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(("shop", "1h", "*", "..")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    spec=st.dictionaries(_keys, _json, max_size=5),
+    inner=st.dictionaries(_keys, _json, max_size=6),
+    labels=st.dictionaries(st.sampled_from((SYNCED, "x")), st.text("ab.-", max_size=5)),
+    missing=st.booleans(),
+    enforced=st.sampled_from(
+        ({}, {"ttl": "1h", "labelSelector": {"matchLabels": {"a": "b"}}, "hooks": {"resources": []}})
+    ),
+)
+def test_nothing_that_a_tenant_writes_is_a_defect(
+    spec: JSONObject, inner: JSONObject, labels: dict[str, str], missing: bool, enforced: JSONObject
+) -> None:
+    """Even what no API server would admit ends in a condition or a retry, never in an unforeseen error."""
+    from pinnace.nonadmin.objects import NABSLS, NADRS
+    from pinnace.nonadmin.settings import AdminSettings
+
+    service = Service(settings=AdminSettings(backup=enforced, restore={}, location={}))
+    members = {NABS: "backupSpec", NARS: "restoreSpec", NABSLS: "backupStorageLocationSpec", NADRS: "target"}
+    for resource, member in members.items():
+        body = {} if missing else {"spec": {**spec, member: inner}}
+        service.cluster.add(resource, "shop", "attack", metadata={"labels": labels}, **body)
+        asyncio.run(service.look(resource, "shop", "attack"))
+        asyncio.run(service.look(resource, "shop", "attack"))
+
+    for backup in service.cluster.of(BACKUPS):
+        assert backup["spec"]["includedNamespaces"] == ["shop"]
+        assert not backup["spec"].get("includeClusterResources")
+        assert not backup["spec"].get("storageLocation")
+    assert service.cluster.of(RESTORES) == []

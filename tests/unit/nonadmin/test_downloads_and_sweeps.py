@@ -1,0 +1,277 @@
+"""Downloads, the collector and the synchronizer. (docs/spec: NAC 13, 14, 15)"""
+
+from datetime import timedelta
+
+import pytest
+
+from pinnace.api.durations import Duration
+from pinnace.api.nonadmin.names import Origin
+from pinnace.api.times import format_time
+from pinnace.kube.resources import NAMESPACES, SECRETS
+from pinnace.nonadmin.collector import KEY, Collector
+from pinnace.nonadmin.identity import marks
+from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.synchronizer import Synchronizer
+from pinnace.runtime.controller import DONE
+from pinnace.runtime.keys import JSONObject, Key
+from tests.unit.nonadmin.memory import (
+    BACKUPS,
+    DOWNLOADS,
+    LOCATIONS,
+    RESTORES,
+    SERVER,
+    Service,
+    conditions,
+    finished,
+)
+
+SYNCED = "openshift.io/oadp-nab-synced-from-nacuuid"
+
+
+def own_location(service: Service, tenant: str = "shop", unique_id: str = "shop-mine-id") -> None:
+    service.cluster.add(NABSLS, tenant, "mine", spec={}, status={"phase": "Created"})
+    service.cluster.change(
+        NABSLS,
+        tenant,
+        "mine",
+        status={"phase": "Created", "veleroBackupStorageLocation": {"nacuuid": unique_id, "name": unique_id}},
+    )
+    marked = marks(Origin.LOCATION, unique_id, Key(tenant, "mine"))
+    service.cluster.add(LOCATIONS, SERVER, unique_id, metadata=marked, spec={}, status={"phase": "Available"})
+
+
+async def backed_up(service: Service) -> str:
+    own_location(service)
+    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {"storageLocation": "mine"}})
+    await service.look(NABS, "shop", "nightly")
+    (backup,) = service.cluster.of(BACKUPS)
+    return str(backup["metadata"]["name"])
+
+
+def nadr(service: Service) -> JSONObject:
+    found = service.cluster.peek(NADRS, "shop", "log")
+    assert found is not None
+    return found
+
+
+@pytest.mark.spec("NAC-043")
+async def test_a_file_of_a_backup() -> None:
+    service = Service()
+    name = await backed_up(service)
+    made = service.cluster.add(
+        NADRS, "shop", "log", spec={"target": {"kind": "BackupLog", "name": "nightly"}}
+    )
+    await service.look(NADRS, "shop", "log")
+    uid = made["metadata"]["uid"]
+    download = service.cluster.peek(DOWNLOADS, SERVER, f"nadr-{uid}")
+    assert download is not None
+    assert download["spec"] == {"target": {"kind": "BackupLog", "name": name}}
+    assert download["metadata"]["labels"]["openshift.io/oadp-nadr-origin-nacuuid"] == uid
+    answer = {
+        "phase": "Processed",
+        "downloadURL": "https://x/signed",
+        "expiration": format_time(service.cluster.clock() + timedelta(minutes=10)),
+    }
+    service.cluster.change(DOWNLOADS, SERVER, f"nadr-{uid}", status=answer)
+    result = await service.look(NADRS, "shop", "log")
+    assert nadr(service)["status"]["velero"] == {"status": answer}
+    assert nadr(service)["status"]["phase"] == "Created"
+    assert conditions(nadr(service)) == [("Processed", "True", "Success")]
+    assert result is not None
+    assert result.requeue_after_seconds == pytest.approx(600, abs=2)
+    service.cluster.clock.advance(timedelta(minutes=11))
+    await service.look(NADRS, "shop", "log")
+    assert service.cluster.of(NADRS) == []
+
+
+@pytest.mark.spec("NAC-044")
+async def test_a_file_of_a_restore() -> None:
+    service = Service()
+    await backed_up(service)
+    service.cluster.add(NARS, "shop", "back", spec={"restoreSpec": {"backupName": "nightly"}})
+    await service.look(NARS, "shop", "back")
+    (restore,) = service.cluster.of(RESTORES)
+    service.cluster.add(NADRS, "shop", "log", spec={"target": {"kind": "RestoreLog", "name": "back"}})
+    await service.look(NADRS, "shop", "log")
+    (download,) = service.cluster.of(DOWNLOADS)
+    assert download["spec"]["target"] == {"kind": "RestoreLog", "name": restore["metadata"]["name"]}
+
+
+@pytest.mark.spec("NAC-044")
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("BackupLog", "NonAdminBackupNotAvailable"), ("RestoreLog", "NonAdminRestoreNotAvailable")],
+)
+async def test_a_file_of_nothing(kind: str, reason: str) -> None:
+    service = Service()
+    service.cluster.add(NADRS, "shop", "log", spec={"target": {"kind": kind, "name": "none"}})
+    assert await service.look(NADRS, "shop", "log") is None
+    assert conditions(nadr(service)) == [(reason, "True", "Error")]
+    assert nadr(service)["status"]["phase"] == "BackingOff"
+
+
+@pytest.mark.spec("NAC-044")
+async def test_a_file_in_the_default_location() -> None:
+    service = Service()
+    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
+    await service.look(NABS, "shop", "nightly")
+    service.cluster.add(NADRS, "shop", "log", spec={"target": {"kind": "BackupLog", "name": "nightly"}})
+    for _ in range(2):
+        assert await service.look(NADRS, "shop", "log") == DONE
+    assert conditions(nadr(service)) == [("NonAdminBackupStorageLocationNotUsed", "True", "Error")]
+    assert service.cluster.of(DOWNLOADS) == []
+
+
+# --- The collector --------------------------------------------------------------------------------------
+
+
+def collector(service: Service) -> Collector:
+    return Collector(service.cluster.client, SERVER, service.views, lambda: service.settings)
+
+
+@pytest.mark.spec("NAC-045")
+@pytest.mark.parametrize("approval", [False, True])
+async def test_collection(approval: bool) -> None:
+    service = Service(settings=AdminSettings(require_approval=approval))
+    cluster = service.cluster
+    gone = Key("shop", "gone")
+    for resource, plain, origin, orphans in (
+        (BACKUPS, 2, Origin.BACKUP, 4),
+        (RESTORES, 3, Origin.RESTORE, 1),
+        (LOCATIONS, 0, Origin.LOCATION, 5),
+        (SECRETS, 1, Origin.LOCATION, 3),
+    ):
+        for number in range(plain):
+            cluster.add(resource, SERVER, f"plain-{number}", spec={})
+        for number in range(orphans):
+            cluster.add(
+                resource, SERVER, f"orphan-{number}", metadata=marks(origin, f"id-{number}", gone), spec={}
+            )
+        unmarked = {"labels": marks(origin, "id-9", gone)["labels"]}
+        cluster.add(resource, SERVER, "unmarked", metadata=unmarked, spec={})
+    own_location(service)
+    for name, origin_name in (("kept", "mine"), ("orphan", "gone")):
+        source = {"namespace": "shop", "name": origin_name, "nacuuid": "shop-mine-id", "requestedSpec": {}}
+        cluster.add(
+            NABSL_REQUESTS,
+            SERVER,
+            name,
+            metadata=marks(Origin.LOCATION, "shop-mine-id", Key("shop", origin_name)),
+            spec={},
+            status={"nonAdminBackupStorageLocation": source},
+        )
+
+    result = await collector(service).reconcile(KEY)
+
+    assert result.requeue_after_seconds == Duration.hours(24).total_seconds()
+
+    def left(resource) -> list[str]:  # type: ignore[no-untyped-def]
+        return sorted(each["metadata"]["name"] for each in cluster.of(resource))
+
+    assert left(BACKUPS) == ["plain-0", "plain-1", "unmarked"]
+    assert left(RESTORES) == ["plain-0", "plain-1", "plain-2", "unmarked"]
+    assert left(LOCATIONS) == ["shop-mine-id", "unmarked"]
+    assert left(SECRETS) == ["plain-0", "unmarked"]
+    assert left(NABSL_REQUESTS) == (["kept"] if approval else [])
+
+
+async def test_collection_removes_what_belonged_to_a_former_request_of_that_name() -> None:
+    service = Service()
+    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
+    await service.look(NABS, "shop", "nightly")
+    former = marks(Origin.BACKUP, "former", Key("shop", "nightly"))
+    service.cluster.add(BACKUPS, SERVER, "former", metadata=former, spec={})
+    await collector(service).reconcile(KEY)
+    (left,) = service.cluster.of(BACKUPS)
+    assert left["metadata"]["name"] != "former"
+
+
+@pytest.mark.spec("NAC-053")
+async def test_no_period_no_collection() -> None:
+    service = Service(settings=AdminSettings(collection_period=Duration()))
+    service.cluster.add(
+        BACKUPS, SERVER, "orphan", metadata=marks(Origin.BACKUP, "id", Key("shop", "gone")), spec={}
+    )
+    assert await collector(service).reconcile(KEY) == DONE
+    assert len(service.cluster.of(BACKUPS)) == 1
+
+
+# --- The synchronizer -----------------------------------------------------------------------------------
+
+
+def synchronizer(service: Service) -> Synchronizer:
+    return Synchronizer(
+        service.cluster.client,
+        service.views,
+        service.lookups,
+        lambda: service.settings,
+        default_location="default",
+    )
+
+
+def stored(
+    service: Service, name: str, tenant: str, location: str, *, ended: bool = True, **changes: object
+) -> None:
+    status = finished("Completed", service.cluster.clock()) if ended else {"phase": "InProgress"}
+    marked = {**marks(Origin.BACKUP, name, Key(tenant, f"nab-{name}")), **changes}
+    spec = {"storageLocation": location, "includedNamespaces": [tenant]}
+    service.cluster.add(BACKUPS, SERVER, name, metadata=marked, spec=spec, status=status)
+
+
+@pytest.mark.spec("NAC-046")
+async def test_requests_come_back_for_what_is_stored() -> None:
+    service = Service()
+    own_location(service)
+    service.cluster.add(LOCATIONS, SERVER, "default", spec={})
+    service.cluster.add(LOCATIONS, SERVER, "other", spec={})
+    service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
+    for location in ("default", "shop-mine-id", "other"):
+        stored(service, f"{location}-good", "shop", location)
+        stored(service, f"{location}-running", "shop", location, ended=False)
+        stored(service, f"{location}-unmarked", "shop", location, annotations={})
+        stored(service, f"{location}-nowhere", "nowhere", location)
+    await synchronizer(service).reconcile(KEY)
+    made = {each["metadata"]["name"]: each for each in service.cluster.of(NABS)}
+    assert sorted(made) == ["nab-default-good", "nab-shop-mine-id-good"]
+    assert made["nab-default-good"]["spec"]["backupSpec"] == {"includedNamespaces": ["shop"]}
+    assert made["nab-shop-mine-id-good"]["spec"]["backupSpec"]["storageLocation"] == "mine"
+    assert made["nab-default-good"]["metadata"]["labels"] == {SYNCED: "default-good"}
+    await synchronizer(service).reconcile(KEY)
+    assert len(service.cluster.of(NABS)) == 2
+    await service.settle()
+    for nab in service.cluster.of(NABS):
+        assert nab["status"]["phase"] == "Created"
+
+
+@pytest.mark.spec("NAC-049")
+async def test_what_a_buckets_owner_forged_reaches_nobody() -> None:
+    service = Service()
+    own_location(service, "evil", "evil-mine-id")
+    for tenant in ("evil", "victim"):
+        service.cluster.add(NAMESPACES, "", tenant, status={"phase": "Active"})
+    stored(service, "forged", "victim", "evil-mine-id")
+    stored(
+        service, "renamed", "evil", "evil-mine-id", labels=marks(Origin.BACKUP, "x", Key("", ""))["labels"]
+    )
+    await synchronizer(service).reconcile(KEY)
+    assert service.cluster.of(NABS) == []
+
+    # Nor may the victim's own request take it for its own.
+    service.cluster.add(
+        NABS, "victim", "nab-forged", metadata={"labels": {SYNCED: "forged"}}, spec={"backupSpec": {}}
+    )
+    await service.settle()
+    assert conditions(service.cluster.peek(NABS, "victim", "nab-forged"))[0][2] == "VeleroBackupNotFound"
+
+
+@pytest.mark.spec("NAC-057")
+async def test_nothing_is_made_in_a_namespace_that_ends() -> None:
+    service = Service()
+    service.cluster.add(LOCATIONS, SERVER, "default", spec={"default": True})
+    service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
+    service.cluster.add(NAMESPACES, "", "ends", status={"phase": "Terminating"})
+    stored(service, "one", "ends", "default")
+    stored(service, "two", "shop", "default")
+    await synchronizer(service).reconcile(KEY)
+    assert [each["metadata"]["name"] for each in service.cluster.of(NABS)] == ["nab-two"]

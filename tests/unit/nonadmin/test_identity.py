@@ -1,0 +1,150 @@
+"""Unique ids, marks and the queue. (docs/spec: NAC 3, 7)"""
+
+import re
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace.api.nonadmin.names import Origin
+from pinnace.nonadmin.identity import Ambiguous, marks, new_id, origin_key, the_one
+from pinnace.nonadmin.queue_position import WaitingLine
+from pinnace.runtime.keys import JSONObject, Key
+
+UUID = "6f1c2d3e-1111-4222-8333-944455566677"
+
+
+@pytest.mark.spec("NAC-001", "NAC-002", "NAC-003", "NAC-004", "NAC-005", "NAC-006")
+@pytest.mark.parametrize(
+    ("namespace", "name", "made", "length"),
+    [
+        ("default", "my-backup", f"default-my-backup-{UUID}", 54),
+        ("mongo-persistent", "anothertest", f"mongo-persistent-anotherte-{UUID}", 63),
+        ("some", "q" * 73, f"some-{'q' * 21}-{UUID}", 63),
+        ("w" * 73, "e" * 73, f"{'w' * 25}-{UUID}", 62),
+        ("w" * 25, "any", f"{'w' * 25}-{UUID}", 62),
+        ("w" * 26, "", f"{'w' * 26}-{UUID}", 63),
+        ("", "r" * 73, f"{'r' * 25}-{UUID}", 62),
+        ("shop", "", f"shop-{UUID}", 41),
+        ("", "", UUID, 36),
+        ("a" * 23, "a.bcdef", f"{'a' * 23}-a-{UUID}", 62),
+    ],
+)
+def test_ids(namespace: str, name: str, made: str, length: int) -> None:
+    assert new_id(namespace, name, UUID) == made
+    assert len(made) == length
+
+
+NAME = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,120}[a-z0-9])?", fullmatch=True).filter(
+    lambda text: not re.search(r"\.[.-]|-\.", text)
+)
+
+
+@given(namespace=NAME, name=NAME)
+def test_every_id_is_a_name_and_a_label(namespace: str, name: str) -> None:
+    made = new_id(namespace, name, UUID)
+    label = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    assert len(made) <= 63
+    assert re.fullmatch(rf"{label}(\.{label})*", made)
+    assert uuid.UUID(made[-36:])
+
+
+def velero_backup(**changes: JSONObject) -> JSONObject:
+    marked = marks(Origin.BACKUP, "id-1", Key("shop", "nightly"))
+    return {"metadata": {"name": "id-1", **marked, **changes}}
+
+
+@pytest.mark.spec("NAC-037")
+def test_marks_count_only_as_a_whole() -> None:
+    good = velero_backup()["metadata"]
+    assert origin_key(velero_backup(), Origin.BACKUP) == Key("shop", "nightly")
+    incomplete: tuple[JSONObject, ...] = (
+        {"labels": {}},
+        {"annotations": {}},
+        {"labels": {**good["labels"], "app.kubernetes.io/managed-by": "foo"}},
+        {"annotations": {**good["annotations"], Origin.BACKUP.name_annotation: ""}},
+        {"annotations": {**good["annotations"], Origin.BACKUP.name_annotation: "x" * 254}},
+    )
+    for changes in incomplete:
+        assert origin_key(velero_backup(**changes), Origin.BACKUP) is None
+    longest = {**good["annotations"], Origin.BACKUP.name_annotation: "x" * 253}
+    assert origin_key(velero_backup(annotations=longest), Origin.BACKUP) is not None
+
+
+@pytest.mark.spec("NAC-049")
+def test_impostors_of_other_locations_do_not_count() -> None:
+    real = {**velero_backup(), "spec": {"storageLocation": "default"}}
+    twin: JSONObject = {"metadata": {"name": "twin"}, "spec": {"storageLocation": "evil"}}
+    how = {"kind": "VeleroBackup", "label": "l", "value": "id-1", "namespace": "velero"}
+    assert the_one([twin, real], **how) is real
+    twin["spec"]["storageLocation"] = "default"
+    with pytest.raises(Ambiguous, match="multiple VeleroBackup objects found with label l=id-1 in namespace"):
+        the_one([twin, real], **how)
+
+
+# --- The queue ------------------------------------------------------------------------------------------
+
+
+def waiting(name: str, second: int, **status: str) -> JSONObject:
+    created = f"2021-08-11T21:43:{second:02d}Z"
+    return {"metadata": {"name": name, "namespace": "velero", "creationTimestamp": created}, "status": status}
+
+
+@pytest.mark.spec("NAC-036", "NAC-058")
+@pytest.mark.parametrize(
+    ("others", "position"),
+    [
+        ([], 1),
+        ([waiting("a", 1)], 2),
+        ([waiting("a", 1, completionTimestamp="2021-08-11T21:44:00Z")], 1),
+        ([waiting("z", 9)], 1),
+        ([waiting("a", 5)], 1),
+        ([waiting("a", 1, phase="FailedValidation")], 1),
+        ([waiting("a", 1, phase="Failed")], 1),
+        ([waiting("a", 1, phase="InProgress")], 2),
+    ],
+)
+def test_positions(others: list[JSONObject], position: int) -> None:
+    line = WaitingLine()
+    target = waiting("target", 5)
+    for obj in (*others, target):
+        line.put(obj)
+    assert line.position(target) == position
+    assert line.position(waiting("target", 5, phase="Completed")) == 0
+    assert line.position(None) == line.position({"metadata": {"name": "x"}}) == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 11),
+            st.integers(0, 9),
+            st.sampled_from(("New", "InProgress", "Completed", "FailedValidation", "gone")),
+        ),
+        max_size=40,
+    )
+)
+def test_positions_follow_a_model_at_every_step(steps: list[tuple[int, int, str]]) -> None:
+    """The line says who has moved: positions remembered otherwise stay right."""
+    line = WaitingLine()
+    model: dict[str, JSONObject] = {}
+    shown: dict[str, int] = {}
+    born: dict[str, int] = {}
+    for number, second, phase in steps:
+        name = f"b{number}"
+        if phase == "gone":
+            obj = model.pop(name, None)
+            born.pop(name, None)
+            moved = line.remove(obj) if obj is not None else []
+        else:
+            obj = model[name] = waiting(name, born.setdefault(name, second), phase=phase)
+            moved = line.put(obj)
+        touched = {key.name for key in moved} | {name}
+        shown = {each: at for each, at in shown.items() if each in model}
+        for each in touched & model.keys():
+            shown[each] = line.position(model[each])
+        alive = {each: obj for each, obj in model.items() if obj["status"]["phase"] in ("New", "InProgress")}
+        for each, at in shown.items():
+            ahead = sum(born[other] < born[each] for other in alive)
+            assert at == (1 + ahead if each in alive else 0)

@@ -1,0 +1,201 @@
+"""A tenant's storage location, with and without approval. (docs/spec: NAC 12)"""
+
+import pytest
+
+from pinnace.kube.errors import Invalid
+from pinnace.kube.resources import SECRETS
+from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.runtime.keys import JSONObject
+from tests.unit.nonadmin.memory import LOCATIONS, SERVER, MemoryCluster, Service, conditions, message
+
+KEYS = "W2RlZmF1bHRdCmF3c19hY2Nlc3Nfa2V5X2lkPWEKYXdzX3NlY3JldF9hY2Nlc3Nfa2V5PWIK"
+SPEC = {
+    "provider": "aws",
+    "objectStorage": {"bucket": "mine"},
+    "credential": {"name": "keys", "key": "cloud"},
+}
+
+
+def service(*, approval: bool = False) -> Service:
+    return Service(MemoryCluster(), AdminSettings(require_approval=approval))
+
+
+def nabsl(service: Service) -> JSONObject:
+    found = service.cluster.peek(NABSLS, "shop", "mine")
+    assert found is not None
+    return found
+
+
+def request(service: Service) -> JSONObject:
+    (found,) = service.cluster.of(NABSL_REQUESTS)
+    return found
+
+
+async def asked(service: Service) -> None:
+    service.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
+    service.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    await service.settle()
+
+
+async def decide(service: Service, decision: str) -> None:
+    name = request(service)["metadata"]["name"]
+    service.cluster.change(NABSL_REQUESTS, SERVER, name, spec={"approvalDecision": decision})
+    await service.settle()
+
+
+def copies(service: Service) -> tuple[int, int]:
+    return (
+        len([each for each in service.cluster.of(SECRETS) if each["metadata"]["namespace"] == SERVER]),
+        len(service.cluster.of(LOCATIONS)),
+    )
+
+
+@pytest.mark.spec("NAC-038")
+async def test_without_approval() -> None:
+    one = service()
+    await asked(one)
+    assert [kind for kind, _, _ in conditions(nabsl(one))] == [
+        "Accepted",
+        "ClusterAdminApproved",
+        "SecretSynced",
+        "BackupStorageLocationSynced",
+    ]
+    assert nabsl(one)["status"]["phase"] == "Created"
+    unique_id = nabsl(one)["status"]["veleroBackupStorageLocation"]["nacuuid"]
+    assert request(one)["spec"]["approvalDecision"] == "approve"
+    assert request(one)["status"] == {
+        "phase": "Approved",
+        "nonAdminBackupStorageLocation": {
+            "requestedSpec": SPEC,
+            "nacuuid": unique_id,
+            "name": "mine",
+            "namespace": "shop",
+        },
+    }
+    (location,) = one.cluster.of(LOCATIONS)
+    assert location["metadata"]["name"] == unique_id
+    assert location["spec"] == {
+        "provider": "aws",
+        "objectStorage": {"bucket": "mine", "prefix": "shop"},
+        "credential": {"name": unique_id, "key": "cloud"},
+    }
+    copy = one.cluster.peek(SECRETS, SERVER, unique_id)
+    assert copy is not None
+    assert (copy["type"], copy["data"]) == ("Opaque", {"cloud": KEYS})
+    before = one.cluster.writes()
+    for _ in range(10):
+        await one.look(NABSLS, "shop", "mine")
+        assert nabsl(one)["status"]["phase"] == "Created"
+    assert one.cluster.writes() == before
+
+
+@pytest.mark.spec("NAC-039")
+async def test_with_approval() -> None:
+    one = service(approval=True)
+    await asked(one)
+    assert copies(one) == (0, 0)
+    assert nabsl(one)["status"]["phase"] == "New"
+    assert conditions(nabsl(one))[1] == ("ClusterAdminApproved", "False", "BslSpecApprovalPending")
+    await decide(one, "approve")
+    assert copies(one) == (1, 1)
+    assert nabsl(one)["status"]["phase"] == "Created"
+    for decision, phase, reason in (
+        ("reject", "BackingOff", "BslSpecRejected"),
+        ("approve", "Created", "BslSpecApproved"),
+        ("pending", "New", "BslSpecApprovalPending"),
+        ("perhaps", "BackingOff", "BslSpecInvalid"),
+    ):
+        await decide(one, decision)
+        assert nabsl(one)["status"]["phase"] == phase
+        assert conditions(nabsl(one))[1][2] == reason
+        assert copies(one) == ((1, 1) if decision == "approve" else (0, 0))
+
+
+@pytest.mark.spec("NAC-040")
+async def test_an_edit_after_approval_is_not_taken() -> None:
+    one = service()
+    await asked(one)
+    before = one.cluster.of(LOCATIONS)
+    edited = {**SPEC, "objectStorage": {"bucket": "other"}}
+    one.cluster.change(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": edited})
+    await one.settle()
+    assert one.cluster.of(LOCATIONS) == before
+    assert conditions(nabsl(one))[-1] == ("SpecUpdateApproved", "False", "BslSpecUpdateRejected")
+    assert nabsl(one)["status"]["phase"] == "Created"
+
+    # Not by way of the collector either. (A21)
+    one.cluster.remove(NABSL_REQUESTS, SERVER, request(one)["metadata"]["name"])
+    await one.settle()
+    assert one.cluster.of(LOCATIONS) == before
+    assert request(one)["status"]["nonAdminBackupStorageLocation"]["requestedSpec"] == SPEC
+
+    one.cluster.change(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    await one.settle()
+    assert "SpecUpdateApproved" not in [kind for kind, _, _ in conditions(nabsl(one))]
+
+
+@pytest.mark.spec("NAC-041")
+async def test_deletion() -> None:
+    one = service()
+    await asked(one)
+    for name, storage in (("on-it", "mine"), ("elsewhere", "")):
+        one.cluster.add(NABS, "shop", name, spec={"backupSpec": {"storageLocation": storage}})
+    one.cluster.remove(NABSLS, "shop", "mine")
+    await one.settle()
+    assert one.cluster.of(NABSLS) == one.cluster.of(NABSL_REQUESTS) == []
+    assert copies(one) == (0, 0)
+    assert [each["metadata"]["name"] for each in one.cluster.of(NABS)] == ["elsewhere"]
+
+
+@pytest.mark.spec("NAC-042")
+async def test_a_secret_that_comes_later() -> None:
+    one = service()
+    one.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    result = await one.look(NABSLS, "shop", "mine")
+    assert nabsl(one)["status"]["phase"] == "BackingOff"
+    assert message(nabsl(one), "Accepted") == 'BSL credentials secret not found: Secret "keys" not found'
+    assert result is not None
+    assert result.requeue_after_seconds is not None
+    one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
+    await one.settle()
+    assert nabsl(one)["status"]["phase"] == "Created"
+
+
+async def test_rotated_keys_and_edits_by_hand() -> None:
+    one = service()
+    await asked(one)
+    rotated = KEYS.replace("PWEK", "PWMK")
+    one.cluster.change(SECRETS, "shop", "keys", data={"cloud": rotated})
+    (location,) = one.cluster.of(LOCATIONS)
+    one.cluster.change(
+        LOCATIONS, SERVER, location["metadata"]["name"], spec={**location["spec"], "config": {"a": "b"}}
+    )
+    await one.settle()
+    copy = one.cluster.peek(SECRETS, SERVER, location["metadata"]["name"])
+    assert copy is not None
+    assert copy["data"] == {"cloud": rotated}
+    assert one.cluster.of(LOCATIONS)[0]["spec"] == location["spec"]
+    assert ("SecretSynced", "True", "SecretUpdated") in conditions(nabsl(one))
+    assert ("BackupStorageLocationSynced", "True", "BackupStorageLocationUpdated") in conditions(nabsl(one))
+
+
+async def test_a_copy_that_is_refused_shows() -> None:
+    one = service()
+
+    def refuse(verb: str, plural: str, _name: str) -> None:
+        if (verb, plural) == ("create", "secrets"):
+            raise Invalid(422, reason="Invalid", message="no")
+
+    one.cluster.before_write = refuse
+    await asked(one)
+    assert conditions(nabsl(one))[-1] == ("SecretSynced", "False", "SecretSyncFailed")
+    assert copies(one) == (0, 0)
+
+
+async def test_a_request_without_its_status_is_mended() -> None:
+    one = service(approval=True)
+    await asked(one)
+    one.cluster.change(NABSL_REQUESTS, SERVER, request(one)["metadata"]["name"], status={})
+    await one.settle()
+    assert request(one)["status"]["nonAdminBackupStorageLocation"]["requestedSpec"] == SPEC

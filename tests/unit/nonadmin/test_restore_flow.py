@@ -1,0 +1,129 @@
+"""The life of a NonAdminRestore. (docs/spec: NAC 10)"""
+
+import pytest
+
+from pinnace.nonadmin.caches import POD_VOLUME_RESTORES
+from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.restore_flow import REMOVED
+from pinnace.runtime.controller import DONE
+from pinnace.runtime.keys import JSONObject
+from tests.unit.nonadmin.memory import BACKUPS, RESTORES, SERVER, Service, conditions, finished, message
+
+
+@pytest.fixture
+async def service() -> Service:
+    made = Service()
+    made.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
+    await made.settle()
+    return made
+
+
+def nar(service: Service) -> JSONObject:
+    found = service.cluster.peek(NARS, "shop", "back")
+    assert found is not None
+    return found
+
+
+async def asked(service: Service, **spec: object) -> None:
+    service.cluster.add(NARS, "shop", "back", spec={"restoreSpec": {"backupName": "nightly", **spec}})
+    await service.look(NARS, "shop", "back")
+
+
+@pytest.mark.spec("NAC-033")
+async def test_from_the_wish_to_its_end(service: Service) -> None:
+    await asked(service)
+    assert nar(service)["status"]["phase"] == "Created"
+    assert conditions(nar(service)) == [
+        ("Accepted", "True", "RestoreAccepted"),
+        ("Queued", "True", "RestoreScheduled"),
+    ]
+    assert nar(service)["status"]["veleroRestore"]["status"] == {}
+    assert nar(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
+    (restore,) = service.cluster.of(RESTORES)
+    name = restore["metadata"]["name"]
+    service.cluster.add(
+        POD_VOLUME_RESTORES,
+        SERVER,
+        "pvr",
+        metadata={"labels": {"velero.io/restore-name": name}},
+        status={"phase": "Completed"},
+    )
+    status = finished("Completed", service.cluster.clock())
+    service.cluster.change(RESTORES, SERVER, name, status=status)
+    await service.look(NARS, "shop", "back")
+    assert nar(service)["status"]["veleroRestore"]["status"] == status
+    assert nar(service)["status"]["fileSystemPodVolumeRestores"] == {"total": 1, "completed": 1}
+    assert nar(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
+
+    service.cluster.remove(NARS, "shop", "back")
+    assert nar(service)["metadata"]["deletionTimestamp"]
+    await service.settle()
+    assert service.cluster.of(RESTORES) == []
+    assert service.cluster.of(NARS) == []
+
+
+@pytest.mark.spec("NAC-034")
+async def test_a_restore_that_is_gone_is_not_made_again(service: Service) -> None:
+    await asked(service)
+    (restore,) = service.cluster.of(RESTORES)
+    service.cluster.remove(RESTORES, SERVER, restore["metadata"]["name"])
+    await service.settle()
+    assert nar(service)["status"]["phase"] == "BackingOff"
+    assert message(nar(service), "Accepted") == REMOVED
+    assert nar(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
+    service.cluster.change(
+        NARS, "shop", "back", spec={"restoreSpec": {"backupName": "nightly", "restorePVs": True}}
+    )
+    await service.settle()
+    assert service.cluster.of(RESTORES) == []
+
+
+@pytest.mark.spec("NAC-034")
+async def test_a_backup_that_backs_off_cannot_be_restored(service: Service) -> None:
+    (backup,) = service.cluster.of(BACKUPS)
+    service.cluster.remove(BACKUPS, SERVER, backup["metadata"]["name"])
+    await service.settle()
+    await asked(service)
+    assert nar(service)["status"]["phase"] == "BackingOff"
+    assert "queueInfo" not in nar(service)["status"]
+
+
+@pytest.mark.spec("NAC-035")
+async def test_a_finished_restore_outlives_its_backup(service: Service) -> None:
+    await asked(service)
+    (restore,) = service.cluster.of(RESTORES)
+    status = finished("Completed", service.cluster.clock())
+    service.cluster.change(RESTORES, SERVER, restore["metadata"]["name"], status=status)
+    await service.settle()
+    service.cluster.remove(NABS, "shop", "nightly")
+    await service.settle()
+    assert service.cluster.of(NABS) == []
+    assert nar(service)["status"]["phase"] == "Created"
+
+
+@pytest.mark.spec("NAC-055")
+async def test_a_deletion_before_there_is_an_id(service: Service) -> None:
+    finalizer = "nonadminrestore.oadp.openshift.io/finalizer"
+    spec = {"restoreSpec": {"backupName": "nightly"}}
+    service.cluster.add(NARS, "shop", "back", metadata={"finalizers": [finalizer]}, spec=spec)
+    service.cluster.remove(NARS, "shop", "back")
+    assert await service.look(NARS, "shop", "back") == DONE
+    assert service.cluster.of(NARS) == []
+
+
+async def test_a_foreign_restore_is_left_alone(service: Service) -> None:
+    await asked(service)
+    (restore,) = service.cluster.of(RESTORES)
+    annotations = {
+        "openshift.io/oadp-nar-origin-name": "back",
+        "openshift.io/oadp-nar-origin-namespace": "bank",
+    }
+    metadata = {**restore["metadata"], "annotations": annotations}
+    service.cluster.change(RESTORES, SERVER, restore["metadata"]["name"], metadata=metadata)
+    before = nar(service)
+    await service.settle()
+    assert nar(service) == before
+    service.cluster.remove(NARS, "shop", "back")
+    await service.settle()
+    assert service.cluster.of(NARS) == []
+    assert len(service.cluster.of(RESTORES)) == 1

@@ -1,0 +1,105 @@
+"""The administrator's settings. (docs/spec: NAC 2)"""
+
+from typing import Any
+
+import pytest
+
+from pinnace.api.durations import Duration
+from pinnace.nonadmin.location_spec import location_problem
+from pinnace.nonadmin.settings import AdminSettings, SettingsError, read_settings
+from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
+from pinnace.runtime.keys import JSONObject
+
+
+def read(**settings: Any) -> AdminSettings:
+    return read_settings({"nonAdmin": settings})
+
+
+@pytest.mark.spec("NAC-052")
+def test_the_servers_period_in_nanoseconds() -> None:
+    args = {"velero": {"args": {"backup-sync-period": 300_000_000_000}}}
+    settings = read_settings({"nonAdmin": {}, "configuration": args})
+    spec = {
+        "provider": "aws",
+        "objectStorage": {"bucket": "b"},
+        "credential": {"name": "keys", "key": "cloud"},
+    }
+    nabsl = {"metadata": {"namespace": "a", "name": "n"}, "spec": {"backupStorageLocationSpec": spec}}
+    text = location_problem(nabsl, settings, "velero")
+    assert text.endswith("(5m0s) can not be greater or equal non admin backupSyncPeriod (2m0s)")
+
+
+@pytest.mark.spec("NAC-053")
+def test_periods() -> None:
+    assert read(garbageCollectionPeriod=0).collection_period == Duration()
+    assert read(garbageCollectionPeriod="0s").sync_period == Duration.minutes(2)
+    with pytest.raises(SettingsError) as caught:
+        read(backupSyncPeriod="48h")
+    assert str(caught.value) == (
+        "DPA spec.nonAdmin.backupSyncPeriod (48h0m0s) can not be greater or equal "
+        "spec.nonAdmin.garbageCollectionPeriod (24h0m0s)"
+    )
+    with pytest.raises(SettingsError, match=r"DPA spec.nonAdmin.backupSyncPeriod can not be negative"):
+        read(backupSyncPeriod="-1s")
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"enforceBackupSpec": {"storageLocation": "x"}},
+            "DPA spec.nonAdmin.enforcedBackupSpec.storageLocation is non-enforceable by admins",
+        ),
+        (
+            {"enforceBackupSpec": {"includeClusterResources": True}},
+            "DPA spec.nonAdmin.enforcedBackupSpec.includeClusterResources is non-enforceable by admins "
+            "as true, must be set to false if enforced by admins",
+        ),
+        (
+            {"enforceRestoreSpec": {"namespaceMapping": {}}},
+            "DPA spec.nonAdmin.enforcedRestoreSpec.namespaceMapping is non-enforceable by admins",
+        ),
+        ({"enforceBackupSpec": {"tll": "1h"}}, "spec.nonAdmin.enforceBackupSpec.tll is no field"),
+        ({"enforceBackupSpec": {"ttl": "1 day"}}, "spec.nonAdmin.enforceBackupSpec.ttl"),
+        ({"enforceBSLSpec": {"default": True}}, "spec.nonAdmin.enforceBSLSpec.default is no field"),
+        ({"enforceBSLSpec": {"backupSyncPeriod": "5m"}}, "enforceBSLSpec.backupSyncPeriod (5m0s)"),
+        ({"requireApprovalForBSL": "yes"}, "requireApprovalForBSL is neither true nor false"),
+        ({"requireAproval": True}, "spec.nonAdmin.requireAproval is no setting"),
+    ],
+)
+def test_bad_settings_name_their_field(settings: JSONObject, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(**settings)
+    assert text in str(caught.value)
+
+
+def config_map(text: str) -> JSONObject:
+    return {"metadata": {"name": "pinnace-nonadmin"}, "data": {"settings.yaml": text}}
+
+
+def test_changed_settings_are_taken_and_bad_ones_are_not() -> None:
+    changes: list[None] = []
+    source = SettingsSource(SettingsFlags(), list)
+    source.on_change(lambda: changes.append(None))
+    source.start(None)
+    assert source() == AdminSettings()
+
+    source.take(config_map("nonAdmin: {requireApprovalForBSL: true}"))
+    assert source().require_approval
+    for bad in ("nonAdmin: [", "nonAdmin: {enforceBackupSpec: 1}", "- a"):
+        source.take(config_map(bad))
+    assert source().require_approval
+    source.take(config_map("nonAdmin: {requireApprovalForBSL: true}"))
+    assert len(changes) == 1
+    with pytest.raises(SettingsError):
+        source.start(config_map("nonAdmin: ["))
+
+
+def test_flags_win_and_default_locations_are_checked() -> None:
+    flags = SettingsFlags(require_approval=False, sync_period=Duration.minutes(3))
+    location = {"metadata": {"name": "default"}, "spec": {"default": True, "backupSyncPeriod": "2m"}}
+    source = SettingsSource(flags, lambda: [location])
+    source.start(config_map("nonAdmin: {requireApprovalForBSL: true, backupSyncPeriod: 2m}"))
+    assert not source().require_approval
+    with pytest.raises(SettingsError, match="default backup storage location default"):
+        SettingsSource(SettingsFlags(), lambda: [location]).start(None)

@@ -1,0 +1,345 @@
+"""What tenants may ask for, and what follows from it. (docs/spec: NAC 6)"""
+
+from typing import Any
+
+import pytest
+
+from pinnace.api.backup import BackupSpec
+from pinnace.api.durations import Duration
+from pinnace.api.restore import RestoreSpec
+from pinnace.nonadmin.backup_spec import (
+    ALWAYS_EXCLUDED,
+    OWN_KINDS,
+    StorageChoice,
+    backup_problem,
+    backup_spec,
+)
+from pinnace.nonadmin.location_spec import is_plain_prefix, location_problem, location_spec, secret_problem
+from pinnace.nonadmin.restore_spec import restore_problem, restore_spec
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.values import fields
+
+NONE = StorageChoice()
+SERVER = "velero"
+KEYS = "W2RlZmF1bHRdCmF3c19hY2Nlc3Nfa2V5X2lkPWEKYXdzX3NlY3JldF9hY2Nlc3Nfa2V5PWIK"
+Spec = dict[str, Any]
+
+
+def nab(**spec: Any) -> Spec:
+    return {"metadata": {"name": "nightly", "namespace": "shop"}, "spec": {"backupSpec": spec}}
+
+
+def judged(settings: AdminSettings | None = None, /, **spec: Any) -> str:
+    return backup_problem(nab(**spec), NONE, settings or AdminSettings(), SERVER)
+
+
+OTHERS = (
+    "NonAdminBackup spec.backupSpec.includedNamespaces is restricted, "
+    "can not contain namespaces other than: shop"
+)
+
+
+@pytest.mark.spec("NAC-007")
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (["shop"], ""),
+        (["shop", "shop"], ""),
+        ([], ""),
+        (None, ""),
+        (["other"], OTHERS),
+        (["shop", "other"], OTHERS),
+        (["*"], OTHERS),
+    ],
+)
+def test_included_namespaces(given: list[str] | None, text: str) -> None:
+    assert judged(includedNamespaces=given) == text
+
+
+@pytest.mark.spec("NAC-008")
+@pytest.mark.parametrize("name", ["excludedNamespaces", "volumeSnapshotLocations"])
+def test_lists_that_must_be_absent(name: str) -> None:
+    for given in (["shop"], []):
+        assert judged(**{name: given}) == f"NonAdminBackup spec.backupSpec.{name} is restricted"
+    assert judged(**{name: None}) == ""
+
+
+@pytest.mark.spec("NAC-009")
+def test_cluster_resources() -> None:
+    text = "NonAdminBackup spec.backupSpec.includeClusterResources is restricted, can only be set to false"
+    assert judged(includeClusterResources=True) == text
+    assert judged(includeClusterResources=False) == judged(includeClusterResources=None) == ""
+
+
+def created(nacuuid: str = "id-1", phase: str = "Created") -> Spec:
+    return {"status": {"phase": phase, "veleroBackupStorageLocation": {"nacuuid": nacuuid, "name": nacuuid}}}
+
+
+@pytest.mark.spec("NAC-010")
+@pytest.mark.parametrize(
+    ("storage", "text"),
+    [
+        (
+            NONE,
+            "NonAdminBackupStorageLocation not found in the namespace: "
+            'NonAdminBackupStorageLocation.oadp.openshift.io "mine" not found',
+        ),
+        (
+            StorageChoice(request=created(phase="BackingOff")),
+            "NonAdminBackupStorageLocation is not in created state "
+            "and can not be used for the NonAdminBackup",
+        ),
+        (
+            StorageChoice(request=created("")),
+            "unable to get VeleroBackupStorageLocation UUID from NonAdminBackupStorageLocation Status",
+        ),
+        (
+            StorageChoice(request=created(), ambiguous="multiple"),
+            "unable to get valid VeleroBackupStorageLocation referenced by the NACUUID id-1 "
+            "from NonAdminBackupStorageLocation Status: multiple",
+        ),
+        (
+            StorageChoice(request=created()),
+            "VeleroBackupStorageLocation with NACUUID id-1 not found in the OADP namespace",
+        ),
+        (
+            StorageChoice(request=created(), location={"status": {"phase": "Unavailable"}}),
+            "VeleroBackupStorageLocation with NACUUID id-1 is not in available state "
+            "and can not be used for the NonAdminBackup",
+        ),
+        (StorageChoice(request=created(), location={"status": {"phase": "Available"}}), ""),
+    ],
+)
+def test_storage_location(storage: StorageChoice, text: str) -> None:
+    assert backup_problem(nab(storageLocation="mine"), storage, AdminSettings(), SERVER) == text
+
+
+# What is enforced, what equals it, what differs, and how the enforced value is shown.
+SELECTOR = {"matchLabels": {"a": "b"}}
+HOOKS = {"resources": [{"name": "h"}]}
+BACKUP_CASES: dict[str, tuple[Any, Any, Any, str]] = {
+    "includedResources": (["a", "b"], ["a", "b"], ["b", "a"], "[a b]"),
+    "excludedResources": (["a"], ["a"], [], "[a]"),
+    "labelSelector": (SELECTOR, SELECTOR, {}, '{"matchLabels":{"a":"b"}}'),
+    "snapshotVolumes": (False, False, True, "false"),
+    "ttl": ("36h", "2160m", "1h", "36h0m0s"),
+    "includeClusterResources": (False, False, None, "false"),
+    "hooks": (HOOKS, HOOKS, {"resources": []}, '{"resources":[{"name":"h"}]}'),
+    "defaultVolumesToRestic": (True, True, False, "true"),
+    "orderedResources": ({"b": "1", "a": "2"}, {"a": "2", "b": "1"}, {}, "map[a:2 b:1]"),
+}
+NOT_ENFORCED_BACKUP = {
+    "includedNamespaces",
+    "excludedNamespaces",
+    "storageLocation",
+    "volumeSnapshotLocations",
+}
+RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
+    "includedResources": (["a"], ["a"], ["b"], "[a]"),
+    "excludedResources": (["a"], ["a"], ["b"], "[a]"),
+    "labelSelector": (SELECTOR, SELECTOR, {}, '{"matchLabels":{"a":"b"}}'),
+    "restorePVs": (False, False, True, "false"),
+    "preserveNodePorts": (True, True, False, "true"),
+    "includeClusterResources": (False, False, None, "false"),
+    "hooks": (HOOKS, HOOKS, {"resources": []}, '{"resources":[{"name":"h"}]}'),
+}
+NOT_ENFORCED_RESTORE = {
+    "backupName", "scheduleName", "includedNamespaces", "excludedNamespaces", "namespaceMapping",
+}  # fmt: skip
+
+
+@pytest.mark.spec("NAC-014")
+def test_every_field_has_an_enforcement_case() -> None:
+    assert set(fields(BackupSpec)) == set(BACKUP_CASES) | NOT_ENFORCED_BACKUP
+    assert set(fields(RestoreSpec)) == set(RESTORE_CASES) | NOT_ENFORCED_RESTORE
+
+
+@pytest.mark.spec("NAC-011", "NAC-059")
+@pytest.mark.parametrize("name", BACKUP_CASES)
+def test_enforcement_of_a_backup(name: str) -> None:
+    enforced, same, different, shown = BACKUP_CASES[name]
+    settings = AdminSettings(backup={name: enforced})
+
+    assert judged(settings) == judged(settings, **{name: same}) == judged(settings, **{name: None}) == ""
+    made = backup_spec(nab(), NONE, settings)[name]
+    assert made == ([*enforced, *ALWAYS_EXCLUDED] if name == "excludedResources" else enforced)
+    if different is not None:
+        text = f"the administrator has restricted spec.backupSpec.{name} field value to {shown}"
+        assert judged(settings, **{name: different}) == text
+
+
+def test_hooks_can_be_forbidden() -> None:
+    settings = AdminSettings(backup={"hooks": {"resources": []}})
+    assert judged(settings) == judged(settings, hooks={}) == judged(settings, hooks={"resources": []}) == ""
+    assert "restricted spec.backupSpec.hooks" in judged(settings, hooks=HOOKS)
+    assert backup_spec(nab(), NONE, settings)["hooks"] == {"resources": []}
+
+
+@pytest.mark.spec("NAC-012")
+def test_an_empty_spec_is_filled_in() -> None:
+    request = nab()
+    spec = backup_spec(request, NONE, AdminSettings(backup={"snapshotVolumes": False, "ttl": "36h"}))
+
+    assert spec == {
+        "snapshotVolumes": False,
+        "ttl": "36h",
+        "includedNamespaces": ["shop"],
+        "excludedResources": [
+            "nonadminbackups",
+            "nonadminrestores",
+            "nonadminbackupstoragelocations",
+            "securitycontextconstraints",
+            "clusterroles",
+            "clusterrolebindings",
+            "priorityclasses",
+            "customresourcedefinitions",
+            "virtualmachineclusterinstancetypes",
+            "virtualmachineclusterpreferences",
+            "nonadmindownloadrequests",
+        ],
+    }
+    assert request == nab()
+
+
+@pytest.mark.spec("NAC-013")
+def test_own_exclusions_come_first() -> None:
+    excluded = backup_spec(nab(excludedResources=["secrets"]), NONE, AdminSettings())["excludedResources"]
+    assert excluded[:11] == ["secrets", *OWN_KINDS]
+
+
+# --- Restores -------------------------------------------------------------------------------------------
+
+
+def nar(**spec: Any) -> Spec:
+    return {"metadata": {"name": "back", "namespace": "shop"}, "spec": {"restoreSpec": spec}}
+
+
+READY: Spec = {"status": {"phase": "Created", "veleroBackup": {"name": "id-1"}}}
+INVALID_NAME = "NonAdminRestore spec.restoreSpec.backupName is invalid: "
+RESTRICTED = "NonAdminRestore nonAdminRestore.spec.restoreSpec."
+
+
+@pytest.mark.spec("NAC-015")
+@pytest.mark.parametrize(
+    ("spec", "backup", "text"),
+    [
+        ({"backupName": ""}, None, "NonAdminRestore spec.restoreSpec.backupName is not set"),
+        ({"backupName": "x"}, None, f'{INVALID_NAME}NonAdminBackup.oadp.openshift.io "x" not found'),
+        (
+            {"backupName": "x"},
+            {"status": {"phase": "BackingOff"}},
+            f"{INVALID_NAME}NonAdminBackup is not ready to be restored",
+        ),
+        ({"backupName": "x"}, READY, ""),
+        ({"scheduleName": "s"}, None, f"{RESTRICTED}scheduleName is restricted"),
+        (
+            {"backupName": "x", "includedNamespaces": ["shop"]},
+            READY,
+            f"{RESTRICTED}includedNamespaces is restricted",
+        ),
+        (
+            {"backupName": "x", "excludedNamespaces": []},
+            READY,
+            f"{RESTRICTED}excludedNamespaces is restricted",
+        ),
+        ({"backupName": "x", "namespaceMapping": {}}, READY, f"{RESTRICTED}namespaceMapping is restricted"),
+    ],
+)
+def test_restores(spec: Spec, backup: Spec | None, text: str) -> None:
+    assert restore_problem(nar(**spec), backup, AdminSettings(), SERVER) == text
+
+
+@pytest.mark.parametrize("name", RESTORE_CASES)
+def test_enforcement_of_a_restore(name: str) -> None:
+    enforced, same, different, shown = RESTORE_CASES[name]
+    settings = AdminSettings(restore={name: enforced})
+
+    def problem(**spec: Any) -> str:
+        return restore_problem(nar(backupName="x", **spec), READY, settings, SERVER)
+
+    assert problem() == problem(**{name: same}) == ""
+    if different is not None:
+        text = f"the administrator has restricted spec.restoreSpec.{name} field value to {shown}"
+        assert problem(**{name: different}) == text
+
+
+@pytest.mark.spec("NAC-016")
+def test_the_restore_that_follows() -> None:
+    settings = AdminSettings(restore={"restorePVs": False})
+    assert restore_spec(nar(backupName="nightly"), READY, settings, trusted=True) == {
+        "backupName": "id-1",
+        "includedNamespaces": ["shop"],
+        "restorePVs": False,
+        "excludedResources": ["volumesnapshotclasses"],
+    }
+
+
+# --- Locations ------------------------------------------------------------------------------------------
+
+
+def nabsl(**spec: Any) -> Spec:
+    given = {
+        "provider": "aws",
+        "objectStorage": {"bucket": "mine"},
+        "credential": {"name": "keys", "key": "cloud"},
+        **spec,
+    }
+    return {"metadata": {"name": "mine", "namespace": "a"}, "spec": {"backupStorageLocationSpec": given}}
+
+
+def located(settings: AdminSettings | None = None, **spec: Any) -> str:
+    return location_problem(nabsl(**spec), settings or AdminSettings(), SERVER)
+
+
+TOO_LONG = (
+    "NABSL spec.backupStorageLocationSpec.backupSyncPeriod ({}) can not be greater or equal "
+    "non admin backupSyncPeriod (2m0s)"
+)
+
+
+@pytest.mark.spec("NAC-017")
+def test_locations() -> None:
+    prefix = "NonAdminBackupStorageLocation spec.bslSpec.credential"
+    assert located() == ""
+    assert located(default=True) == "NonAdminBackupStorageLocation cannot be used as a default BSL"
+    assert located(credential=None) == f"{prefix} is not set"
+    unnamed = f"{prefix}.name or spec.bslSpec.credential.key is not set"
+    assert located(credential={"key": "cloud"}) == unnamed
+    assert secret_problem(nabsl(), None, AdminSettings()) == (
+        'BSL credentials secret not found: Secret "keys" not found'
+    )
+    assert secret_problem(nabsl(), {"data": {"cloud": KEYS}}, AdminSettings()) == ""
+    assert located(backupSyncPeriod="2m") == TOO_LONG.format("2m0s")
+    assert located(backupSyncPeriod="1m59s") == ""
+    assert located(AdminSettings(velero_sync_period=Duration.minutes(2))) == TOO_LONG.format("2m0s")
+    assert located(AdminSettings(sync_period=Duration()), backupSyncPeriod="9h") == ""
+
+
+@pytest.mark.spec("NAC-018")
+def test_an_enforced_bucket_forbids_a_prefix() -> None:
+    settings = AdminSettings(location={"objectStorage": {"bucket": "all"}})
+    assert located(settings, objectStorage={"bucket": "all", "prefix": "x"}) == (
+        "the administrator has restricted spec.backupStorageLocationSpec.objectStorage field value(s) to: "
+        "bucket: all, prefix: , caCert: "
+    )
+    assert located(settings, objectStorage={"bucket": "all"}) == ""
+
+
+def test_an_enforced_map_is_shown_in_order() -> None:
+    settings = AdminSettings(location={"config": {"s3Url": "http://x", "region": "eu"}})
+    assert located(settings, config={"region": "us"}) == (
+        "the administrator has restricted spec.backupStorageLocationSpec.config field to: "
+        "region: eu, s3Url: http://x"
+    )
+
+
+@pytest.mark.spec("NAC-019")
+def test_prefixes() -> None:
+    for given, made in (("", "a"), ("foo", "a/foo")):
+        assert located(objectStorage={"bucket": "b", "prefix": given}) == ""
+        spec = location_spec(nabsl(objectStorage={"bucket": "b", "prefix": given}), AdminSettings(), "id-1")
+        assert spec["objectStorage"]["prefix"] == made
+        assert spec["credential"] == {"name": "id-1", "key": "cloud"}
+    for given in ("../b", "/x", "x//y", ".", "x/", "x/../y", "a\nb", "a\\b"):
+        assert not is_plain_prefix(given)
+        assert "prefix can not be used" in located(objectStorage={"bucket": "b", "prefix": given})
