@@ -105,6 +105,7 @@ KUBERNETES = Toolset(
 )
 S3 = Toolset(name="s3", module="github.com/versity/versitygw")
 PLUGIN = Toolset(name="plugin", module="github.com/vmware-tanzu/velero")
+HELM = Toolset(name="helm", module="helm.sh/helm/v3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ PROGRAMS = {
         Program("versitygw", "github.com/versity/versitygw/cmd/versitygw", S3),
         Program("plugin-sample", "pinnace.local/hack/tools/plugin/sample", PLUGIN),
         Program("plugin-host", "pinnace.local/hack/tools/plugin/host", PLUGIN),
+        Program("helm", "helm.sh/helm/v3/cmd/helm", HELM),
     )
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -134,6 +136,7 @@ SCHEDULER = ("kube-scheduler",)
 NODE = (*SCHEDULER, "kubelet")  # what a cluster with nodes needs in addition
 S3_SERVER = ("versitygw",)
 PLUGIN_TOOLS = ("plugin-sample", "plugin-host")
+CHART_TOOLS = ("helm",)
 
 
 def cache_directory() -> Path:

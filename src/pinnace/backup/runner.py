@@ -57,6 +57,7 @@ async def execute_backup(
     progress: ProgressSink | None = None,
     reopen_store: ReopenStore | None = None,
     on_tarball: Callable[[int], None] | None = None,
+    on_log: Callable[[RunLog], None] | None = None,
 ) -> Backup:
     """Run a prepared Backup and store it; never raises for what goes wrong inside.
 
@@ -75,6 +76,7 @@ async def execute_backup(
         reopen_store: gives a store with fresh credentials for the upload, which is closed here; without it
             the first one is used.
         on_tarball: told the size of the tarball in bytes.
+        on_log: given the backup's log when it begins; what plugins say belongs there. (docs/spec: PLG 11)
 
     Returns:
         The Backup with its terminal phase, counts and times; patch the difference.
@@ -89,6 +91,7 @@ async def execute_backup(
         progress=progress,
         reopen_store=reopen_store,
         on_tarball=on_tarball,
+        on_log=on_log,
     )
     try:
         with tempfile.TemporaryDirectory(prefix="backup-", dir=workdir) as directory:
@@ -110,6 +113,7 @@ class _Run:
     progress: ProgressSink | None
     reopen_store: ReopenStore | None
     on_tarball: Callable[[int], None] | None
+    on_log: Callable[[RunLog], None] | None
 
     async def execute(self, directory: Path) -> Backup:
         metadata = self.backup.metadata
@@ -122,6 +126,8 @@ class _Run:
             echo=options.echo,
             clock=self.clock,
         )
+        if self.on_log is not None:
+            self.on_log(log)
         try:
             refusal = await self._refusal()
             if refusal is not None:
@@ -164,6 +170,7 @@ class _Run:
             self.on_tarball(writer.compressed_size_bytes)
         if fatal is not None:
             log.error("backup failed", error=fatal)
+        csi_snapshots, csi_contents = await self._csi_objects(log)
         snapshots = self._settle(log, result, fatal)
         files = BackupFiles(
             name=self.backup.metadata.name,
@@ -174,6 +181,8 @@ class _Run:
             pod_volume_backups=self._pod_volume_backups(),
             snapshots=snapshots,
             resource_list=result.resource_list if result is not None else {},
+            csi_volume_snapshots=csi_snapshots,
+            csi_volume_snapshot_contents=csi_contents,
         )
         await self._upload(files, log)
         return self.backup
@@ -219,6 +228,14 @@ class _Run:
         if self.collaborators.pod_volumes is None:
             return ()
         return self.collaborators.pod_volumes.pod_volume_backups
+
+    async def _csi_objects(
+        self, log: RunLog
+    ) -> tuple[Sequence[dict[str, object]], Sequence[dict[str, object]]]:
+        """Before the counts are settled, for what cannot be listed counts. (docs/spec: CTL 3.5)"""
+        if self.collaborators.csi is None:
+            return (), ()
+        return await self.collaborators.csi.collect(log)
 
     async def _upload(self, files: BackupFiles, log: RunLog) -> None:
         """Store the files; a failure changes the phase of the object only. (docs/spec: BKP 3.1)"""

@@ -1,12 +1,15 @@
 """Backups made by the command itself, without a server: the same engine, a location by URL."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from pinnace.api.backup import Backup, BackupProgress
 from pinnace.api.times import utcnow
+from pinnace.archive.runlog import RunLog
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.hook_runner import PodHookRunner
-from pinnace.backup.request import ServerDefaults, prepare_backup
+from pinnace.backup.request import ServerDefaults, SnapshotLocations, prepare_backup
 from pinnace.backup.runner import execute_backup
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import InvalidInput
@@ -15,12 +18,20 @@ from pinnace.cli.names import check_metadata
 from pinnace.cli.progress import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
+from pinnace.cli.standalone_plugins import open_plugins
+from pinnace.cli.standalone_snapshots import (
+    csi_actions_for_backup,
+    csi_objects,
+    snapshot_locations,
+    snapshotters,
+)
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.backup import backup_actions
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.server.workdir import work_directory
 from pinnace.storage.errors import BackupExists, InvalidLocation
+from pinnace.volumes.snapshots_backup import NativeSnapshots
 
 
 async def make_backup(settings: Settings, backup: Backup) -> int:
@@ -33,10 +44,22 @@ async def make_backup(settings: Settings, backup: Backup) -> int:
     ):
         await _check_location(place)
         discovery = await discover(client, settings)
-        prepared = _prepare(backup, place, discovery)
+        prepared = _prepare(backup, place, discovery, await snapshot_locations(client, settings, backup))
         if await place.store.exists(prepared.metadata.name):
             raise InvalidInput(f"{BackupExists(prepared.metadata.name)}; choose another name or delete it")
-        finished = await _run_backup(prepared, place, client, discovery)
+        csi = csi_actions_for_backup(client, settings, discovery)
+        builtin = [*backup_actions(client, discovery), *csi]
+        ids = ActionRegistry(builtin_backup_actions=builtin).ids
+        async with open_plugins(client, settings, builtin=ids) as plugins:
+            registry = ActionRegistry(builtin_backup_actions=builtin, backup_actions=plugins.backup_actions)
+            collaborators = Collaborators(
+                hooks=PodHookRunner(client),
+                snapshots=NativeSnapshots(prepared, snapshotters(client, settings, plugins)),
+                csi=csi_objects(client, settings, discovery, prepared.metadata.name),
+            )
+            finished = await _run_backup(
+                prepared, place, client, discovery, registry, collaborators, plugins.log_to
+            )
     progress = finished.status.progress
     say_outcome("Backup", finished, progress.items_backed_up if progress else 0, "logs")
     return EXIT_CODES[finished.status.phase]
@@ -50,7 +73,9 @@ async def _check_location(place: LocationBackend) -> None:
         raise InvalidInput(f"{place.title}: {exc}; name an empty folder or prefix") from exc
 
 
-def _prepare(backup: Backup, place: LocationBackend, discovery: Discovery) -> Backup:
+def _prepare(
+    backup: Backup, place: LocationBackend, discovery: Discovery, locations: SnapshotLocations
+) -> Backup:
     """Fill in and validate, as a server would. Raises InvalidInput with all problems."""
     now = utcnow()
     backup = msgspec.structs.replace(
@@ -61,7 +86,7 @@ def _prepare(backup: Backup, place: LocationBackend, discovery: Discovery) -> Ba
         backup,
         defaults=ServerDefaults(),
         storage_locations=[place.location],
-        snapshot_locations=[],
+        snapshot_locations=locations,
         server_version=discovery.server_version,
         now=now,
     )
@@ -71,11 +96,16 @@ def _prepare(backup: Backup, place: LocationBackend, discovery: Discovery) -> Ba
 
 
 async def _run_backup(
-    backup: Backup, place: LocationBackend, client: KubeClient, discovery: Discovery
+    backup: Backup,
+    place: LocationBackend,
+    client: KubeClient,
+    discovery: Discovery,
+    registry: ActionRegistry,
+    collaborators: Collaborators,
+    on_log: Callable[[RunLog], None],
 ) -> Backup:
     say(f"Backing up to {place.title} as {backup.metadata.name}.")
     view = ProgressView("backup")
-    registry = ActionRegistry(builtin_backup_actions=backup_actions(client, discovery))
 
     async def show(progress: BackupProgress) -> None:
         view.update(progress.items_backed_up, progress.total_items)
@@ -89,8 +119,9 @@ async def _run_backup(
                 discovery=discovery,
                 actions=registry.backup_actions,
                 workdir=workdir,
-                collaborators=Collaborators(hooks=PodHookRunner(client)),
+                collaborators=collaborators,
                 progress=show,
+                on_log=on_log,
             )
         finally:
             view.close()

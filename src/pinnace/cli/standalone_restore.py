@@ -1,6 +1,7 @@
 """Restores made by the command itself, without a server: the same engine, a location by URL."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -20,20 +21,24 @@ from pinnace.cli.names import check_metadata
 from pinnace.cli.progress import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
+from pinnace.cli.standalone_plugins import open_plugins
+from pinnace.cli.standalone_snapshots import csi_actions_for_restore, snapshotters
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.hook_runner import PodExecHooks
-from pinnace.restore.runner import execute_restore
+from pinnace.restore.runner import ActionSource, execute_restore
 from pinnace.restore.validation import validate_and_complete
 from pinnace.server.workdir import work_directory
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
+from pinnace.volumes.snapshots_restore import SnapshotVolumes
 
 
 async def make_restore(settings: Settings, restore: Restore, *, allow_partially_failed: bool) -> int:
@@ -59,12 +64,32 @@ async def _make_restore(settings: Settings, restore: Restore, allow_partially_fa
             raise InvalidInput("the restore is not valid:\n  " + "\n  ".join(completed.errors))
         discovery = await discover(client, settings)
         restore = _begun(completed.restore)
-        finished = await _run_restore(restore, completed.backup, place, client, discovery, settings)
+        csi = csi_actions_for_restore(client, settings, discovery)
+        builtin = [*restore_actions(client, discovery, settings.namespace), *csi]
+        ids = ActionRegistry(builtin_restore_actions=builtin).ids
+        async with open_plugins(client, settings, builtin=ids) as plugins:
+            actions = partial(_actions, plugins, builtin)
+            helpers = Helpers(
+                volume_restorer=SnapshotVolumes(snapshotters(client, settings, plugins)),
+                exec_hooks=PodExecHooks.of(client),
+            )
+            finished = await _run_restore(
+                restore, completed.backup, place, client, discovery, actions, helpers, settings
+            )
         recorded = await _record(finished, place)
     progress = finished.status.progress
     say_outcome("Restore", finished, progress.items_restored if progress else 0, "describe")
     code = EXIT_CODES[finished.status.phase]
     return code if recorded else max(code, ExitCode.PARTIALLY_FAILED)
+
+
+async def _actions(
+    plugins: Operation, builtin: Sequence[RestoreItemAction], log: RunLog
+) -> Sequence[RestoreItemAction]:
+    plugins.log_to(log)
+    return ActionRegistry(
+        builtin_restore_actions=builtin, restore_actions=plugins.restore_actions
+    ).restore_actions
 
 
 def _begun(restore: Restore) -> Restore:
@@ -143,14 +168,12 @@ async def _run_restore(
     place: LocationBackend,
     client: KubeClient,
     discovery: Discovery,
+    actions: ActionSource,
+    helpers: Helpers,
     settings: Settings,
 ) -> Restore:
     say(f"Restoring backup {backup.metadata.name} from {place.title} as {restore.metadata.name}.")
     view = _RestoreView()
-    registry = ActionRegistry(builtin_restore_actions=restore_actions(client, discovery, settings.namespace))
-
-    async def actions(_log: RunLog) -> Sequence[RestoreItemAction]:
-        return registry.restore_actions
 
     async def pod_volume_backups() -> Sequence[PodVolumeBackup]:
         stored = await place.store.read_pod_volume_backups(backup.metadata.name)
@@ -176,7 +199,7 @@ async def _run_restore(
                 workdir=workdir,
                 progress=view,
                 options=RestoreOptions(features=settings.features),
-                helpers=Helpers(exec_hooks=PodExecHooks.of(client)),
+                helpers=helpers,
             )
         finally:
             view.close()

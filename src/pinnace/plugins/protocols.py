@@ -1,12 +1,13 @@
-"""The protocols that backup and restore actions follow, in-process or behind a plugin.
+"""The protocols that plugins of the five kinds follow, in this process or in another.
 
-An action sees one object as a plain dict and says what should become of it. The engines do not know
-whether an action is built in, a Python entry point or another process: all of them look like this.
-(docs/spec: BKP 8, RST 15, PLG 7.3)
+An action sees one object as a plain dict and says what should become of it; a store or a snapshotter works
+for one provider. Nobody who calls one knows whether it is built in, a Python plugin or another process: all
+of them look like this. (docs/spec: BKP 8, RST 15, PLG 7)
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
 from pinnace.api.backup import Backup
@@ -101,4 +102,138 @@ class RestoreItemAction(Protocol):
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Return the item to create. An exception fails this item only."""
+        ...
+
+
+@runtime_checkable
+class DeleteItemAction(Protocol):
+    """Cleans up after an item when its backup is deleted."""
+
+    @property
+    def name(self) -> str:
+        """The registered name, `<domain>/<action>`."""
+        ...
+
+    async def applies_to(self) -> ResourceSelector:
+        """Asked once a deletion; an exception stops it. (docs/spec: PLG 7.3, CTL 6.3)"""
+        ...
+
+    async def execute(self, item: JSONObject, backup: Backup) -> None:
+        """Act on one item of the backup. An exception is logged and the deletion goes on."""
+        ...
+
+
+@runtime_checkable
+class ObjectStorePlugin(Protocol):
+    """Reads and writes the objects of a backup location. (docs/spec: PLG 7.1)
+
+    A location's `spec.provider` is the name. Calls may come concurrently.
+    """
+
+    @property
+    def name(self) -> str:
+        """The registered name, `<domain>/<provider>`."""
+        ...
+
+    async def init(self, config: Mapping[str, str]) -> None:
+        """Called first, with the location's configuration.
+
+        That is its `config` and always `bucket` and `prefix`; `caCert` and `credentialsFile` only if set.
+        `check_config_keys` refuses others.
+        """
+        ...
+
+    async def put_object(self, bucket: str, key: str, body: AsyncIterator[bytes]) -> None:
+        """Store an object; it must not appear before `body` ended well.
+
+        When iterating `body` raises, nothing may be stored.
+        """
+        ...
+
+    async def object_exists(self, bucket: str, key: str) -> bool:
+        """Whether there is such an object. A missing one is no error."""
+        ...
+
+    def get_object(self, bucket: str, key: str) -> AsyncIterator[bytes]:
+        """The bytes of an object, in blocks of any size; an async generator. A missing object raises."""
+        ...
+
+    async def list_common_prefixes(self, bucket: str, prefix: str, delimiter: str) -> Sequence[str]:
+        """What begins with `prefix` and ends with the next `delimiter`, whole, each once."""
+        ...
+
+    async def list_objects(self, bucket: str, prefix: str) -> Sequence[str]:
+        """All keys that begin with `prefix`, whole."""
+        ...
+
+    async def delete_object(self, bucket: str, key: str) -> None:
+        """Delete an object; that there is none is success."""
+        ...
+
+    async def create_signed_url(self, bucket: str, key: str, ttl: timedelta) -> str:
+        """A URL that reads the object without credentials until `ttl` has passed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeInfo:
+    """What is needed to make a volume like this one. `iops` is None where the type has none."""
+
+    volume_type: str
+    iops: int | None = None
+
+
+@runtime_checkable
+class VolumeSnapshotter(Protocol):
+    """Takes snapshots of volumes and makes volumes of them. (docs/spec: PLG 7.2)
+
+    A snapshot location's `spec.provider` is the name. Persistent volumes are whole objects; `volume_az` may
+    be empty.
+    """
+
+    @property
+    def name(self) -> str:
+        """The registered name, `<domain>/<provider>`."""
+        ...
+
+    async def init(self, config: Mapping[str, str]) -> None:
+        """Called first, with the location's `config`. `check_config_keys` refuses unknown keys."""
+        ...
+
+    async def create_volume_from_snapshot(
+        self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
+    ) -> str:
+        """Make a volume and return its id."""
+        ...
+
+    async def get_volume_info(self, volume_id: str, volume_az: str) -> VolumeInfo:
+        """Type and speed of a volume."""
+        ...
+
+    async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
+        """Take a snapshot with these tags and return its id."""
+        ...
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        """Delete a snapshot."""
+        ...
+
+    async def get_volume_id(self, persistent_volume: JSONObject) -> str:
+        """The id of a persistent volume at the provider; empty if it is of another provider."""
+        ...
+
+    async def set_volume_id(self, persistent_volume: JSONObject, volume_id: str) -> JSONObject:
+        """The persistent volume, changed to stand for the volume of that id."""
+        ...
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """An item action that takes settings."""
+
+    async def configure(self, config: Mapping[str, str]) -> None:
+        """Called before `applies_to`, once an operation, with the data of the action's ConfigMap.
+
+        Empty without one. Raise PluginError for what is wrong in it. (docs/spec: PLG 9)
+        """
         ...

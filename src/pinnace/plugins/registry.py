@@ -1,4 +1,4 @@
-"""All item actions of a process, in the order in which they run. (docs/spec: BKP 8.1, RST 15)
+"""All item actions of an operation, in the order in which they run. (docs/spec: BKP 8.1, RST 15, PLG 2)
 
 Built-in actions come first, sorted by name; then the given ones in the order in which they were registered.
 """
@@ -6,11 +6,9 @@ Built-in actions come first, sorted by name; then the given ones in the order in
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
-
-
-class DuplicateAction(ValueError):
-    """Two actions of one kind have the same name; built-in names cannot be used again. (docs/spec: PLG 9)"""
+from pinnace.plugins.errors import DuplicatePlugin
+from pinnace.plugins.kinds import PluginId, PluginKind
+from pinnace.plugins.protocols import BackupItemAction, DeleteItemAction, RestoreItemAction
 
 
 class _Named(Protocol):
@@ -22,10 +20,10 @@ _ActionT = TypeVar("_ActionT", bound=_Named)
 
 
 class ActionRegistry:
-    """The actions of backups and of restores.
+    """The actions of backups, restores and deletions.
 
     Raises:
-        DuplicateAction: a name comes twice among the actions of one kind.
+        DuplicatePlugin: a name comes twice among the actions of one kind; built-in ones cannot be used again.
     """
 
     def __init__(
@@ -35,16 +33,30 @@ class ActionRegistry:
         builtin_restore_actions: Iterable[RestoreItemAction] = (),
         backup_actions: Sequence[BackupItemAction] = (),
         restore_actions: Sequence[RestoreItemAction] = (),
+        delete_actions: Sequence[DeleteItemAction] = (),
     ) -> None:
-        self.backup_actions = _in_order("BackupItemAction", builtin_backup_actions, backup_actions)
-        self.restore_actions = _in_order("RestoreItemAction", builtin_restore_actions, restore_actions)
+        kinds = PluginKind
+        self.backup_actions = _in_order(kinds.BACKUP_ITEM_ACTION, builtin_backup_actions, backup_actions)
+        self.restore_actions = _in_order(kinds.RESTORE_ITEM_ACTION, builtin_restore_actions, restore_actions)
+        self.delete_actions = _in_order(kinds.DELETE_ITEM_ACTION, (), delete_actions)
+
+    @property
+    def ids(self) -> list[PluginId]:
+        """Kind and name of every action, in the order in which they run; for `plugin get`."""
+        return [
+            *(PluginId(PluginKind.BACKUP_ITEM_ACTION, action.name) for action in self.backup_actions),
+            *(PluginId(PluginKind.RESTORE_ITEM_ACTION, action.name) for action in self.restore_actions),
+            *(PluginId(PluginKind.DELETE_ITEM_ACTION, action.name) for action in self.delete_actions),
+        ]
 
 
-def _in_order(kind: str, builtin: Iterable[_ActionT], given: Sequence[_ActionT]) -> tuple[_ActionT, ...]:
+def _in_order(
+    kind: PluginKind, builtin: Iterable[_ActionT], given: Sequence[_ActionT]
+) -> tuple[_ActionT, ...]:
     actions = (*sorted(builtin, key=lambda action: action.name), *given)
     names: set[str] = set()
     for action in actions:
         if action.name in names:
-            raise DuplicateAction(f"{kind} {action.name} is registered twice")
+            raise DuplicatePlugin(f"{kind} {action.name} is registered twice")
         names.add(action.name)
     return actions

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pinnace.plugins.registry import ActionRegistry, DuplicateAction
+from pinnace.plugins.errors import DuplicatePlugin
+from pinnace.plugins.registry import ActionRegistry
 from tests.unit.backup.fakes import FakeAction
 
 
@@ -21,7 +22,18 @@ def test_built_in_actions_come_first_sorted_then_the_given_ones_in_order() -> No
 
 
 def test_built_in_names_cannot_be_used_again() -> None:
-    with pytest.raises(DuplicateAction, match=r"BackupItemAction velero\.io/pod is registered twice"):
+    with pytest.raises(DuplicatePlugin, match=r"BackupItemAction velero\.io/pod is registered twice"):
         ActionRegistry(
             builtin_backup_actions=[action("velero.io/pod")], backup_actions=[action("velero.io/pod")]
         )
+
+
+def test_ids_are_what_is_listed() -> None:
+    registry = ActionRegistry(
+        builtin_backup_actions=[action("velero.io/a")], backup_actions=[action("z.io/1")]
+    )
+
+    assert [str(plugin) for plugin in registry.ids] == [
+        "BackupItemAction velero.io/a",
+        "BackupItemAction z.io/1",
+    ]

@@ -95,6 +95,7 @@ def test_all_actions_come_sorted_by_name() -> None:
         "velero.io/init-restore-hook",
         "velero.io/job",
         "velero.io/pod",
+        "velero.io/restic",
         "velero.io/role-bindings",
         "velero.io/secret",
         "velero.io/service",

@@ -1,4 +1,4 @@
-"""All built-in restore actions that need no volume data, in order of execution. (docs/spec: RST 15, 16)"""
+"""All built-in restore actions, in order of execution. (docs/spec: RST 15, 16)"""
 
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import STORAGE_CLASSES
@@ -7,6 +7,7 @@ from pinnace.plugins.builtin.restore_config import ClusterReader
 from pinnace.plugins.builtin.restore_crds import PreserveUnknownFields, SkipManagedAPIService
 from pinnace.plugins.builtin.restore_init_hooks import AddInitContainers
 from pinnace.plugins.builtin.restore_jobs import FreeJob
+from pinnace.plugins.builtin.restore_pod_volumes import WaitForPodVolumes
 from pinnace.plugins.builtin.restore_pods import AddClaimsOfPod, FreePod
 from pinnace.plugins.builtin.restore_rbac import MapClusterRoleBinding, MapRoleBinding
 from pinnace.plugins.builtin.restore_services import FreeService
@@ -14,13 +15,16 @@ from pinnace.plugins.builtin.restore_storage import AddVolumeOfClaim, ChangeSele
 from pinnace.plugins.protocols import RestoreItemAction
 
 
-def restore_actions(client: ClusterReader, discovery: Discovery, namespace: str) -> list[RestoreItemAction]:
+def restore_actions(
+    client: ClusterReader, discovery: Discovery, namespace: str, *, pod_volumes: bool = False
+) -> list[RestoreItemAction]:
     """The actions, sorted by name.
 
     Args:
         client: of the cluster that is restored into.
         discovery: what that cluster serves.
         namespace: the server's, where the ConfigMaps of the actions are.
+        pod_volumes: whether somebody fills the volumes of pods, for which these then wait.
     """
     storage_classes = discovery.preferred(STORAGE_CLASSES.group_resource) or STORAGE_CLASSES
     actions: list[RestoreItemAction] = [
@@ -38,5 +42,6 @@ def restore_actions(client: ClusterReader, discovery: Discovery, namespace: str)
         PreserveUnknownFields(),
         RenewTokenSecret(),
         SkipManagedAPIService(),
+        WaitForPodVolumes(client, namespace, filled=pod_volumes),
     ]
     return sorted(actions, key=lambda action: action.name)

@@ -1,0 +1,152 @@
+"""Calls into plugins: how long they may take, what they must answer, and how foreign code is kept at bay."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar, TypeVarTuple
+
+from pinnace.plugins.errors import PluginCallError, describe
+from pinnace.plugins.logs import LogSink, plugin_lines_to
+from pinnace.plugins.protocols import JSONObject, ResourceIdentifier
+
+ResultT = TypeVar("ResultT")
+Ts = TypeVarTuple("Ts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """How long a call may take, in seconds.
+
+    Attributes:
+        question: what should be answered at once: what a plugin wants, whether an object is there.
+        work: an action on an item, a snapshot, a listing; longer than the ten minutes for which plugins of
+            CSI drivers wait for a snapshot.
+        block: between two blocks of an object that is read or written.
+    """
+
+    question: float = 60.0
+    work: float = 15 * 60.0
+    block: float = 5 * 60.0
+
+
+DEFAULT_DEADLINES: Final = Deadlines()
+
+
+class MeteredBody:
+    """The body of an object on its way into a plugin: every block moves a deadline.
+
+    Attributes:
+        error: what the body itself raised, which is no fault of the plugin's.
+    """
+
+    def __init__(self, body: AsyncIterator[bytes], block_seconds: float) -> None:
+        self.error: Exception | None = None
+        self.deadline: asyncio.Timeout | None = None
+        self._body = body
+        self._block_seconds = block_seconds
+
+    async def blocks(self) -> AsyncIterator[bytes]:
+        """The blocks; once."""
+        try:
+            async for block in self._body:
+                self.extend()
+                yield block
+        except Exception as error:
+            self.error = error
+            raise
+
+    def extend(self) -> None:
+        """Begin the deadline anew."""
+        if self.deadline is not None and not self.deadline.expired():
+            self.deadline.reschedule(asyncio.get_running_loop().time() + self._block_seconds)
+
+
+class GuardedCaller:
+    """Calls one plugin of this process; every failure is a PluginCallError with its name.
+
+    Args:
+        plugin: its name.
+        sink: gets what it logs meanwhile.
+    """
+
+    def __init__(self, plugin: str, sink: LogSink, deadlines: Deadlines) -> None:
+        self._plugin = plugin
+        self._sink = sink
+        self._deadlines = deadlines
+
+    async def question(self, function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts) -> ResultT:
+        """Call what should answer at once. Raises PluginCallError."""
+        return await self._call(function, args, asyncio.timeout(self._deadlines.question))
+
+    async def work(self, function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts) -> ResultT:
+        """Call what may take its time. Raises PluginCallError."""
+        return await self._call(function, args, asyncio.timeout(self._deadlines.work))
+
+    async def transfer(
+        self, body: MeteredBody, function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts
+    ) -> ResultT:
+        """Call what reads a body, as long as it goes on reading. Raises PluginCallError."""
+        body.deadline = asyncio.timeout(self._deadlines.block)
+        return await self._call(function, args, body.deadline)
+
+    async def blocks(self, open_stream: Callable[[], AsyncIterator[bytes]]) -> AsyncGenerator[bytes, None]:
+        """Iterate a stream of the plugin, with a deadline for each block. Raises PluginCallError."""
+        stream: AsyncIterator[bytes] | None = None
+
+        async def following() -> bytes | None:
+            nonlocal stream
+            stream = stream or open_stream()
+            return await anext(stream, None)
+
+        try:
+            while (block := await self._next(following)) is not None:
+                yield self.checked(block, bytes, "a block of the object")
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await self.question(stream.aclose)
+
+    async def _next(self, following: Callable[[], Awaitable[bytes | None]]) -> bytes | None:
+        return await self._call(following, (), asyncio.timeout(self._deadlines.block))
+
+    async def _call(
+        self, function: Callable[[*Ts], Awaitable[ResultT]], args: tuple[*Ts], deadline: asyncio.Timeout
+    ) -> ResultT:
+        task = asyncio.current_task()
+        try:
+            with plugin_lines_to(self._sink, self._plugin):
+                async with deadline:
+                    return await function(*args)
+        except asyncio.CancelledError as error:
+            if task is not None and task.cancelling():
+                raise
+            # Raised by the plugin itself; let through it would end whatever task called, silently.
+            raise PluginCallError(self._plugin, "it cancelled itself") from error
+        except (Exception, SystemExit) as error:
+            # Foreign code: whatever it raises fails this call only.
+            reason = "it did not answer in time" if deadline.expired() else describe(error)
+            raise PluginCallError(self._plugin, reason) from error
+
+    def checked(self, value: object, wanted: type[ResultT], what: str) -> ResultT:
+        """The value, if it has the type that the protocol promises. Raises PluginCallError."""
+        if not isinstance(value, wanted):
+            kind = type(value).__name__
+            raise PluginCallError(self._plugin, f"answered {what} as {kind}, not {wanted.__name__}")
+        return value
+
+
+def checked_item(plugin: str, item: object) -> JSONObject:
+    """An item that an action returned: an object with a kind, also when it did not change. (PLG 7.3)
+
+    Raises:
+        PluginCallError: it is anything else.
+    """
+    if not isinstance(item, dict) or not item.get("kind") or not isinstance(item.get("kind"), str):
+        raise PluginCallError(plugin, "returned an item that is no object with a kind")
+    return item
+
+
+def checked_identifiers(plugin: str, found: object) -> Sequence[ResourceIdentifier]:
+    """The additional items that an action named. Raises PluginCallError."""
+    if isinstance(found, list | tuple) and all(isinstance(one, ResourceIdentifier) for one in found):
+        return found
+    raise PluginCallError(plugin, "returned additional items that are no list of ResourceIdentifier")

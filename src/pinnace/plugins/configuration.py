@@ -1,0 +1,78 @@
+"""Settings of plugins: the ConfigMaps of item actions, and the keys that a location may set. (PLG 9)"""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pinnace.api import labels
+from pinnace.plugins.errors import PluginError
+from pinnace.plugins.kinds import PluginId
+
+if TYPE_CHECKING:
+    from pinnace.kube.resources import APIResource
+
+_OBJECT_STORE_KEYS: Final = ("bucket", "prefix", "caCert", "credentialsFile")
+
+
+def check_config_keys(
+    config: Mapping[str, str], valid: Collection[str] = (), *, object_store: bool = False
+) -> None:
+    """Refuse keys of a location's configuration that nobody knows, such as misspelt ones.
+
+    Args:
+        valid: the keys that the plugin knows; their case matters.
+        object_store: also take what every object store is given.
+
+    Raises:
+        PluginError: there are others. (docs/spec: PLG-019)
+    """
+    known = sorted({*valid, *(_OBJECT_STORE_KEYS if object_store else ())})
+    if unknown := sorted(config.keys() - set(known)):
+        raise PluginError(
+            f"config has invalid keys [{' '.join(unknown)}]; valid keys are [{' '.join(known)}]"
+        )
+
+
+class ConfigMapLister(Protocol):
+    """What is needed of a cluster; `kube.client.KubeClient` has it."""
+
+    async def list_all(
+        self, resource: "APIResource", namespace: str | None = None, *, label_selector: str = ""
+    ) -> list[dict[str, Any]]:
+        """Read all that match."""
+        ...
+
+
+class ConfigReader:
+    """Reads the ConfigMap of an item action.
+
+    Args:
+        client: the cluster; None where there is none, so that all actions have their defaults.
+        namespace: the server's.
+    """
+
+    def __init__(self, client: ConfigMapLister | None, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+
+    async def read(self, plugin: PluginId) -> Mapping[str, str]:
+        """The data of the one ConfigMap with the action's labels, whatever its name; empty without one.
+
+        Raises:
+            PluginError: there are several, or they cannot be listed.
+        """
+        if self._client is None:
+            return {}
+        from pinnace.kube.errors import KubeError
+        from pinnace.kube.resources import CONFIGMAPS
+
+        selector = f"{labels.PLUGIN_CONFIG},{plugin.name}={plugin.kind}"
+        try:
+            found = await self._client.list_all(CONFIGMAPS, self._namespace, label_selector=selector)
+        except KubeError as error:
+            raise PluginError(f"error listing ConfigMaps of {selector}: {error}") from error
+        if len(found) > 1:
+            names = " ".join(sorted(one["metadata"]["name"] for one in found))
+            raise PluginError(
+                f'found more than one ConfigMap matching label selector "{selector}": [{names}]'
+            )
+        return (found[0].get("data") or {}) if found else {}

@@ -1,0 +1,74 @@
+"""What can go wrong with a plugin; every text names the plugin or its program.
+
+PluginError                what a plugin may raise itself; its text is for the operator
+├── PluginNameError        a name that is not `<DNS subdomain>/<name>`
+├── PluginLoadError        a Python plugin cannot be imported, or is none
+├── PluginStartError       a program cannot be started, or does not answer like a plugin
+├── PluginNotFound         no plugin of that kind and name
+├── DuplicatePlugin        two plugins of one kind have the same name
+└── PluginCallError        a call failed, inside the plugin or on the way to it
+    └── PluginGone         the plugin's process is not there to answer
+"""
+
+from dataclasses import dataclass
+
+
+class PluginError(Exception):
+    """Base of the errors of this package. Plugins raise it for what an operator is to read as it is."""
+
+
+class PluginNameError(PluginError, ValueError):
+    """The name of a plugin has the wrong form. (docs/spec: PLG 1)"""
+
+
+class PluginLoadError(PluginError):
+    """A Python plugin cannot be loaded."""
+
+
+class PluginStartError(PluginError):
+    """A plugin's program cannot be started or is no plugin. (docs/spec: PLG 4)"""
+
+
+class PluginNotFound(PluginError):
+    """There is no plugin of that kind and name. (docs/spec: PLG 2)"""
+
+
+class DuplicatePlugin(PluginError, ValueError):
+    """Two plugins of one kind have the same name. (docs/spec: PLG 2)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where in a plugin an error came from. (docs/spec: PLG 8)"""
+
+    file: str
+    line: int
+    function: str
+
+
+class PluginCallError(PluginError):
+    """A call to a plugin failed.
+
+    Attributes:
+        plugin: the plugin's name.
+        reason: what it said, as Velero has it: `rpc error: code = Unknown desc = …` for a process.
+        origin: the place in the plugin's code, if it told.
+    """
+
+    def __init__(self, plugin: str, reason: str, *, origin: Origin | None = None) -> None:
+        super().__init__(f"plugin {plugin}: {reason}")
+        self.plugin = plugin
+        self.reason = reason
+        self.origin = origin
+
+
+class PluginGone(PluginCallError):
+    """The plugin's process ended, or cannot be started any more; a later call may find a new one."""
+
+
+def describe(error: BaseException) -> str:
+    """What a plugin's error says: the text of a PluginError as it is, others with their type."""
+    text = str(error)
+    if isinstance(error, PluginError) and text:
+        return text
+    return f"{type(error).__name__}: {text}".removesuffix(": ")

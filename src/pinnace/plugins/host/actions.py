@@ -1,0 +1,126 @@
+"""Item actions of another process, behind the protocols of this one. (docs/spec: PLG 6, 7.3)"""
+
+from collections.abc import Iterable, Sequence
+
+import orjson
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import encode
+from pinnace.plugins.calling import checked_item
+from pinnace.plugins.errors import PluginCallError
+from pinnace.plugins.host.supervisor import Supervisor
+from pinnace.plugins.kinds import PluginId, PluginKind
+from pinnace.plugins.protocol import methods
+from pinnace.plugins.protocol import velero_pb2 as wire
+from pinnace.plugins.protocols import (
+    JSONObject,
+    ResourceIdentifier,
+    ResourceSelector,
+    RestoreItemInput,
+    RestoreItemOutput,
+)
+
+
+class _RemoteAction:
+    kind: PluginKind
+
+    def __init__(self, name: str, supervisor: Supervisor) -> None:
+        self.name = name
+        self._id = PluginId(self.kind, name)
+        self._supervisor = supervisor
+
+
+class RemoteBackupItemAction(_RemoteAction):
+    """A BackupItemAction of another process. Raises PluginError."""
+
+    kind = PluginKind.BACKUP_ITEM_ACTION
+
+    async def applies_to(self) -> ResourceSelector:
+        """Ask what it wants to see."""
+        request = wire.BackupItemActionAppliesToRequest(plugin=self.name)
+        answer = await self._supervisor.question(self._id, methods.BACKUP_APPLIES_TO, request)
+        return selector_of(answer.ResourceSelector)
+
+    async def execute(
+        self, item: JSONObject, backup: Backup
+    ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
+        """Run it."""
+        request = wire.ExecuteRequest(
+            plugin=self.name, item=orjson.dumps(item), backup=orjson.dumps(encode(backup))
+        )
+        answer = await self._supervisor.work(self._id, methods.BACKUP_EXECUTE, request)
+        return item_of(self.name, answer.item), identifiers_of(answer.additionalItems)
+
+
+class RemoteRestoreItemAction(_RemoteAction):
+    """A RestoreItemAction of another process. Raises PluginError."""
+
+    kind = PluginKind.RESTORE_ITEM_ACTION
+
+    async def applies_to(self) -> ResourceSelector:
+        """Ask what it wants to see."""
+        request = wire.RestoreItemActionAppliesToRequest(plugin=self.name)
+        answer = await self._supervisor.question(self._id, methods.RESTORE_APPLIES_TO, request)
+        return selector_of(answer.ResourceSelector)
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Run it."""
+        request = wire.RestoreItemActionExecuteRequest(
+            plugin=self.name,
+            item=orjson.dumps(given.item),
+            restore=orjson.dumps(encode(given.restore)),
+            itemFromBackup=orjson.dumps(given.item_from_backup),
+        )
+        answer = await self._supervisor.work(self._id, methods.RESTORE_EXECUTE, request)
+        return RestoreItemOutput(
+            item=item_of(self.name, answer.item),
+            additional_items=identifiers_of(answer.additionalItems),
+            skip=answer.skipRestore,
+        )
+
+
+class RemoteDeleteItemAction(_RemoteAction):
+    """A DeleteItemAction of another process. Raises PluginError."""
+
+    kind = PluginKind.DELETE_ITEM_ACTION
+
+    async def applies_to(self) -> ResourceSelector:
+        """Ask what it wants to see."""
+        request = wire.DeleteItemActionAppliesToRequest(plugin=self.name)
+        answer = await self._supervisor.question(self._id, methods.DELETE_APPLIES_TO, request)
+        return selector_of(answer.ResourceSelector)
+
+    async def execute(self, item: JSONObject, backup: Backup) -> None:
+        """Run it."""
+        request = wire.DeleteItemActionExecuteRequest(
+            plugin=self.name, item=orjson.dumps(item), backup=orjson.dumps(encode(backup))
+        )
+        await self._supervisor.work(self._id, methods.DELETE_EXECUTE, request)
+
+
+def selector_of(message: wire.ResourceSelector) -> ResourceSelector:
+    """The selector in a message; an unset one means everything."""
+    return ResourceSelector(
+        included_namespaces=tuple(message.includedNamespaces),
+        excluded_namespaces=tuple(message.excludedNamespaces),
+        included_resources=tuple(message.includedResources),
+        excluded_resources=tuple(message.excludedResources),
+        label_selector=message.selector,
+    )
+
+
+def item_of(plugin: str, data: bytes) -> JSONObject:
+    """The object that a plugin answered. Raises PluginCallError."""
+    try:
+        item = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise PluginCallError(plugin, "returned an item that is no JSON") from error
+    return checked_item(plugin, item)
+
+
+def identifiers_of(messages: Iterable[wire.ResourceIdentifier]) -> Sequence[ResourceIdentifier]:
+    """The additional items that a plugin named."""
+    return [
+        ResourceIdentifier(group=one.group, resource=one.resource, namespace=one.namespace, name=one.name)
+        for one in messages
+    ]

@@ -1,0 +1,37 @@
+"""How programs of plugins are started and how long they may take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pinnace.plugins.calling import DEFAULT_DEADLINES, Deadlines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessLimits:
+    """Times, in seconds.
+
+    Attributes:
+        start: until the plugin listens. (docs/spec: PLG 4)
+        stop: between asking it to end and killing it. (docs/spec: PLG 10)
+        notice: how long the exit of a process is waited for that hung up, to say how it ended.
+    """
+
+    start: float = 60.0
+    stop: float = 2.0
+    notice: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOptions:
+    """How programs are started.
+
+    Attributes:
+        log_level, features: the server's.
+        environ: what plugins inherit.
+    """
+
+    environ: Mapping[str, str]
+    log_level: str = "info"
+    features: frozenset[str] = frozenset()
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    deadlines: Deadlines = DEFAULT_DEADLINES

@@ -1,0 +1,21 @@
+"""What stands for a plugin of another process, by its kind."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pinnace.plugins.host.actions import (
+    RemoteBackupItemAction,
+    RemoteDeleteItemAction,
+    RemoteRestoreItemAction,
+)
+from pinnace.plugins.host.stores import RemoteObjectStore, RemoteVolumeSnapshotter
+from pinnace.plugins.host.supervisor import Supervisor
+from pinnace.plugins.kinds import PluginKind
+
+PROXIES: Final[Mapping[PluginKind, Callable[[str, Supervisor], Any]]] = {
+    PluginKind.BACKUP_ITEM_ACTION: RemoteBackupItemAction,
+    PluginKind.VOLUME_SNAPSHOTTER: RemoteVolumeSnapshotter,
+    PluginKind.OBJECT_STORE: RemoteObjectStore,
+    PluginKind.RESTORE_ITEM_ACTION: RemoteRestoreItemAction,
+    PluginKind.DELETE_ITEM_ACTION: RemoteDeleteItemAction,
+}

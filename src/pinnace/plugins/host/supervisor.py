@@ -1,0 +1,229 @@
+"""Keeps a plugin's process there to be called: starts it at the first call, and again after a crash.
+
+One supervisor stands for one program in one operation. (docs/spec: PLG 10)
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from pinnace.plugins.calling import MeteredBody
+from pinnace.plugins.errors import PluginCallError, PluginError, PluginGone
+from pinnace.plugins.host.calls import PluginTimeout
+from pinnace.plugins.host.handshake import plugin_arguments
+from pinnace.plugins.host.options import LaunchOptions
+from pinnace.plugins.host.output import PluginLog
+from pinnace.plugins.host.process import PluginProcess
+from pinnace.plugins.kinds import PluginId, PluginKind
+from pinnace.plugins.logs import LogSink
+from pinnace.plugins.protocol.methods import (
+    SNAPSHOTTER_INIT,
+    STORE_INIT,
+    Method,
+    RequestT,
+    ResponseT,
+)
+from pinnace.plugins.protocol.velero_pb2 import ObjectStoreInitRequest, VolumeSnapshotterInitRequest
+
+MAX_FAILURES: Final = 11
+"""So many failures to start one after the other, and a program is given up. (docs/spec: PLG 10)"""
+
+MAX_SILENCES: Final = 3
+"""So many calls one after the other without an answer in time, and a program is given up."""
+
+
+class Supervisor:
+    """The process of one program, now or soon. `close` ends it.
+
+    Args:
+        program: its executable.
+        sink: gives where its lines go at the moment.
+    """
+
+    def __init__(self, program: Path, options: LaunchOptions, sink: Callable[[], LogSink]) -> None:
+        self.program = program
+        self.deadlines = options.deadlines
+        self._options = options
+        self._log = PluginLog(program, sink)
+        self._process: PluginProcess | None = None
+        self._lock = asyncio.Lock()
+        self._configs: dict[PluginId, Mapping[str, str]] = {}
+        self._called: set[PluginId] = set()
+        self._failures = 0
+        self._silences = 0
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process of the moment."""
+        return None if self._process is None else self._process.pid
+
+    async def question(
+        self, plugin: PluginId, method: Method[RequestT, ResponseT], request: RequestT
+    ) -> ResponseT:
+        """Call what should answer at once. Raises PluginError."""
+        return await self._call(plugin, method, request, self.deadlines.question)
+
+    async def work(
+        self, plugin: PluginId, method: Method[RequestT, ResponseT], request: RequestT
+    ) -> ResponseT:
+        """Call what may take its time. Raises PluginError."""
+        return await self._call(plugin, method, request, self.deadlines.work)
+
+    async def init(self, plugin: PluginId, config: Mapping[str, str]) -> None:
+        """Configure a plugin, now and after every restart; the last configuration counts. (PLG-028)"""
+        async with self._watched(plugin) as process:
+            await self._send_init(process, plugin, config)
+        self._configs[plugin] = dict(config)
+
+    async def upload(
+        self,
+        plugin: PluginId,
+        method: Method[RequestT, ResponseT],
+        batches: AsyncIterator[Sequence[RequestT]],
+        body: MeteredBody,
+    ) -> ResponseT:
+        """Call with batches of messages made from `body`. Raises PluginError, and what the body raises."""
+        seconds = self.deadlines.block
+        async with self._watched(plugin) as process:
+            body.deadline = asyncio.timeout(seconds)
+            try:
+                async with body.deadline:
+                    return await process.connection.upload(plugin.name, method, batches)
+            except TimeoutError as error:
+                if not body.deadline.expired():
+                    raise
+                raise PluginTimeout(plugin.name, method.name, seconds) from error
+
+    async def download(
+        self, plugin: PluginId, method: Method[RequestT, ResponseT], request: RequestT
+    ) -> AsyncGenerator[ResponseT, None]:
+        """Call what answers with a stream. Raises PluginError."""
+        async with self._watched(plugin) as process:
+            stream = process.connection.download(plugin.name, method, request, self.deadlines.block)
+            async with aclosing(stream):
+                async for response in stream:
+                    yield response
+
+    async def close(self) -> None:
+        """End the process; nothing can be called any more. Idempotent."""
+        async with self._lock:
+            self._closed = True
+            process, self._process = self._process, None
+            if process is not None:
+                await process.stop()
+
+    async def _call(
+        self,
+        plugin: PluginId,
+        method: Method[RequestT, ResponseT],
+        request: RequestT,
+        deadline_seconds: float,
+    ) -> ResponseT:
+        async with self._watched(plugin) as process:
+            return await process.connection.unary(plugin.name, method, request, deadline_seconds)
+
+    @asynccontextmanager
+    async def _watched(self, plugin: PluginId) -> AsyncIterator[PluginProcess]:
+        """A process to call, and what follows from how the call ends.
+
+        The first call for each plugin of a process is made alone: compiled plugins make their instances
+        without locking. (docs/spec: PLG 6.3)
+        """
+        if not (self._is_up and plugin in self._called):
+            async with self._lock:
+                process = await self._ready(plugin)
+                if plugin not in self._called:
+                    async with self._judged(plugin, process):
+                        yield process
+                    self._called.add(plugin)
+                    return
+        assert self._process is not None
+        async with self._judged(plugin, self._process):
+            yield self._process
+
+    @asynccontextmanager
+    async def _judged(self, plugin: PluginId, process: PluginProcess) -> AsyncIterator[None]:
+        try:
+            yield
+        except PluginTimeout:
+            # It hangs, or holds something that others wait for: the next call starts another. Calls that were
+            # under way beside this one say no more than this one did.
+            if not process.has_exited:
+                self._silences += 1
+                process.kill()
+            raise
+        except PluginGone as error:
+            how = await process.how_it_ended()
+            raise PluginGone(plugin.name, f"{error.reason} ({self.program}: {how})") from error
+        except PluginCallError as error:
+            self._silences = 0
+            if (origin := error.origin) is not None:
+                where = f"{origin.file}:{origin.line} {origin.function}"
+                self._log.own("debug", f"{error}; raised at {where}")
+            raise
+        self._silences = 0
+
+    @property
+    def _is_up(self) -> bool:
+        return self._process is not None and not self._process.has_exited
+
+    async def _ready(self, plugin: PluginId) -> PluginProcess:
+        """A process that runs and is configured. Raises PluginGone."""
+        if self._closed:
+            raise PluginGone(plugin.name, f"{self.program} was stopped: what it was started for is over")
+        if self._process is not None and self._is_up:
+            return self._process
+        if self._failures >= MAX_FAILURES:
+            raise PluginGone(
+                plugin.name,
+                "unable to restart plugin process: exceeded maximum number of reset failures"
+                f" ({self.program})",
+            )
+        if self._silences >= MAX_SILENCES:
+            raise PluginGone(
+                plugin.name, f"{self.program} is given up: {MAX_SILENCES} calls in a row were not answered"
+            )
+        await self._discard()
+        try:
+            self._process = await self._launch()
+        except PluginError as error:
+            self._failures += 1
+            raise PluginGone(plugin.name, str(error)) from error
+        self._failures = 0
+        return self._process
+
+    async def _discard(self) -> None:
+        ended, self._process = self._process, None
+        if ended is not None:
+            self._log.own("warning", f"plugin process ended: {await ended.how_it_ended()}; starting it again")
+            await ended.stop()
+
+    async def _launch(self) -> PluginProcess:
+        options = self._options
+        process = await PluginProcess.start(
+            self.program,
+            plugin_arguments(log_level=options.log_level, features=options.features),
+            self._log,
+            environ=options.environ,
+            limits=options.limits,
+        )
+        try:
+            for plugin, config in self._configs.items():
+                await self._send_init(process, plugin, config)
+        except BaseException:
+            await process.stop()
+            raise
+        self._called = set(self._configs)
+        return process
+
+    async def _send_init(self, process: PluginProcess, plugin: PluginId, config: Mapping[str, str]) -> None:
+        seconds, name = self.deadlines.question, plugin.name
+        if plugin.kind is PluginKind.OBJECT_STORE:
+            store = ObjectStoreInitRequest(plugin=name, config=config)
+            await process.connection.unary(name, STORE_INIT, store, seconds)
+        else:
+            snapshotter = VolumeSnapshotterInitRequest(plugin=name, config=config)
+            await process.connection.unary(name, SNAPSHOTTER_INIT, snapshotter, seconds)

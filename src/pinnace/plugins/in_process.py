@@ -1,0 +1,207 @@
+"""Python plugins that run in this process, behind the same protocols that they implement themselves.
+
+What they raise, return or wait for too long becomes one error with the plugin's name. (docs/spec: PLG 7)
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from pinnace.api.backup import Backup
+from pinnace.plugins.calling import (
+    DEFAULT_DEADLINES,
+    Deadlines,
+    GuardedCaller,
+    MeteredBody,
+    checked_identifiers,
+    checked_item,
+)
+from pinnace.plugins.errors import PluginCallError
+from pinnace.plugins.logs import LogSink
+from pinnace.plugins.protocols import (
+    BackupItemAction,
+    Configurable,
+    DeleteItemAction,
+    JSONObject,
+    ObjectStorePlugin,
+    ResourceIdentifier,
+    ResourceSelector,
+    RestoreItemAction,
+    RestoreItemInput,
+    RestoreItemOutput,
+    VolumeInfo,
+    VolumeSnapshotter,
+)
+
+ReadConfig = Callable[[], Awaitable[Mapping[str, str]]]
+"""Reads the settings of an action from its ConfigMap; empty without one."""
+
+ActionT = TypeVar("ActionT", BackupItemAction, RestoreItemAction, DeleteItemAction)
+
+
+class _LocalAction(Generic[ActionT]):
+    """What the three kinds of actions have in common."""
+
+    def __init__(
+        self,
+        action: ActionT,
+        sink: LogSink,
+        *,
+        read_config: ReadConfig | None = None,
+        deadlines: Deadlines = DEFAULT_DEADLINES,
+    ) -> None:
+        """Args:
+        read_config: where a Configurable action gets its settings; without it they are empty.
+        """
+        self.name: str = action.name
+        self._action: ActionT = action
+        self._read_config = read_config
+        self._caller = GuardedCaller(action.name, sink, deadlines)
+
+    async def applies_to(self) -> ResourceSelector:
+        """Configure the action, then ask what it wants to see. Raises PluginError."""
+        if isinstance(self._action, Configurable):
+            config = await self._read_config() if self._read_config is not None else {}
+            await self._caller.question(self._action.configure, config)
+        wanted = await self._caller.question(self._action.applies_to)
+        return self._caller.checked(wanted, ResourceSelector, "what it applies to")
+
+
+class LocalBackupItemAction(_LocalAction[BackupItemAction]):
+    """A BackupItemAction of this process."""
+
+    async def execute(
+        self, item: JSONObject, backup: Backup
+    ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
+        """Run it. Raises PluginCallError."""
+        answer: object = await self._caller.work(self._action.execute, item, backup)
+        if answer is None:
+            # A forgotten `return` means what it means to Velero's own framework. (docs/spec: PLG 7.3)
+            return item, []
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise PluginCallError(self.name, "did not return an item and a list of additional items")
+        return checked_item(self.name, answer[0]), checked_identifiers(self.name, answer[1])
+
+
+class LocalRestoreItemAction(_LocalAction[RestoreItemAction]):
+    """A RestoreItemAction of this process."""
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Run it. Raises PluginCallError."""
+        answer: object = await self._caller.work(self._action.execute, given)
+        if answer is None:
+            return RestoreItemOutput(item=given.item)
+        output = self._caller.checked(answer, RestoreItemOutput, "a restored item")
+        checked_item(self.name, output.item)
+        checked_identifiers(self.name, output.additional_items)
+        return output
+
+
+class LocalDeleteItemAction(_LocalAction[DeleteItemAction]):
+    """A DeleteItemAction of this process."""
+
+    async def execute(self, item: JSONObject, backup: Backup) -> None:
+        """Run it. Raises PluginCallError."""
+        await self._caller.work(self._action.execute, item, backup)
+
+
+class LocalObjectStore:
+    """An ObjectStorePlugin of this process. All methods raise PluginCallError."""
+
+    def __init__(
+        self, store: ObjectStorePlugin, sink: LogSink, *, deadlines: Deadlines = DEFAULT_DEADLINES
+    ) -> None:
+        self.name = store.name
+        self._store = store
+        self._deadlines = deadlines
+        self._caller = GuardedCaller(store.name, sink, deadlines)
+
+    async def init(self, config: Mapping[str, str]) -> None:
+        """Configure it."""
+        await self._caller.question(self._store.init, config)
+
+    async def put_object(self, bucket: str, key: str, body: AsyncIterator[bytes]) -> None:
+        """Store an object; what the body raises comes through unchanged."""
+        source = MeteredBody(body, self._deadlines.block)
+        try:
+            await self._caller.transfer(source, self._store.put_object, bucket, key, source.blocks())
+        except PluginCallError:
+            if source.error is not None:
+                raise source.error from None
+            raise
+
+    async def object_exists(self, bucket: str, key: str) -> bool:
+        """Whether there is such an object."""
+        exists = await self._caller.question(self._store.object_exists, bucket, key)
+        return self._caller.checked(exists, bool, "whether the object exists")
+
+    async def get_object(self, bucket: str, key: str) -> AsyncGenerator[bytes, None]:
+        """The bytes of an object."""
+        async with aclosing(self._caller.blocks(lambda: self._store.get_object(bucket, key))) as stream:
+            async for block in stream:
+                yield block
+
+    async def list_common_prefixes(self, bucket: str, prefix: str, delimiter: str) -> Sequence[str]:
+        """The prefixes up to the next delimiter."""
+        return await self._caller.work(self._store.list_common_prefixes, bucket, prefix, delimiter)
+
+    async def list_objects(self, bucket: str, prefix: str) -> Sequence[str]:
+        """The keys with the prefix."""
+        return await self._caller.work(self._store.list_objects, bucket, prefix)
+
+    async def delete_object(self, bucket: str, key: str) -> None:
+        """Delete an object."""
+        await self._caller.question(self._store.delete_object, bucket, key)
+
+    async def create_signed_url(self, bucket: str, key: str, ttl: timedelta) -> str:
+        """A URL to read an object with."""
+        url = await self._caller.question(self._store.create_signed_url, bucket, key, ttl)
+        return self._caller.checked(url, str, "a signed URL")
+
+
+class LocalVolumeSnapshotter:
+    """A VolumeSnapshotter of this process. All methods raise PluginCallError."""
+
+    def __init__(
+        self, snapshotter: VolumeSnapshotter, sink: LogSink, *, deadlines: Deadlines = DEFAULT_DEADLINES
+    ) -> None:
+        self.name = snapshotter.name
+        self._snapshotter = snapshotter
+        self._caller = GuardedCaller(snapshotter.name, sink, deadlines)
+
+    async def init(self, config: Mapping[str, str]) -> None:
+        """Configure it."""
+        await self._caller.question(self._snapshotter.init, config)
+
+    async def create_volume_from_snapshot(
+        self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
+    ) -> str:
+        """Make a volume."""
+        create = self._snapshotter.create_volume_from_snapshot
+        found = await self._caller.work(create, snapshot_id, volume_type, volume_az, iops)
+        return self._caller.checked(found, str, "the id of a volume")
+
+    async def get_volume_info(self, volume_id: str, volume_az: str) -> VolumeInfo:
+        """Type and speed of a volume."""
+        found = await self._caller.work(self._snapshotter.get_volume_info, volume_id, volume_az)
+        return self._caller.checked(found, VolumeInfo, "what a volume is")
+
+    async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
+        """Take a snapshot."""
+        found = await self._caller.work(self._snapshotter.create_snapshot, volume_id, volume_az, tags)
+        return self._caller.checked(found, str, "the id of a snapshot")
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        """Delete a snapshot."""
+        await self._caller.work(self._snapshotter.delete_snapshot, snapshot_id)
+
+    async def get_volume_id(self, persistent_volume: JSONObject) -> str:
+        """The id of a volume at the provider."""
+        found = await self._caller.work(self._snapshotter.get_volume_id, persistent_volume)
+        return self._caller.checked(found, str, "the id of a volume")
+
+    async def set_volume_id(self, persistent_volume: JSONObject, volume_id: str) -> JSONObject:
+        """The persistent volume with another id."""
+        changed = await self._caller.work(self._snapshotter.set_volume_id, persistent_volume, volume_id)
+        return checked_item(self.name, changed)

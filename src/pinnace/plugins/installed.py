@@ -1,0 +1,158 @@
+"""All plugins that a server or a command has, found once at its start: what those who wire Pinnace call.
+
+    builtin = ActionRegistry(builtin_backup_actions=..., builtin_restore_actions=...)
+    plugins = await find_plugins(PluginOptions(directory=DEFAULT_DIRECTORY), builtin=builtin.ids)
+
+    async with plugins.operation(client=client, namespace="velero") as operation:
+        registry = ActionRegistry(builtin_backup_actions=..., backup_actions=operation.backup_actions)
+        await execute_backup(..., actions=registry.backup_actions, on_log=operation.log_to)
+
+`plugin get` shows `[*builtin.ids, *plugins.ids]`; a location whose provider is not built in is opened with
+`plugins.open_store`. Where there is neither a program nor a Python plugin all this costs nothing.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pinnace.plugins.calling import DEFAULT_DEADLINES, Deadlines
+from pinnace.plugins.configuration import ConfigMapLister, ConfigReader
+from pinnace.plugins.declaration import Named
+from pinnace.plugins.errors import DuplicatePlugin
+from pinnace.plugins.host.options import LaunchOptions, ProcessLimits
+from pinnace.plugins.kinds import FoundPlugin, PluginId, PluginKind, qualified_name
+from pinnace.plugins.loading import load_python_plugins, modules_from
+from pinnace.plugins.logs import LogSink, ProcessLog
+from pinnace.plugins.object_store import PluginStore
+from pinnace.plugins.operation import Operation
+from pinnace.storage.interface import ObjectStore
+
+DEFAULT_DIRECTORY: Final = Path("/plugins")
+"""Of `--plugin-dir`. (docs/spec: PLG 2)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginOptions:
+    """Where plugins are looked for and how they are run.
+
+    Attributes:
+        directory: of executables; None: none are run.
+        modules: of Python plugins, beside installed packages; None: as PINNACE_PLUGINS says.
+        log_level, features: the server's, told to programs.
+    """
+
+    directory: Path | None = None
+    modules: Sequence[str] | None = None
+    log_level: str = "info"
+    features: frozenset[str] = frozenset()
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    deadlines: Deadlines = DEFAULT_DEADLINES
+
+    @property
+    def launch(self) -> LaunchOptions:
+        """What concerns programs."""
+        return LaunchOptions(
+            environ=self.environ,
+            log_level=self.log_level,
+            features=self.features,
+            limits=self.limits,
+            deadlines=self.deadlines,
+        )
+
+
+class InstalledPlugins:
+    """The plugins there are, beside the built-in ones. Nothing runs yet."""
+
+    def __init__(
+        self,
+        python: Mapping[PluginId, Callable[[], Named]],
+        programs: Sequence[FoundPlugin],
+        options: LaunchOptions,
+    ) -> None:
+        self._python = python
+        self._programs = programs
+        self._options = options
+
+    @property
+    def ids(self) -> list[PluginId]:
+        """All of them, in the order in which actions run; for `plugin get`."""
+        return [*self._python, *(found.plugin for found in self._programs)]
+
+    def operation(
+        self,
+        *,
+        client: ConfigMapLister | None = None,
+        namespace: str = "",
+        sink: LogSink | None = None,
+    ) -> Operation:
+        """The plugins for one backup, restore or deletion; close it at the end.
+
+        Args:
+            client, namespace: where Python actions' ConfigMaps are; without a client they get no settings.
+            sink: gets plugins' lines, by default the process's own log; `Operation.log_to` changes it.
+        """
+        return Operation(
+            python=self._python,
+            programs=self._programs,
+            options=self._options,
+            sink=sink or ProcessLog(),
+            configs=ConfigReader(client, namespace),
+        )
+
+    def open_store(self, provider: str, config: Mapping[str, str]) -> ObjectStore | None:
+        """A store of a plugin; None if no plugin is of this provider.
+
+        Each has a process of its own, so that locations of one provider do not share a configuration.
+        (docs/spec: STO 8)
+        """
+        if PluginId(PluginKind.OBJECT_STORE, qualified_name(provider)) not in self.ids:
+            return None
+        operation = self.operation()
+        return PluginStore(operation.object_store(provider), config, operation.close)
+
+
+NO_PLUGINS: Final = InstalledPlugins({}, (), LaunchOptions(environ={}))
+"""Nothing but what is built in."""
+
+
+async def find_plugins(options: PluginOptions, *, builtin: Iterable[PluginId] = ()) -> InstalledPlugins:
+    """Load Python plugins and ask every program of the plugin directory what it has.
+
+    Args:
+        builtin: what cannot be offered again.
+
+    Raises:
+        PluginError: one cannot be loaded or started, is no plugin, or repeats a name. The text names it.
+    """
+    modules = modules_from(options.environ) if options.modules is None else options.modules
+    python = load_python_plugins(modules)
+    programs: Sequence[FoundPlugin] = ()
+    if options.directory is not None and options.directory.exists():
+        # gRPC is loaded only where there may be something to call.
+        from pinnace.plugins.host.discovery import discover
+
+        programs = await discover(options.directory, options.launch, ProcessLog())
+    _check_unique(builtin, python, programs)
+    return InstalledPlugins(python, programs, options.launch)
+
+
+def _check_unique(
+    builtin: Iterable[PluginId], python: Iterable[PluginId], programs: Iterable[FoundPlugin]
+) -> None:
+    """Raise DuplicatePlugin, naming both sides. (docs/spec: PLG-005)"""
+    sources: dict[PluginId, str] = dict.fromkeys(builtin, "built in")
+    offered = [
+        *((plugin, "a Python plugin") for plugin in python),
+        *((found.plugin, str(found.program)) for found in programs),
+    ]
+    for plugin, source in offered:
+        if plugin in sources:
+            raise DuplicatePlugin(
+                f"unable to register plugin (kind={plugin.kind}, name={plugin.name}, command={source})"
+                " because another plugin is already registered for this kind and name"
+                f" (command={sources[plugin]})"
+            )
+        sources[plugin] = source
