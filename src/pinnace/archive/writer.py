@@ -81,17 +81,26 @@ class ArchiveWriter:
     def add(self, name: str, data: bytes) -> None:
         """Append one member. Call `flush_if_full` now and then, or memory grows."""
         directory, slash, file = name.rpartition("/")
-        self.add_copies((MemberDirectory(directory + slash),), file, data)
+        self.add_copies((MemberDirectory(directory + slash),), file, b"", data)
 
-    def add_copies(self, directories: Iterable[MemberDirectory], name: str, data: bytes) -> None:
-        """Append a file to several directories; compressed, all copies but the first are very small."""
-        size_bytes = len(data)
+    def add_copies(
+        self, directories: Iterable[MemberDirectory], name: str, head: bytes, rest: bytes | memoryview
+    ) -> None:
+        """Append a file to several directories; compressed, all copies but the first are very small.
+
+        Args:
+            directories: where to.
+            name: of the file.
+            head, rest: its content, in two parts so that the caller need not put them together.
+        """
+        size_bytes = len(head) + len(rest)
         file = MemberFile(name, size_field(size_bytes), self._modified)
         fill = padding(size_bytes)
         write = self._batch.write
         for directory in directories:
             write(directory.header(file))
-            write(data)
+            write(head)
+            write(rest)
             write(fill)
             self.members += 1
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,6 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.actions import resolve_actions
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.collect import ListCall, Listing, ListsAhead
 from pinnace.backup.context import RunContext
 from pinnace.backup.crds import back_up_definitions
 from pinnace.backup.errors import FatalBackupError, ItemFailed
@@ -39,6 +38,8 @@ from pinnace.plugins.protocols import BackupItemAction
 
 JSONObject = dict[str, Any]
 
+LISTS_AT_ONCE = 8
+"""Lists under way beside the one whose items are looked into. Each holds up to three pages in memory."""
 ITEMS_AT_ONCE = 8
 """Items with actions under way at once. Each waits for one request at a time."""
 
@@ -140,10 +141,8 @@ class BackupEngine:
     async def _existing_namespaces(self, log: RunLog) -> list[str]:
         names: set[str] = set()
         try:
-            async with ListsAhead(self._client, [ListCall(resource=NAMESPACES, namespace="")]) as lists:
-                listing = await lists.next()
-                while listing and (page := await listing.next_page()) is not None:
-                    names.update(item.name for item in page.items)
+            async for page in self._client.list_pages(NAMESPACES):
+                names.update(item.name for item in page.items)
         except KubeError as error:
             log.error("Error listing namespaces for the patterns among the included ones", error=error)
         return sorted(names)
@@ -157,51 +156,62 @@ class _Collection:
         self._items = ItemBackupper(run)
         self._taken: set[str] = set()
         self._hooked = asyncio.Lock()
+        self._to_come: dict[object, int] = {}
 
     async def run(self) -> None:
         run = self._run
         plan = plan_collection(run.discovery.resources, run.scope, run.discovery.preferred)
         for resource in plan.unresolved:
             run.log.error("Error getting the preferred version", resource=resource.group_resource)
-        calls = (
-            ListCall(resource=planned.resource, namespace=namespace)
-            for planned in plan.resources
-            for namespace in planned.namespaces
-        )
-        async with ListsAhead(run.client, calls, label_selector=str(run.scope.selector)) as lists:
-            for planned in plan.resources:
-                await self._collect(planned, lists)
+        looked_into = [planned for planned in plan.resources if self._is_looked_into(planned)]
+        others = [planned for planned in plan.resources if planned not in looked_into]
+        rest = iter(others)
+        await _all_of(self._lane(iter(looked_into)), *(self._lane(rest) for _ in range(LISTS_AT_ONCE)))
         await back_up_definitions(run, self._items, self._taken)
 
-    async def _collect(self, planned: PlannedResource, lists: ListsAhead) -> None:
+    def _is_looked_into(self, planned: PlannedResource) -> bool:
+        """Whether something else than storing them may happen to the items of a resource.
+
+        Those resources follow each other in the order of the plan, for what is done with one may depend on
+        what was done with another. All others mean nothing to anybody: their order is of no importance.
+        """
+        group_resource = planned.resource.group_resource
+        is_special = group_resource in (PODS, PERSISTENT_VOLUMES) or planned.order
+        return bool(is_special or self._run.actions.for_resource(group_resource))
+
+    async def _lane(self, resources: Iterator[PlannedResource]) -> None:
+        """Collect one resource after the other, as long as there are any."""
+        for planned in resources:
+            await self._collect(planned)
+
+    async def _collect(self, planned: PlannedResource) -> None:
         await self._fetch_namespaces(planned)
         await self._fetch_ordered(planned)
         raw = RawItems(self._run, planned.resource)
-        for _ in planned.namespaces:
-            listing = await lists.next()
-            if listing is None:
-                raise AssertionError("fewer lists than planned")
-            await self._list(listing, lists, raw)
+        for namespace in planned.namespaces:
+            await self._list(planned.resource, namespace, raw)
 
-    async def _list(self, listing: Listing, lists: ListsAhead, raw: RawItems) -> None:
+    async def _list(self, resource: APIResource, namespace: str, raw: RawItems) -> None:
         """Back up the items of one list; what cannot be listed counts as an error. (docs/spec: BKP 5.3)"""
-        resource = listing.call.resource
-        log = self._run.log
-        log.info("Listing items", resource=resource.group_resource, namespace=listing.call.namespace)
+        run = self._run
+        log = run.log
+        log.info("Listing items", resource=resource.group_resource, namespace=namespace)
+        pages = run.client.list_pages(resource, namespace or None, label_selector=str(run.scope.selector))
+        lane = object()
         try:
-            while (page := await listing.next_page()) is not None:
-                expected = (page.remaining or 0) + lists.known_items
+            async for page in pages:
+                self._to_come[lane] = page.remaining or 0
                 plain, others = self._items.split(page.items, resource)
-                if await raw.back_up(plain, len(others) + expected):
+                expected = sum(self._to_come.values())
+                if plain and await raw.back_up(plain, len(others) + expected):
                     self._taken.add(resource.group_resource)
                 await self._back_up_items(others, resource, expected)
         except KubeError as error:
             log.error(
-                "Error listing items",
-                error=error,
-                resource=resource.group_resource,
-                namespace=listing.call.namespace,
+                "Error listing items", error=error, resource=resource.group_resource, namespace=namespace
             )
+        finally:
+            self._to_come.pop(lane, None)
 
     async def _back_up_items(self, items: Sequence[Item], resource: APIResource, expected: int) -> None:
         """Take items of a page the long way, several at a time where their order means nothing.
@@ -221,13 +231,7 @@ class _Collection:
         lanes = min(self._lanes(resource), len(waiting))
         if not lanes:
             return
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(lanes):
-                    group.create_task(work())
-        except BaseExceptionGroup as failures:
-            # One broken archive or one defect ends the run; the lanes beside it only fail after it.
-            raise failures.exceptions[0] from failures
+        await _all_of(*(work() for _ in range(lanes)))
 
     def _lanes(self, resource: APIResource) -> int:
         """Volumes are marked in the order of their pods: those go one by one."""
@@ -304,3 +308,17 @@ class _Collection:
 
     def _is_selected(self, item: JSONObject) -> bool:
         return self._run.scope.selector.matches((item.get("metadata") or {}).get("labels"))
+
+
+async def _all_of(*work: Coroutine[Any, Any, None]) -> None:
+    """Do everything side by side.
+
+    The first that fails ends the rest and comes out as it is: one broken archive, or one defect, is the end
+    of the run, and what fails beside it only fails after it.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            for each in work:
+                group.create_task(each)
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from failures

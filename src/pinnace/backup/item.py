@@ -22,6 +22,7 @@ from pinnace.backup.tracking import item_key, kind_key
 from pinnace.kube.errors import KubeError, NotFound, UnknownResource
 from pinnace.kube.pages import Item
 from pinnace.kube.resources import APIResource
+from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
 
 JSONObject = dict[str, Any]
@@ -133,7 +134,9 @@ class ItemBackupper:
         self, action: BackupItemAction, item: JSONObject, resource: APIResource, namespace: str, name: str
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         try:
-            return await action.execute(item, self._run.backup)
+            # Built-in actions log as plugins do; those of another process bring their lines themselves.
+            with plugin_lines_to(self._run.log, action.name):
+                return await action.execute(item, self._run.backup)
         except Exception as error:  # an action is foreign code: whatever it raises fails this item only
             text = (
                 f"error executing custom action (groupResource={resource.group_resource},"
@@ -185,7 +188,7 @@ class ItemBackupper:
         name = identity_of(volume)[1]
         log = run.log.child(resource=PERSISTENT_VOLUMES, namespace="", name=name)
         if run.collaborators.snapshots is None:
-            log.warning("No snapshot of this volume is taken: this version does not take volume snapshots")
+            log.warning("No snapshot of this volume is taken: nothing here can take one")
             return ()
         return await run.collaborators.snapshots.snapshot(volume, log)
 
@@ -208,7 +211,7 @@ class ItemBackupper:
             )
         elif heads[0] + scope + file in self._renamed_to:
             raise ItemFailed([BackupError(f"an action gave the name {item_key(*identity)} to another item")])
-        run.writer.add_copies([MemberDirectory(head + scope) for head in heads], file, data)
+        run.writer.add_copies([MemberDirectory(head + scope) for head in heads], file, b"", data)
         await run.writer.flush_if_full()
 
     def _rename(self, old_path: str, new_path: str, is_known: bool) -> None:

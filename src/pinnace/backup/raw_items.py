@@ -66,7 +66,7 @@ class RawItems:
             except ArchiveError as error:
                 self._fail(item, key, error)
                 continue
-            writer.add_copies(self._directories, file, item.json())
+            writer.add_copies(self._directories, file, *item.parts())
             self._log(done, done + left, name)
             if writer.is_full:
                 await writer.flush_if_full()

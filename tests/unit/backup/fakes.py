@@ -3,6 +3,7 @@
 Pages are made of JSON and parsed by the real page reader, so that items look as a server sends them.
 """
 
+import asyncio
 import json
 import tarfile
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -157,6 +158,7 @@ class FakeCluster:
             []
         ]
         for number, items in enumerate(pages):
+            await asyncio.sleep(0)  # as for every page of a real server, others get their turn
             if number == 1 and name in self.fail_after_first_page:
                 raise status_error(500, {"message": "etcd is gone"})
             if number == 1 and name in self.restart_after_first_page:

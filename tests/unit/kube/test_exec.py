@@ -14,7 +14,7 @@ from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
 from pinnace.kube import exec as kube_exec
-from pinnace.kube import transport
+from pinnace.kube import websocket
 from pinnace.kube.auth import ClientCertificate, Credentials, Impersonation, StaticAuth, bearer
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
@@ -359,7 +359,7 @@ async def test_a_handshake_that_hangs(server: ScriptedServer, monkeypatch: pytes
 async def test_a_peer_that_is_gone_without_a_word(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(websocket, "HEARTBEAT_SECONDS", 0.1)
 
     async def freeze(request: web.BaseRequest) -> web.StreamResponse:
         socket = web.WebSocketResponse(protocols=(V4,), autoping=False)
