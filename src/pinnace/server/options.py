@@ -61,13 +61,3 @@ class ServerOptions:
     zone: tzinfo = field(default_factory=lambda: local_zone(os.environ))
     disabled_controllers: frozenset[str] = frozenset()
     leader_election: bool = True
-
-
-def ignored(options: ServerOptions) -> list[str]:
-    """What was asked for and has no effect in this server, for its log."""
-    problems = []
-    if options.plugin_directory.is_dir() and any(options.plugin_directory.iterdir()):
-        problems.append(
-            f"Plugins in {options.plugin_directory} are not started: this server knows its built-in ones only"
-        )
-    return problems
