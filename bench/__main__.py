@@ -13,6 +13,7 @@ from bench import machine, results
 from bench.cluster import BenchCluster
 from bench.figures import Figure, text_table
 from bench.generate import Generator
+from bench.idle_server import measure_idle
 from bench.measure import SampleFailed
 from bench.posting import CreateFailed
 from bench.scenarios import (
@@ -26,7 +27,9 @@ from bench.scenarios import (
 )
 from hack.cluster.errors import ClusterError
 
-SCENARIOS = ("backup", "restore", "memory", "start")
+SCENARIOS = ("backup", "restore", "memory", "start", "idle")
+WITHOUT_OBJECTS = frozenset({"start", "idle"})
+"""They bring what they need."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -94,7 +97,9 @@ def main(arguments: Sequence[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="pinnace-bench-") as folder:
             if "start" in options.only:
                 figures += measure_start(Path(folder), say)
-            if set(options.only) - {"start"}:
+            if "idle" in options.only:
+                figures += measure_idle(Path(folder) / "idle", say)
+            if set(options.only) - WITHOUT_OBJECTS:
                 found, setting = measure_cluster(options, Path(folder))
                 figures = [*found, *figures]
     except (SampleFailed, CreateFailed, ClusterError, ExceptionGroup) as error:

@@ -16,6 +16,7 @@ class Unit(StrEnum):
     SECONDS = "s"
     MILLISECONDS = "ms"
     MEBIBYTES = "MiB"
+    REQUESTS = "requests"
 
 
 class Rule(StrEnum):

@@ -105,6 +105,7 @@ KUBERNETES = Toolset(
 )
 S3 = Toolset(name="s3", module="github.com/versity/versitygw")
 PLUGIN = Toolset(name="plugin", module="github.com/vmware-tanzu/velero")
+CSI = Toolset(name="csi", module="github.com/kubernetes-csi/external-snapshotter/v8")
 HELM = Toolset(name="helm", module="helm.sh/helm/v3")
 
 
@@ -128,6 +129,15 @@ PROGRAMS = {
         Program("versitygw", "github.com/versity/versitygw/cmd/versitygw", S3),
         Program("plugin-sample", "pinnace.local/hack/tools/plugin/sample", PLUGIN),
         Program("plugin-host", "pinnace.local/hack/tools/plugin/host", PLUGIN),
+        Program(
+            "snapshot-controller",
+            "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
+            CSI,
+        ),
+        Program(
+            "csi-snapshotter", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter", CSI
+        ),
+        Program("csi-folder-driver", "pinnace.local/hack/tools/csi/driver", CSI),
         Program("helm", "helm.sh/helm/v3/cmd/helm", HELM),
     )
 }
@@ -136,6 +146,7 @@ SCHEDULER = ("kube-scheduler",)
 NODE = (*SCHEDULER, "kubelet")  # what a cluster with nodes needs in addition
 S3_SERVER = ("versitygw",)
 PLUGIN_TOOLS = ("plugin-sample", "plugin-host")
+CSI_TOOLS = ("snapshot-controller", "csi-snapshotter", "csi-folder-driver")  # CSI volumes with snapshots
 CHART_TOOLS = ("helm",)
 
 

@@ -39,6 +39,18 @@ VOLUMES_TO_BACKUP: Final = "backup.velero.io/backup-volumes"
 VOLUMES_TO_EXCLUDE: Final = "backup.velero.io/backup-volumes-excludes"
 POD_SNAPSHOT_PREFIX: Final = "snapshot.velero.io/"
 
+# CSI snapshots (docs/spec: SRV 18.2): on claims, on snapshots, and a label of VolumeSnapshotClasses.
+VOLUME_SNAPSHOT_NAME: Final = "velero.io/volume-snapshot-name"
+CSI_SNAPSHOT_HANDLE: Final = "velero.io/csi-volumesnapshot-handle"
+CSI_DRIVER_NAME: Final = "velero.io/csi-driver-name"
+CSI_DELETION_POLICY: Final = "velero.io/csi-vsc-deletion-policy"
+# The "vsi" is a slip of the first writer that every reader now expects.
+CSI_RESTORE_SIZE: Final = "velero.io/vsi-volumesnapshot-restore-size"
+LATER_CSI_RESTORE_SIZE: Final = "velero.io/csi-volumesnapshot-restore-size"
+CSI_SNAPSHOT_CLASS: Final = "velero.io/csi-volumesnapshot-class"
+CSI_NOTED_DELETION_SECRET: Final = "velero.io/csi-deletesnapshotsecret"  # noqa: S105 - where a Secret is named
+"""With `-name` and `-namespace`, two annotations, as those of CSI below."""
+
 # Backup hooks on pods (docs/spec: API 15.3). The bare prefix is the legacy form of a pre hook.
 PRE_BACKUP_HOOK_PREFIX: Final = "pre.hook.backup.velero.io/"
 POST_BACKUP_HOOK_PREFIX: Final = "post.hook.backup.velero.io/"
@@ -64,6 +76,11 @@ PV_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 PV_BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 PV_PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+CLAIM_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
+CLAIM_PROVISIONER_BETA: Final = "volume.beta.kubernetes.io/storage-provisioner"
+CSI_LIST_SECRET: Final = "csi.storage.k8s.io/snapshotter-list-secret"  # noqa: S105 - where a Secret is named
+CSI_SNAPSHOTTER_SECRET: Final = "csi.storage.k8s.io/snapshotter-secret"  # noqa: S105 - where a Secret is named
+CSI_DELETION_SECRET: Final = "snapshot.storage.kubernetes.io/deletion-secret"  # noqa: S105 - where a Secret is named
 LAST_APPLIED_CONFIGURATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 MIRROR_POD: Final = "kubernetes.io/config.mirror"
 TOPOLOGY_ZONE: Final = "topology.kubernetes.io/zone"

@@ -57,6 +57,14 @@ class VolumeSnapshotter(Protocol):
         ...
 
 
+class CSIObjects(Protocol):
+    """Knows the CSI snapshots that the actions of this backup made."""
+
+    async def collect(self, log: RunLog) -> tuple[Sequence[JSONObject], Sequence[JSONObject]]:
+        """The VolumeSnapshots and their contents, for the files of the backup; errors go to the log."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collaborators:
     """Who does that work in this run; None where nobody does."""
@@ -64,6 +72,7 @@ class Collaborators:
     hooks: HookRunner | None = None
     pod_volumes: PodVolumeBackupper | None = None
     snapshots: VolumeSnapshotter | None = None
+    csi: CSIObjects | None = None
 
     @property
     def volumes(self) -> bool:

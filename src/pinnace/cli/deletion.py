@@ -21,6 +21,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.errors import NotFound as ObjectGone
 from pinnace.kube.resources import velero
 from pinnace.storage.errors import StorageError
+from pinnace.volumes.csi import handle_of
 
 if TYPE_CHECKING:
     from pinnace.cli.location_backend import LocationBackend
@@ -172,5 +173,21 @@ class _LocationDeleter:
         for restore in self._restores:
             if (restore.get("spec") or {}).get("backupName") == name:
                 await store.delete_restore(restore["metadata"]["name"])
+        left = await self._snapshots_of(name)
         await store.delete_backup(name)
+        if left:
+            click.echo(
+                f"WARNING: without a server, the volume snapshots of backup {name} are not deleted with it;"
+                f" delete them at their provider: {', '.join(left)}",
+                err=True,
+            )
         return 'Backup "{}" deleted'
+
+    async def _snapshots_of(self, backup: str) -> list[str]:
+        """The snapshots that the backup's files name; what is damaged must be removable all the same."""
+        store, found = self._backend.store, []
+        with suppress(StorageError):
+            found += [record.status.provider_snapshot_id for record in await store.read_snapshots(backup)]
+        with suppress(StorageError):
+            found += [handle_of(each) for each in await store.read_csi_volume_snapshot_contents(backup)]
+        return [snapshot for snapshot in found if snapshot]

@@ -61,6 +61,7 @@ def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
               "instead of Velero's well-known one.")  # fmt: skip
 @boolean("--restore-only", help="Deprecated: let the server run only what restores need.")
 @boolean("--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin.")
+@boolean("--apply", help="Bring what exists in line with these flags, instead of leaving it as it is.")
 @boolean("--wait", help="Wait until the server, and the node agent, are ready.")
 @boolean("--dry-run", help="Only print (with -o); send nothing.")
 @boolean("--crds-only", help="Only the custom resource definitions.")
@@ -73,7 +74,8 @@ def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
 def command(ctx: click.Context, /, **flags: Any) -> None:
     """Install custom resource definitions, namespace, access rights, a backup location and the server.
 
-    Resources that exist already are left as they are.
+    Resources that exist already are left as they are; with --apply they get what the flags say, and keep what
+    the flags do not speak of. That is how to move to another version.
 
     \b
     A bucket:  pinnace install --provider aws --bucket backups --secret-file ./credentials \\

@@ -5,15 +5,16 @@ from typing import Any
 
 import click
 
+from pinnace.api.quantities import resource_requirements
 from pinnace.cli import install_resources as make
 from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.install_access import ALL_RIGHTS, RBAC
+from pinnace.cli.install_apply import apply, say_overruled
 from pinnace.cli.install_checks import FILESYSTEM, check, location_of
 from pinnace.cli.install_options import InstallOptions
 from pinnace.cli.install_wait import wait_for_workloads
 from pinnace.cli.output import OutputFlags, encode
-from pinnace.cli.quantities import resource_requirements
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
@@ -71,7 +72,7 @@ def install(ctx: click.Context, output: OutputFlags, flags: dict[str, Any]) -> N
     if flags["dry_run"]:
         return
     try:
-        run_async(_send(settings, crds, others, wait=flags["wait"]))
+        run_async(_send(settings, crds, others, merge=flags["apply"], wait=flags["wait"]))
     except CommandError as exc:
         raise CommandError(
             f"\n\nError installing Velero. Use `kubectl logs deploy/velero -n {settings.namespace}` "
@@ -148,14 +149,17 @@ def _check_crds_version(version: str) -> None:
         click.echo("The custom resource definitions are made in version v1, not v1beta1.", err=True)
 
 
-async def _send(settings: Settings, crds: list[JSONObject], others: list[JSONObject], *, wait: bool) -> None:
+async def _send(
+    settings: Settings, crds: list[JSONObject], others: list[JSONObject], *, merge: bool, wait: bool
+) -> None:
+    send = _apply if merge else _create
     async with open_cluster(settings) as client:
         for crd in crds:
-            await _create(client, crd)
+            await send(client, crd)
         click.echo("Waiting for resources to be ready in cluster...")
         await _wait_for_crds(client, crds)
         for obj in others:
-            await _create(client, obj)
+            await send(client, obj)
         if wait:
             await wait_for_workloads(client, others)
 
@@ -167,23 +171,48 @@ async def _create(client: KubeClient, obj: JSONObject) -> None:
         await client.create(_RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"))
     except AlreadyExists:
         click.echo(f"{name}: already exists, proceeding")
-        if obj["kind"] == CLUSTER_ROLE_BINDINGS.kind:
-            await _warn_of_other_rights(client, obj)
+        # Whoever asks for fewer rights must not believe that the server has them.
+        if await _other_role(client, obj) == ALL_RIGHTS:
+            _warn_of_other_role(obj, ALL_RIGHTS)
     except KubeError as exc:
         raise CommandError(f"Error creating resource {name}: {exc}") from exc
     click.echo(f"{name}: created")
 
 
-async def _warn_of_other_rights(client: KubeClient, binding: JSONObject) -> None:
-    """Whoever asks for fewer rights must not believe that the server has them, if it has more."""
-    name, role = binding["metadata"]["name"], binding["roleRef"]["name"]
-    existing = (await client.get(CLUSTER_ROLE_BINDINGS, name))["roleRef"]["name"]
-    if existing == ALL_RIGHTS != role:
-        click.echo(
-            f"WARNING: ClusterRoleBinding/{name} still gives the server {existing}. "
-            f"To change that, run `kubectl delete clusterrolebinding {name}` and this command again.",
-            err=True,
-        )
+async def _apply(client: KubeClient, obj: JSONObject) -> None:
+    name = f"{obj['kind']}/{obj['metadata']['name']}"
+    click.echo(f"{name}: attempting to apply resource")
+    try:
+        # A binding never changes its role: the API server would refuse the whole of it.
+        if other := await _other_role(client, obj):
+            _warn_of_other_role(obj, other)
+            return
+        overruled = await apply(client, _RESOURCES[obj["kind"]], obj)
+    except KubeError as exc:
+        raise CommandError(f"Error applying resource {name}: {exc}") from exc
+    say_overruled(name, overruled)
+    click.echo(f"{name}: applied")
+
+
+async def _other_role(client: KubeClient, obj: JSONObject) -> str:
+    """The role that a ClusterRoleBinding gives, if it exists with another than ours; else empty."""
+    if obj["kind"] != CLUSTER_ROLE_BINDINGS.kind:
+        return ""
+    try:
+        existing = await client.get(CLUSTER_ROLE_BINDINGS, obj["metadata"]["name"])
+    except NotFound:
+        return ""
+    role: str = existing["roleRef"]["name"]
+    return role if role != obj["roleRef"]["name"] else ""
+
+
+def _warn_of_other_role(binding: JSONObject, role: str) -> None:
+    name = binding["metadata"]["name"]
+    click.echo(
+        f"WARNING: ClusterRoleBinding/{name} still gives the server {role}. "
+        f"To change that, run `kubectl delete clusterrolebinding {name}` and this command again.",
+        err=True,
+    )
 
 
 async def _wait_for_crds(client: KubeClient, crds: list[JSONObject]) -> None:

@@ -21,6 +21,8 @@ OBSERVATIONS: Final = 5
 """In a row. A server that crashes as soon as it has begun looks ready in between."""
 STEADY: Final = timedelta(seconds=10)
 
+UNNOTICED: Final = "nobody has taken notice of it yet"
+
 DEPLOYMENT_SECONDS = 180.0
 DAEMON_SET_SECONDS = 60.0
 
@@ -76,26 +78,46 @@ async def _until_ready(client: KubeClient, wait: _Wait, name: str, namespace: st
 
 
 def deployment_lacks(obj: JSONObject, now: datetime) -> str:
-    """A Deployment is ready once it has been Available for a while."""
+    """A Deployment is ready once it has been Available for a while, with pods of its present form only.
+
+    After a change it stays Available by its old pods until the new ones are.
+    """
     status = obj.get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions") or []}
-    available = conditions.get("Available", {})
+    available, replicas = conditions.get("Available", {}), status.get("replicas", 0)
     if available.get("status") != "True":
         reasons = [
             f"{condition.get('reason')}: {condition.get('message')}"
             for condition in conditions.values()
             if condition.get("status") == "False"
         ]
-        replicas = f"{status.get('availableReplicas', 0)} of {status.get('replicas', 0)} pods are available"
-        return "; ".join([replicas, *reasons])
+        text = f"{status.get('availableReplicas', 0)} of {replicas} pods are available"
+        return "; ".join([text, *reasons])
+    if _unnoticed(obj):
+        return UNNOTICED
+    updated = status.get("updatedReplicas", 0)
+    if updated < replicas or status.get("unavailableReplicas", 0):
+        return f"the change is under way: {updated} of {replicas} pods are new"
     since = now - parse_time(available["lastTransitionTime"])
     return "" if since > STEADY else "it has just become available"
 
 
 def daemon_set_lacks(obj: JSONObject, _now: datetime) -> str:
-    """A DaemonSet is ready once each of its nodes has an available pod. Without a node it is at once."""
+    """A DaemonSet is ready once each of its nodes has an available pod of its present form.
+
+    Without a node it is at once.
+    """
     status = obj.get("status") or {}
-    if status.get("observedGeneration", 0) < obj["metadata"].get("generation", 0):
-        return "nobody has taken notice of it yet"
+    if _unnoticed(obj):
+        return UNNOTICED
     wanted, available = status.get("desiredNumberScheduled", 0), status.get("numberAvailable", 0)
-    return "" if available == wanted else f"{available} of {wanted} pods are available"
+    if available != wanted:
+        return f"{available} of {wanted} pods are available"
+    updated = status.get("updatedNumberScheduled", 0)
+    return "" if updated == wanted else f"the change is under way: {updated} of {wanted} pods are new"
+
+
+def _unnoticed(obj: JSONObject) -> bool:
+    """Whether the status is still that of the object before its last change."""
+    status, metadata = obj.get("status") or {}, obj.get("metadata") or {}
+    return bool(status.get("observedGeneration", 0) < metadata.get("generation", 0))

@@ -2,7 +2,7 @@
 
 Beyond the compatible install, the root file systems are read-only and the server runs as nobody in particular
 without capabilities. Programs that need a temporary directory find /tmp on the scratch volume. The node agent
-reads other pods' files and so stays root.
+reads and writes other pods' files and so stays root, with the capabilities which that takes.
 """
 
 from collections.abc import Mapping
@@ -26,11 +26,19 @@ POD_VOLUMES: Final = "/var/lib/kubelet/pods"
 GRACE_SECONDS: Final = 45
 """The server ends the work in hand within 30 seconds, and then marks what it had to drop."""
 
+OF_FILES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP")
+"""What restic needs as root to read the files of all users and to give them back with owner and mode."""
+
 _SCRATCH_MOUNTS = (
     {"name": "scratch", "mountPath": "/scratch"},
     {"name": "scratch", "mountPath": "/tmp", "subPath": "tmp"},  # noqa: S108 - of a container
 )
 _PROBE_SECONDS = {"periodSeconds": 10, "timeoutSeconds": 5}
+_PROBES = {
+    "ports": [{"name": "metrics", "containerPort": 8085}],
+    "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, **_PROBE_SECONDS},
+    "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, **_PROBE_SECONDS},
+}
 
 
 def deployment(options: InstallOptions) -> JSONObject:
@@ -113,7 +121,7 @@ def _server(options: InstallOptions) -> JSONObject:
         arguments.append(f"--default-restic-prune-frequency={options.restic_prune_frequency}")
     return {
         **_container("velero", options, arguments, options.resources),
-        "ports": [{"name": "metrics", "containerPort": 8085}],
+        **_PROBES,
         "env": [
             {"name": "VELERO_SCRATCH_DIR", "value": "/scratch"},
             _from_pod("VELERO_NAMESPACE", "metadata.namespace"),
@@ -121,8 +129,6 @@ def _server(options: InstallOptions) -> JSONObject:
             *_credential_variables(options),
         ],
         "volumeMounts": [{"name": "plugins", "mountPath": "/plugins"}, *_mounts(options)],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, **_PROBE_SECONDS},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, **_PROBE_SECONDS},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -134,6 +140,7 @@ def _server(options: InstallOptions) -> JSONObject:
 def _node_agent(options: InstallOptions) -> JSONObject:
     return {
         **_container("restic", options, ["restic", "server", *_features(options)], options.restic_resources),
+        **_PROBES,
         "env": [
             _from_pod("NODE_NAME", "spec.nodeName"),
             _from_pod("VELERO_NAMESPACE", "metadata.namespace"),
@@ -144,7 +151,12 @@ def _node_agent(options: InstallOptions) -> JSONObject:
             {"name": "host-pods", "mountPath": "/host_pods", "mountPropagation": "HostToContainer"},
             *_mounts(options),
         ],
-        "securityContext": {"readOnlyRootFilesystem": True},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"], "add": list(OF_FILES)},
+            "readOnlyRootFilesystem": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
     }
 
 

@@ -4,13 +4,19 @@ It imports nothing before it can be interrupted: Ctrl-C while the rest is loaded
 later, without a traceback.
 """
 
+import os
 import sys
 
 _INTERRUPTED = 130  # ExitCode.INTERRUPTED, which is not loaded yet
+_HELPER = "restore-helper"
+_HELPER_PROGRAM = "velero-restic-restore-helper"
+"""Called by this name, the program is the restore helper. Images have it where Velero's helper is."""
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    if os.getpid() == 1:
+        _let_terminations_end_us()
     try:
         code = run()
         _let_interrupts_end_us()
@@ -22,9 +28,33 @@ def main() -> None:
 
 def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:
     """Run one command, that of the process if no words are given. Returns the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    called_by = sys.argv[0].rpartition("/")[2] if arguments is None else ""
+    if called_by == _HELPER_PROGRAM:
+        return _help_restore(words)
+    if words[:1] == [_HELPER] and len(words) == 2 and not words[1].startswith("-"):
+        return _help_restore(words[1:])
     from pinnace.cli import program
 
     return program.run(arguments)
+
+
+def _help_restore(words: list[str]) -> int:
+    """The restore helper, without the rest of the command line: it has a tenth of a processor."""
+    from pinnace.server import restore_helper
+
+    restore_helper.end_on_signals()
+    return restore_helper.main(words)
+
+
+def _let_terminations_end_us() -> None:
+    """The first process of a container ignores SIGTERM unless it has a handler.
+
+    A server whose pod goes while it loads would run on until it is killed, and perhaps lead in the meantime.
+    """
+    import signal
+
+    signal.signal(signal.SIGTERM, lambda number, _frame: os._exit(128 + number))
 
 
 def _let_interrupts_end_us() -> None:

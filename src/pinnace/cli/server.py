@@ -36,12 +36,12 @@ class Number(FlagType):
         return number
 
 
-_LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
+LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 
 
 @click.command("server", cls=Command, short_help="Run the server.", hidden=True)
 @click.option(
-    "--log-level", type=Enum(*_LEVELS), default="info", show_default=True, help="Lowest level written."
+    "--log-level", type=Enum(*LEVELS), default="info", show_default=True, help="Lowest level written."
 )
 @click.option(
     "--log-format", type=Enum("text", "json"), default="text", show_default=True, help="Form of log lines."

@@ -1,5 +1,6 @@
 """The Backup controller: validates new Backups and runs them. (docs/spec: CTL 3)"""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
@@ -19,16 +20,22 @@ from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed
+from pinnace.controllers.snapshots import csi_actions_for_backup, csi_objects, snapshotters_of
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, patch_progress
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
 from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.plugins.operation import Operation
+from pinnace.plugins.protocols import BackupItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import get_logger
+from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
+from pinnace.volumes.csi import CSIError
+from pinnace.volumes.snapshots_backup import NativeSnapshots
 
 log = get_logger(__name__)
 
@@ -113,32 +120,64 @@ class BackupWork:
         )
 
     async def _execute(self, discovery: Discovery, backup: Backup) -> Backup:
-        scope, location = self._scope, backup.spec.storage_location
+        scope = self._scope
         try:
-            store = await self._locations.acquire(location)
+            store = await self._locations.acquire(backup.spec.storage_location)
         except (StorageError, KubeError) as error:
             log.error("Error opening the backup storage location", error=error)
             return failed(backup, f"error opening the backup storage location: {error}", scope)
+        plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
+        async with store, plugins:
+            try:
+                actions = self._actions(discovery, plugins)
+            except CSIError as error:
+                log.error("Error preparing CSI snapshots", error=error)
+                return failed(backup, str(error), scope)
+            return await self._run(discovery, backup, store, actions, plugins)
+
+    def _actions(self, discovery: Discovery, plugins: Operation) -> Sequence[BackupItemAction]:
+        """All actions of a backup. Raises CSIError."""
+        client, restic = self._scope.client, self._pod_volumes is not None
+        csi = csi_actions_for_backup(self._scope, discovery, plugins, restic=restic)
+        return ActionRegistry(
+            builtin_backup_actions=[*backup_actions(client, discovery), *csi],
+            backup_actions=plugins.backup_actions,
+        ).backup_actions
+
+    async def _run(
+        self,
+        discovery: Discovery,
+        backup: Backup,
+        store: BackupStore,
+        actions: Sequence[BackupItemAction],
+        plugins: Operation,
+    ) -> Backup:
+        scope = self._scope
 
         async def publish(progress: BackupProgress) -> None:
             await patch_progress(scope.client, BACKUPS, backup, encode(progress))
 
-        registry = ActionRegistry(builtin_backup_actions=backup_actions(scope.client, discovery))
         volumes = self._pod_volumes.backing_up(backup) if self._pod_volumes is not None else nullcontext()
-        async with store, volumes as pod_volumes:
+        async with volumes as pod_volumes:
             return await execute_backup(
                 backup,
                 store,
                 client=scope.client,
                 discovery=discovery,
-                actions=registry.backup_actions,
+                actions=actions,
                 workdir=scope.workdir,
-                collaborators=Collaborators(hooks=PodHookRunner(scope.client), pod_volumes=pod_volumes),
+                collaborators=Collaborators(
+                    hooks=PodHookRunner(scope.client),
+                    pod_volumes=pod_volumes,
+                    snapshots=NativeSnapshots(backup, snapshotters_of(scope, plugins)),
+                    csi=csi_objects(scope, discovery, backup),
+                ),
                 clock=scope.clock,
                 log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
                 progress=publish,
-                reopen_store=partial(self._locations.acquire, location),
+                reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
                 on_tarball=partial(scope.metrics.backup_tarball_size, _schedule_of(backup)),
+                on_log=plugins.log_to,
             )
 
 

@@ -1,7 +1,7 @@
 """The BackupDeletion controller: removes a backup with all that belongs to it. (docs/spec: CTL 6)
 
     checks ──> refused: Processed, with the reason; nothing was touched
-       └─────> InProgress, the Backup Deleting ──> restores, files ──> Backup ──> all its requests
+       └─────> InProgress, the Backup Deleting ──> snapshots ──> restores, files ──> Backup ──> its requests
                                                       └ errors: Processed, with them; a new request goes on
 
 Every step may be done twice, so a request that a dead server left InProgress is processed from the top.
@@ -16,11 +16,13 @@ from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.controllers.deletion_scope import foreign_files, undeletable_snapshots
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
+from pinnace.controllers.snapshots import SnapshotDeletion
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, delete_if_there
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero
@@ -122,13 +124,22 @@ class BackupDeletionReconciler:
             await self._begin(request, backup)
             await self._end(request, backup, [])
             return
-        await self._writable_location(backup)
-        async with self._locations.open(backup.spec.storage_location) as store:
+        location = await self._writable_location(backup)
+        async with (
+            self._locations.open(backup.spec.storage_location) as store,
+            self._scope.plugins.operation(
+                client=self._scope.client, namespace=self._scope.namespace
+            ) as plugins,
+        ):
+            trusted = Origin.LOCATION.namespace_annotation not in location.metadata.annotations
+            snapshots = SnapshotDeletion(self._scope, plugins, store, backup, trusted=trusted)
             foreign = await foreign_files(store, backup)
             if not foreign:
-                await self._refuse_snapshots(store, backup)
+                await self._refuse_snapshots(store, backup, snapshots)
             await self._begin(request, backup)
             errors: list[str] = []
+            if not foreign:
+                errors += await snapshots.delete()
             if not foreign and self._pod_volumes is not None:
                 errors += await self._pod_volumes.forget(backup, store)
             forgotten = not errors
@@ -151,7 +162,7 @@ class BackupDeletionReconciler:
         except DecodeError as error:
             raise Refusal(f"backup cannot be read: {error}") from error
 
-    async def _writable_location(self, backup: Backup) -> None:
+    async def _writable_location(self, backup: Backup) -> BackupStorageLocation:
         name, client = backup.spec.storage_location, self._scope.client
         try:
             obj = await client.get(velero("backupstoragelocations"), name, self._scope.namespace)
@@ -164,11 +175,14 @@ class BackupDeletionReconciler:
             raise Refusal(
                 f"cannot delete backup because backup storage location {name} is currently in read-only mode"
             )
+        return location
 
-    async def _refuse_snapshots(self, store: BackupStore, backup: Backup) -> None:
+    async def _refuse_snapshots(
+        self, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion
+    ) -> None:
         try:
             names = await undeletable_snapshots(
-                self._scope, store, backup, with_restic=self._pod_volumes is None
+                self._scope, store, backup, snapshots, with_restic=self._pod_volumes is None
             )
         except UnreadableObject as error:
             raise Refusal(f"cannot tell which snapshots belong to the backup: {error}") from error

@@ -1,10 +1,9 @@
 """What of a backup this server may, and can, delete; read only. (docs/spec: CTL 6.2)"""
 
-from collections.abc import Sequence
-
 from pinnace.api.backup import Backup
 from pinnace.controllers.pod_volumes import restic_snapshots
 from pinnace.controllers.ports import Scope
+from pinnace.controllers.snapshots import SnapshotDeletion
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
 
@@ -30,7 +29,7 @@ async def foreign_files(store: BackupStore, backup: Backup) -> bool:
 
 
 async def undeletable_snapshots(
-    scope: Scope, store: BackupStore, backup: Backup, *, with_restic: bool = True
+    scope: Scope, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion, *, with_restic: bool = True
 ) -> str:
     """Names snapshots of volumes that would be leaked with their records; empty if there are none.
 
@@ -40,25 +39,9 @@ async def undeletable_snapshots(
     Raises:
         StorageError, KubeError: they cannot be listed now.
     """
-    name = backup.metadata.name
-    restic_ids = await _restic_snapshots(scope, store, name) if with_restic else ()
-    found = [
-        *(
-            (record.status.provider_snapshot_id, "volume snapshot")
-            for record in await store.read_snapshots(name)
-        ),
-        *((id_, "restic snapshot") for id_ in restic_ids),
-        *(
-            (obj.get("metadata", {}).get("name") or "", "CSI volume snapshot content")
-            for obj in await store.read_csi_volume_snapshot_contents(name)
-        ),
-    ]
-    named = [f"{what} {id_}" for id_, what in found if id_]
+    restic = await restic_snapshots(scope, store, backup.metadata.name) if with_restic else ()
+    named = [*await snapshots.obstacles(), *sorted(f"restic snapshot {id_}" for _, id_ in restic)]
     if not named:
         return ""
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return f"{', '.join(named[:_NAMED])}{more}"
-
-
-async def _restic_snapshots(scope: Scope, store: BackupStore, backup: str) -> Sequence[str]:
-    return sorted(snapshot for _, snapshot in await restic_snapshots(scope, store, backup))

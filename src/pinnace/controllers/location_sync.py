@@ -22,6 +22,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.times import format_time
 from pinnace.controllers.ports import Scope
+from pinnace.controllers.snapshots import create_contents
 from pinnace.controllers.synced import (
     MAX_POD_VOLUME_BACKUPS,
     Refused,
@@ -37,6 +38,7 @@ from pinnace.runtime.keys import JSONObject, Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
+from pinnace.volumes.csi import FEATURE, CSIError
 
 log = get_logger(__name__)
 
@@ -188,7 +190,10 @@ class LocationSync:
         await _each(owed, pay)
 
     async def _create_companions(self, backup: str, uid: str, *, have: Collection[str]) -> None:
-        """Create the PodVolumeBackups, and nothing else: no other kind is taken from a bucket. (NAC A35)"""
+        """Create the PodVolumeBackups and, with the feature on, the contents of CSI snapshots.
+
+        No other kind is taken from a bucket, and no content from a tenant's. (docs/spec: CTL 7, NAC A35)
+        """
         try:
             stored = await self._store.read_pod_volume_backups(backup)
         except UnreadableObject as error:
@@ -202,8 +207,21 @@ class LocationSync:
             self._leave_out(backup, f"more than {MAX_POD_VOLUME_BACKUPS} pod volume backups")
             stored = []
         complete = [await self._create_companion(each, backup, uid, have) for each in stored]
+        if FEATURE in self._scope.features and not self._tenant:
+            complete.append(await self._create_contents(backup))
         if all(complete):
             self._owed.discard(backup)
+
+    async def _create_contents(self, backup: str) -> bool:
+        """Make the CSI snapshots known, so that they are deleted with the backup; is nothing left to do?"""
+        try:
+            problems = await create_contents(self._scope.client, self._store, backup)
+        except (StorageError, KubeError, CSIError) as error:
+            self._leave_out(backup, f"its CSI snapshots: {error}")
+            return isinstance(error, UnreadableObject)
+        for problem in problems:
+            self._leave_out(backup, f"a CSI snapshot: {problem}")
+        return True
 
     async def _create_companion(self, raw: JSONObject, backup: str, uid: str, have: Collection[str]) -> bool:
         """Whether there is nothing left to do for it."""

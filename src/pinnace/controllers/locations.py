@@ -11,6 +11,7 @@ from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import SECRETS, velero
+from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
@@ -22,12 +23,21 @@ class LocationStores:
 
     Args:
         credentials_root: where credential files are kept, private.
+        plugins: open what is not built in.
     """
 
-    def __init__(self, client: KubeClient, namespace: str, credentials_root: Path) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        credentials_root: Path,
+        *,
+        plugins: InstalledPlugins = NO_PLUGINS,
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._credentials = CredentialsStore(credentials_root, namespace)
+        self._plugins = plugins
 
     @asynccontextmanager
     async def open(self, name: str) -> AsyncIterator[BackupStore]:
@@ -54,7 +64,7 @@ class LocationStores:
         file = await resolve_credentials(
             location, self._credentials, self._read_secret, namespace=self._namespace
         )
-        return open_backup_store(location, credentials_file=file)
+        return open_backup_store(location, credentials_file=file, others=self._plugins.open_store)
 
     async def _read_secret(self, name: str) -> Mapping[str, bytes] | None:
         try:

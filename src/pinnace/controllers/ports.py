@@ -8,6 +8,7 @@ from typing import Protocol, TextIO
 
 from pinnace.api.times import utcnow
 from pinnace.kube.client import KubeClient
+from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 
 MAIN_WORKERS = 1
 """Of controllers that say nothing else; for backups and restores it is the default. (docs/spec: CTL 2.1)"""
@@ -51,6 +52,7 @@ class Scope:
         workdir: an existing directory for spool files.
         features: feature flags that are on.
         log_level, log_format, log_echo: of the logs of backups and restores.
+        plugins: what there is beside the built-in actions.
     """
 
     client: KubeClient
@@ -62,6 +64,7 @@ class Scope:
     log_format: str = "text"
     log_echo: TextIO | None = None
     clock: Callable[[], datetime] = utcnow
+    plugins: InstalledPlugins = NO_PLUGINS
 
     @property
     def all_versions(self) -> bool:

@@ -17,11 +17,13 @@ from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed
+from pinnace.controllers.snapshots import csi_actions_for_restore, snapshotters_of
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero
 from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.engine import Helpers, RestoreOptions
@@ -33,6 +35,8 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
+from pinnace.volumes.csi import CSIError
+from pinnace.volumes.snapshots_restore import SnapshotVolumes
 
 log = get_logger(__name__)
 
@@ -142,26 +146,46 @@ class RestoreWork:
             restorer = None
             if self._pod_volumes is not None:
                 restorer = await stores.enter_async_context(self._pod_volumes.restoring(restore, backup))
+            plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
+            await stores.enter_async_context(plugins)
             return await execute_restore(
                 restore,
                 backup,
                 store,
                 client=scope.client,
                 discovery=discovery,
-                actions=partial(self._actions, discovery),
+                actions=partial(self._actions, discovery, plugins),
                 pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name),
                 reopen_store=open_store,
                 workdir=scope.workdir,
                 progress=_Progress(scope, restore),
                 options=self._options,
-                helpers=Helpers(pod_volume_restorer=restorer, exec_hooks=PodExecHooks.of(scope.client)),
+                helpers=Helpers(
+                    volume_restorer=SnapshotVolumes(snapshotters_of(scope, plugins)),
+                    pod_volume_restorer=restorer,
+                    exec_hooks=PodExecHooks.of(scope.client),
+                ),
                 log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
                 clock=scope.clock,
             )
 
-    async def _actions(self, discovery: Discovery, _log: RunLog) -> Sequence[RestoreItemAction]:
-        builtin = restore_actions(self._scope.client, discovery, self._scope.namespace)
-        return ActionRegistry(builtin_restore_actions=builtin).restore_actions
+    async def _actions(
+        self, discovery: Discovery, plugins: Operation, run_log: RunLog
+    ) -> Sequence[RestoreItemAction]:
+        plugins.log_to(run_log)
+        builtin = restore_actions(
+            self._scope.client,
+            discovery,
+            self._scope.namespace,
+            pod_volumes=self._pod_volumes is not None,
+        )
+        try:
+            csi = csi_actions_for_restore(self._scope, discovery, plugins)
+        except CSIError as error:
+            raise RestoreFailed(str(error)) from error
+        return ActionRegistry(
+            builtin_restore_actions=[*builtin, *csi], restore_actions=plugins.restore_actions
+        ).restore_actions
 
     async def _pod_volume_backups(self, backup: str) -> Sequence[PodVolumeBackup]:
         """Those of the backup, live from the cluster. (docs/spec: RST 4)"""

@@ -50,6 +50,18 @@ async def finish(
     key, patch = Key(after.metadata.namespace, after.metadata.name), difference(before, after)
     # With its uid, the patch cannot hit an object that took the name meanwhile.
     patch["metadata"] = {**patch.get("metadata", {}), "uid": before.metadata.uid}
+    await patch_until_stored(client, resource, key, patch, delay=delay)
+
+
+async def patch_until_stored(
+    client: KubeClient,
+    resource: APIResource,
+    key: Key,
+    patch: JSONObject,
+    *,
+    delay: RetryDelay | None = None,
+) -> None:
+    """Patch, and wait as long as it takes while the API server is out of reach; a refusal is only logged."""
     delay = delay or RetryDelay()
     while True:
         try:

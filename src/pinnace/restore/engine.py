@@ -13,6 +13,7 @@ from typing import Final
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore import Restore
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.archive.reader import ArchiveIndex
@@ -23,6 +24,7 @@ from pinnace.restore.actions import ActionTable
 from pinnace.restore.claims import Claims, ItemKey
 from pinnace.restore.collect import Collector, RestoreFilter, SelectedResource
 from pinnace.restore.creating import Creator
+from pinnace.restore.csi import claims_with_snapshots
 from pinnace.restore.errors import SetupError
 from pinnace.restore.followups import FollowUps
 from pinnace.restore.hooks import ExecHookFinder
@@ -30,7 +32,6 @@ from pinnace.restore.item import ItemRestorer, Outlook
 from pinnace.restore.items import ItemReader, ItemRef
 from pinnace.restore.namespaces import NamespaceKeeper
 from pinnace.restore.order import CRDS, DEFAULT_PRIORITIES, main_pass_order
-from pinnace.restore.pod_volumes import PodVolumeCatalogue
 from pinnace.restore.ports import (
     Cluster,
     ExecHooks,
@@ -44,6 +45,7 @@ from pinnace.restore.results import Results, log_results
 from pinnace.restore.timing import SystemTimer, Timer, poll
 from pinnace.restore.version_choice import chosen_directories
 from pinnace.restore.volumes import VolumeCourses
+from pinnace.volumes.csi import FEATURE as CSI_FEATURE
 
 WORKERS: Final = 48
 """Items of one kind at a time. API servers gain nothing beyond 64 requests in flight, and fewer than 32 leave
@@ -232,14 +234,18 @@ class RestoreEngine:
                 terminating_timeout_seconds=self._options.terminating_timeout_seconds,
                 on_created=lambda name: claims.add(ItemKey("namespaces", "", name)),
             ),
-            volumes=self._new_volumes(request, pod_volumes),
+            volumes=self._new_volumes(request, archive, pod_volumes),
             claims=claims,
             follow_ups=follow_ups,
             log=self._log,
         )
         return _Run(request, archive, reader, items, follow_ups, claims)
 
-    def _new_volumes(self, request: RestoreRequest, pod_volumes: PodVolumeCatalogue) -> VolumeCourses:
+    def _new_volumes(
+        self, request: RestoreRequest, archive: ArchiveIndex, pod_volumes: PodVolumeCatalogue
+    ) -> VolumeCourses:
+        spec = request.restore.spec
+        from_csi = CSI_FEATURE in self._options.features and spec.restore_pvs is not False
         return VolumeCourses(
             client=self._client,
             restore=request.restore,
@@ -250,6 +256,7 @@ class RestoreEngine:
             terminating_timeout_seconds=self._options.terminating_timeout_seconds,
             timer=self._timer,
             log=self._log,
+            csi_claims=claims_with_snapshots(archive, spec.backup_name) if from_csi else (),
         )
 
     async def _restore_definitions(self, run: _Run) -> None:

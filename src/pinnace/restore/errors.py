@@ -6,7 +6,6 @@
     ├── NamespaceError      a target namespace cannot be ensured: its items are left out
     ├── ResourceError       no place in the API to send an item to: a Velero-level error
     ├── ItemError           one item fails; the rest goes on
-    ├── VolumeRestoreError  no volume could be made from a snapshot
     └── RestoreFailed       the restore as a whole is Failed; the text is its failureReason
 
 A failed item is data (results.py), a restore that cannot run is an exception. (docs/spec: RST 4, 22)
@@ -39,7 +38,3 @@ class ItemError(RestoreError):
 
 class RestoreFailed(RestoreError):
     """The restore ends `Failed`; the text becomes `status.failureReason`."""
-
-
-class VolumeRestoreError(RestoreError):
-    """A volume restorer could not make a volume; only its PersistentVolume fails."""

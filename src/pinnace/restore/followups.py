@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.kube.resources import APIResource
 from pinnace.restore.crds import wait_until_ready
 from pinnace.restore.hooks import ExecHookFinder, PodExecHook
 from pinnace.restore.items import ItemRef
-from pinnace.restore.pod_volumes import PodVolumeCatalogue
 from pinnace.restore.ports import Cluster, ExecHooks, PodVolumeRestorer, RestoreLog
 from pinnace.restore.results import Results
 from pinnace.restore.timing import Timer

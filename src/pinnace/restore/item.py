@@ -12,6 +12,7 @@ from pinnace.archive.errors import MissingItem
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, Invalid, KubeError
 from pinnace.kube.resources import APIResource
+from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
 from pinnace.restore.actions import ActionTable, ApplicableAction
 from pinnace.restore.claims import Chain, Claims
@@ -165,6 +166,9 @@ class ItemRestorer:
         prepared = await self._act(ref, item, raw, chain, results)
         if prepared is None:
             return
+        if prepared.get("apiVersion") != item["apiVersion"]:
+            # An action knows the kind, and brought an old item into a version that is served here.
+            resource = self._place(ref, prepared)
         if ref.group_resource == "persistentvolumeclaims":
             adjust_claim(prepared, self._volumes.memory)
         if ref.target_namespace:
@@ -211,7 +215,8 @@ class ItemRestorer:
             if not applicable.wants(ref.target_namespace, item["metadata"].get("labels")):
                 continue
             given = RestoreItemInput(item=item, item_from_backup=from_backup, restore=self._restore)
-            output = await _execute(ref, applicable, given)
+            with plugin_lines_to(self._log, applicable.action.name):
+                output = await _execute(ref, applicable, given)
             if output.skip:
                 self._skip(ref, f"action {applicable.action.name} says so")
                 return None

@@ -47,6 +47,12 @@ class RestoreLog(Protocol):
         """What went wrong."""
         ...
 
+    def log(
+        self, level: str, msg: str, /, *, error: BaseException | str | None = None, **fields: object
+    ) -> None:
+        """A line of an action."""
+        ...
+
 
 class VolumeRestorer(Protocol):
     """Makes volumes from native snapshots. (docs/spec: RST 12)"""
@@ -57,7 +63,7 @@ class VolumeRestorer(Protocol):
         The name may come back changed. An exception fails the item.
 
         Raises:
-            VolumeRestoreError: with the provider's own words.
+            SnapshotError: with the provider's own words.
         """
         ...
 

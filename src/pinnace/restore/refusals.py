@@ -12,7 +12,7 @@ _OWN_RECORD = "it is a record of the backup tool about the other cluster, which 
 _OWN_REQUEST = "it is a request to the backup tool, which a server here would carry out again"
 _SNAPSHOT = (
     "created as it is, it would take a new snapshot of a volume that is still empty, or claim one that "
-    "belongs to another cluster; volumes are not restored from CSI snapshots by this version"
+    "belongs to another cluster; volumes are restored from CSI snapshots with the feature EnableCSI only"
 )
 
 _ALWAYS: Final = {

@@ -5,13 +5,14 @@ is an error that says so.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore import Restore
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.kube.errors import KubeError, NotFound
@@ -21,13 +22,13 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUMES,
     APIResource,
 )
-from pinnace.restore.errors import ItemError, VolumeRestoreError
+from pinnace.restore.errors import ItemError
 from pinnace.restore.items import ItemRef
 from pinnace.restore.metadata import clear_binding_info
 from pinnace.restore.namespaces import is_terminating
-from pinnace.restore.pod_volumes import PodVolumeCatalogue
 from pinnace.restore.ports import Cluster, RestoreLog, VolumeRestorer
 from pinnace.restore.timing import Timer, poll
+from pinnace.volumes.snapshotters import SnapshotError
 
 JSONObject = dict[str, Any]
 
@@ -41,16 +42,21 @@ class Course(Enum):
 
     FROM_SNAPSHOT = "A"
     POD_VOLUME_BACKUP = "B"
+    CSI_SNAPSHOT = "B'"
     PROVISION_ANEW = "C"
     AS_IT_IS = "D"
 
 
-def decide(volume: JSONObject, *, has_snapshot: bool, has_pod_volume_backup: bool) -> Course:
-    """Choose the course of a volume; the first rule that applies wins. (docs/spec: RST 11)"""
+def decide(
+    volume: JSONObject, *, has_snapshot: bool, has_pod_volume_backup: bool, has_csi_snapshot: bool = False
+) -> Course:
+    """Choose the course of a volume; the first rule that applies wins. (docs/spec: RST 11, BEY 5.9)"""
     if has_snapshot:
         return Course.FROM_SNAPSHOT
     if has_pod_volume_backup:
         return Course.POD_VOLUME_BACKUP
+    if has_csi_snapshot:
+        return Course.CSI_SNAPSHOT
     if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
         return Course.PROVISION_ANEW
     return Course.AS_IT_IS
@@ -85,6 +91,7 @@ class VolumeCourses:
 
     Args:
         restorer: makes volumes from native snapshots; None where this installation cannot.
+        csi_claims: namespace and name of the claims that are provisioned from CSI snapshots.
         new_uuid: source of the random part of a cloned volume's name.
     """
 
@@ -100,6 +107,7 @@ class VolumeCourses:
         terminating_timeout_seconds: float,
         timer: Timer,
         log: RestoreLog,
+        csi_claims: Collection[tuple[str, str]] = (),
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self.memory = VolumeMemory()
@@ -110,6 +118,7 @@ class VolumeCourses:
         )
         self._snapshots: dict[str, VolumeSnapshot] = {}
         self._pod_volumes = pod_volumes
+        self._csi_claims = csi_claims
         self._restorer = restorer
         self._terminating_timeout_seconds = terminating_timeout_seconds
         self._timer = timer
@@ -141,6 +150,7 @@ class VolumeCourses:
             volume,
             has_snapshot=snapshot is not None,
             has_pod_volume_backup=self._has_pod_volume_backup(ref, spec),
+            has_csi_snapshot=self._has_csi_snapshot(spec),
         )
         if snapshot is not None:
             return await self._from_snapshot(ref, volume, snapshot)
@@ -164,6 +174,10 @@ class VolumeCourses:
                 claim=f"{claim.get('namespace')}/{claim.get('name')}",
             )
         return bool(backups)
+
+    def _has_csi_snapshot(self, spec: JSONObject) -> bool:
+        claim = spec.get("claimRef") or {}
+        return (claim.get("namespace", ""), claim.get("name", "")) in self._csi_claims
 
     async def _from_snapshot(self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
         """Case A of the table."""
@@ -251,9 +265,9 @@ class VolumeCourses:
             return volume
         try:
             if self._restorer is None:
-                raise VolumeRestoreError(NO_RESTORER)
+                raise SnapshotError(NO_RESTORER)
             return await self._restorer.restore_volume(volume, snapshot)
-        except VolumeRestoreError as error:
+        except SnapshotError as error:
             raise ItemError(f"error executing PVAction for {ref.id}: {error}") from error
 
 

@@ -37,8 +37,12 @@ from pinnace.kube.config import ClusterConfig
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.limiting import RateCap
 from pinnace.kube.resources import APIResource
+from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
+from pinnace.nonadmin.settings_source import SettingsFlags
 from pinnace.plugins.builtin.backup import backup_actions
 from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.errors import PluginError
+from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins, PluginOptions, find_plugins
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.runtime.clock import Clock
 from pinnace.runtime.controller import Controller
@@ -48,13 +52,14 @@ from pinnace.runtime.leader import LeaderElector
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
 from pinnace.runtime.queue import RateLimitedQueue
-from pinnace.server.checks import check_cluster, prepare_restic
+from pinnace.runtime.racing import unless_stopped
+from pinnace.server.checks import StartupError, check_cluster, prepare_restic
 from pinnace.server.http import StatusServer
 from pinnace.server.metrics import ServerMetrics
-from pinnace.server.options import ServerOptions, ignored
+from pinnace.server.options import ServerOptions
 from pinnace.server.profiler import ProfilerServer
 from pinnace.server.restic import repository_controllers, restic_parts
-from pinnace.server.signals import stop_on_signals, unless_stopped
+from pinnace.server.signals import stop_on_signals
 from pinnace.server.workdir import work_directory
 from pinnace.volumes.repositories import REPOSITORIES
 
@@ -71,8 +76,6 @@ async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agen
         RuntimeFailure kinds of `pinnace.runtime`: it lost its lease, or had to cancel work at the stop.
     """
     log.info(f"Starting Pinnace server v{__version__}", features=",".join(sorted(options.features)) or "none")
-    for problem in ignored(options):
-        log.warning(problem)
     rate = RateCap(options.client_qps, options.client_burst) if options.client_qps is not None else None
     stop = asyncio.Event()
     with stop_on_signals(stop):
@@ -80,16 +83,32 @@ async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agen
             KubeClient(config, user_agent=user_agent, rate=rate) as client,
             work_directory(options.scratch) as work,
         ):
-            discovery = await unless_stopped(stop, _checked(client, options))
-            if discovery is not None:
-                await Assembly(client, discovery, options, work).manager().run(stop)
+            found = await unless_stopped(stop, _prepared(client, options))
+            if found is not None:
+                discovery, plugins = found
+                await Assembly(client, discovery, options, work, plugins=plugins).manager().run(stop)
     log.info("Server stopped")
 
 
-async def _checked(client: KubeClient, options: ServerOptions) -> Discovery:
+async def _prepared(client: KubeClient, options: ServerOptions) -> tuple[Discovery, InstalledPlugins]:
+    """What the cluster serves, and what plugins there are, once all is known to be in place."""
     discovery = await check_cluster(client, options.namespace, options.features)
     await prepare_restic(client, options.namespace)
-    return discovery
+    wanted = PluginOptions(
+        directory=options.plugin_directory, log_level=options.log_level, features=options.features
+    )
+    try:
+        plugins = await find_plugins(wanted, builtin=_built_in(client, discovery, options.namespace).ids)
+    except PluginError as error:
+        raise StartupError(f"{error}; mend or remove the plugin") from error
+    return discovery, plugins
+
+
+def _built_in(client: KubeClient, discovery: Discovery, namespace: str) -> ActionRegistry:
+    return ActionRegistry(
+        builtin_backup_actions=backup_actions(client, discovery),
+        builtin_restore_actions=restore_actions(client, discovery, namespace),
+    )
 
 
 class Assembly:
@@ -97,6 +116,7 @@ class Assembly:
 
     Args:
         workdir: private to this server.
+        plugins: what there is beside the built-in actions.
         elector: in place of the usual one.
         clock: the time of day, for controllers.
         timers: what controllers wait by; the event loop's if left out.
@@ -109,6 +129,7 @@ class Assembly:
         options: ServerOptions,
         workdir: Path,
         *,
+        plugins: InstalledPlugins = NO_PLUGINS,
         elector: LeaderElector | None = None,
         clock: Callable[[], datetime] = utcnow,
         timers: Clock | None = None,
@@ -128,8 +149,10 @@ class Assembly:
             log_format=options.log_format,
             log_echo=sys.stdout,
             clock=clock,
+            plugins=plugins,
         )
-        self._locations = LocationStores(client, options.namespace, workdir / "credentials")
+        self._plugins = plugins
+        self._locations = LocationStores(client, options.namespace, workdir / "credentials", plugins=plugins)
         self._settler = Settler(self._scope, self._locations)
         self._restic = restic_parts(self._scope, options)
         self._backups_in_hand: set[Key] = set()
@@ -160,6 +183,16 @@ class Assembly:
         for name, make in controllers.items():
             if name not in options.disabled_controllers:
                 manager.add_controller(make())
+        if "NonAdmin" in options.features:
+            add_nonadmin(
+                manager,
+                self._client,
+                NonAdminOptions(
+                    namespace=options.namespace,
+                    default_location=options.defaults.storage_location,
+                    settings=SettingsFlags(velero_sync_period=options.backup_sync_period),
+                ),
+            )
         if restic_repository.NAME not in options.disabled_controllers:
             for controller in self._repositories():
                 manager.add_controller(controller)
@@ -274,7 +307,12 @@ class Assembly:
 
     def _restores(self) -> Controller:
         informer, queue = self._informer(RESTORES), RateLimitedQueue[Key](clock=self._timers)
-        work = restore.RestoreWork(self._scope, self._locations, options=self._options.restore)
+        work = restore.RestoreWork(
+            self._scope,
+            self._locations,
+            options=self._options.restore,
+            pod_volumes=self._restic.pod_volumes,
+        )
         alone = not self._options.parallel_restores_into_namespace
         turns = NamespaceTurns(queue.add) if alone else None
         reconciler = RunReconciler(self._scope, RESTORES, Restore, work, self._settler, turns=turns)
@@ -312,7 +350,7 @@ class Assembly:
 
     def _status_requests(self) -> Controller:
         reconciler = server_status.ServerStatusReconciler(
-            self._scope, version=f"v{__version__}", plugins=self._plugins()
+            self._scope, version=f"v{__version__}", plugins=self._known_plugins()
         )
         controller = Controller(
             server_status.NAME, reconciler.reconcile, workers=server_status.WORKERS, clock=self._timers
@@ -320,15 +358,9 @@ class Assembly:
         controller.watch(self._informer(server_status.REQUESTS))
         return controller
 
-    def _plugins(self) -> list[tuple[str, str]]:
-        registry = ActionRegistry(
-            builtin_backup_actions=backup_actions(self._client, self._discovery),
-            builtin_restore_actions=restore_actions(self._client, self._discovery, self._options.namespace),
-        )
-        return [
-            *((action.name, "BackupItemAction") for action in registry.backup_actions),
-            *((action.name, "RestoreItemAction") for action in registry.restore_actions),
-        ]
+    def _known_plugins(self) -> list[tuple[str, str]]:
+        built_in = _built_in(self._client, self._discovery, self._options.namespace)
+        return [(plugin.name, plugin.kind.value) for plugin in (*built_in.ids, *self._plugins.ids)]
 
 
 def _identity() -> str:

@@ -108,4 +108,3 @@ def check_features(discovery: Discovery, features: Collection[str]) -> None:
             f"The '{CSI_FEATURE}' feature flag was specified, "
             f"but CSI API group [{SNAPSHOT_GROUP}/v1beta1] was not found."
         )
-    log.warning(f"{CSI_FEATURE} is on, but this server does not take CSI snapshots")

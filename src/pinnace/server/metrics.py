@@ -78,6 +78,11 @@ class _WithoutCreated:
             yield metric
 
 
+def exposition(registry: CollectorRegistry) -> bytes:
+    """The text of a registry for `/metrics`, of type `CONTENT_TYPE`."""
+    return generate_latest(_WithoutCreated(registry))
+
+
 class ServerMetrics:
     """All metrics of the server and the ways to move them. Cheap to call; never raises for a phase."""
 
@@ -113,7 +118,7 @@ class ServerMetrics:
 
     def exposition(self) -> bytes:
         """The text for `/metrics`, of type `CONTENT_TYPE`."""
-        return generate_latest(_WithoutCreated(self.registry))
+        return exposition(self.registry)
 
     def init_schedule(self, schedule: str) -> None:
         """Let all counters of a schedule exist, at zero. Idempotent."""

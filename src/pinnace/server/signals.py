@@ -2,15 +2,12 @@
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
-
-T = TypeVar("T")
 
 
 @contextmanager
@@ -31,16 +28,3 @@ def stop_on_signals(stop: asyncio.Event) -> Iterator[None]:
     finally:
         for signum in signals:
             loop.remove_signal_handler(signum)
-
-
-async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of the work; None if it was cancelled because `stop` came first."""
-    working = asyncio.ensure_future(work)
-    stopped = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (working, stopped):
-            task.cancel()
-        await asyncio.wait((working, stopped))
-    return None if working.cancelled() else working.result()

@@ -11,8 +11,8 @@ from pinnace.volumes.pod_claims import claim_name, find_volume
 JSONObject = dict[str, Any]
 
 CSI_PLUGIN: Final = "kubernetes.io~csi"
-_CSI_MOUNT: Final = "mount"
-_CSI_DATA: Final = "vol_data.json"
+CSI_MOUNT: Final = "mount"
+CSI_NOTES: Final = "vol_data.json"
 
 
 class HostPathError(Exception):
@@ -44,11 +44,11 @@ def volume_directory(pod: JSONObject, volume: str, persistent: JSONObject | None
     if source is None:
         raise HostPathError("volume not found in pod")
     if not claim_name(pod, source):
-        return f"{volume}/{_CSI_MOUNT}" if source.get("csi") is not None else volume
+        return f"{volume}/{CSI_MOUNT}" if source.get("csi") is not None else volume
     if persistent is None:
         raise HostPathError("the volume's claim is not bound to a persistent volume")
     name: str = persistent["metadata"]["name"]
-    return f"{name}/{_CSI_MOUNT}" if (persistent.get("spec") or {}).get("csi") is not None else name
+    return f"{name}/{CSI_MOUNT}" if (persistent.get("spec") or {}).get("csi") is not None else name
 
 
 def find_volume_path(pods: Path, pod_uid: str, directory: str) -> Path:
@@ -73,10 +73,16 @@ def find_volume_path(pods: Path, pod_uid: str, directory: str) -> Path:
     if len(found) != 1:
         raise HostPathError(f"expected one matching path, got {len(found)}")
     [path] = found
-    return path / _CSI_MOUNT if is_csi_parent(path) else path
+    return path / CSI_MOUNT if is_csi_parent(path) else path
 
 
 def is_csi_parent(path: Path) -> bool:
     """Whether this is the directory in which CSI mounts a volume, beside its own notes."""
-    mounted = path.parent.name == CSI_PLUGIN and (path / _CSI_MOUNT).is_dir()
-    return mounted and (path / _CSI_DATA).is_file()
+    mounted = path.parent.name == CSI_PLUGIN and (path / CSI_MOUNT).is_dir()
+    return mounted and (path / CSI_NOTES).is_file()
+
+
+def is_migrated(path: Path, directory: str) -> bool:
+    """Whether a found path is one level below the directory that was looked for: a volume of an old plug-in,
+    migrated to CSI. Velero's snapshots of such a volume may be of the level above."""
+    return path.name == CSI_MOUNT and not f"/{directory}".endswith(f"/{CSI_MOUNT}")

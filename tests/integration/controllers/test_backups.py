@@ -419,4 +419,4 @@ async def test_a_backup_that_is_interrupted_is_failed_at_once(
         "the server was stopped before the backup had ended",
     )
     assert "completionTimestamp" in status
-    assert not folder.exists()
+    assert list(folder.iterdir()) == []

@@ -21,6 +21,7 @@ from pinnace.volumes.restic.errors import (
     InvalidSnapshot,
     RepositoryLocked,
     RepositoryMissing,
+    SnapshotMissing,
     WrongPassword,
 )
 from pinnace.volumes.restic.output import Progress
@@ -124,6 +125,32 @@ async def test_a_parent_saves_reading(ready_folder: Lab) -> None:
 
 
 @pytest.mark.spec("PVL-073")
+async def test_a_parent_that_is_gone_is_told_apart(ready_folder: Lab) -> None:
+    ready_folder.fill(FILES)
+    with pytest.raises(SnapshotMissing):
+        await ready_folder.restic.back_up(
+            ready_folder.repository, ready_folder.volume, TAGS, parent="deadbeef"
+        )
+
+
+async def test_only_a_part_of_a_snapshot(ready_folder: Lab, tmp_path: Path) -> None:
+    """As for a volume of CSI of which Velero saved the level above."""
+    lab, target = ready_folder, tmp_path / "target"
+    lab.fill({"vol_data.json": b"old notes", "mount/deep/file": b"content", "mount/vol_data.json": b"mine"})
+    target.mkdir()
+    (target / "vol_data.json").write_bytes(b"new notes")
+
+    snapshot = await lab.restic.back_up(lab.repository, lab.volume, TAGS)
+    assert await lab.restic.has_file(lab.repository, snapshot, "vol_data.json")
+    assert not await lab.restic.has_file(lab.repository, snapshot, "file")
+    assert not await lab.restic.has_file(lab.repository, snapshot, "mount")
+    await lab.restic.restore(lab.repository, snapshot, target, only="mount")
+
+    assert (target / "vol_data.json").read_bytes() == b"new notes"
+    assert (target / "mount/deep/file").read_bytes() == b"content"
+    assert (target / "mount/vol_data.json").read_bytes() == b"mine"
+
+
 async def test_a_snapshot_that_lacks_files_is_forgotten(ready_folder: Lab, tmp_path: Path) -> None:
     lab = ready_folder
     lab.fill(FILES)

@@ -24,20 +24,27 @@ UNAVAILABLE = {
 }
 
 
-def deployment(*, available_for: float | None) -> JSONObject:
+def deployment(*, available_for: float | None, updated: int = 1, observed: int = 1) -> JSONObject:
     """A Deployment that has been available for so many seconds, or is not."""
     condition = dict(UNAVAILABLE)
     if available_for is not None:
         since = utcnow() - timedelta(seconds=available_for)
         condition = {"type": "Available", "status": "True", "lastTransitionTime": format_time(since)}
-    return {"status": {"conditions": [condition], "replicas": 1}}
+    status = {
+        "conditions": [condition],
+        "replicas": 1,
+        "updatedReplicas": updated,
+        "observedGeneration": observed,
+    }
+    return {"metadata": {"generation": 1}, "status": status}
 
 
-def daemon_set(wanted: int, available: int, *, observed: int = 1) -> JSONObject:
+def daemon_set(wanted: int, available: int, *, updated: int | None = None, observed: int = 1) -> JSONObject:
     status = {
         "observedGeneration": observed,
         "desiredNumberScheduled": wanted,
         "numberAvailable": available,
+        "updatedNumberScheduled": wanted if updated is None else updated,
     }
     return {"metadata": {"generation": 1}, "status": status}
 
@@ -63,10 +70,22 @@ def test_a_deployment_that_nobody_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changed", "lack"),
+    [
+        ({"observed": 0}, "nobody has taken notice of it yet"),
+        ({"updated": 0}, "the change is under way: 0 of 1 pods are new"),
+    ],
+)
+def test_a_deployment_that_old_pods_keep_available(changed: dict[str, int], lack: str) -> None:
+    assert deployment_lacks(deployment(available_for=60, **changed), utcnow()) == lack
+
+
+@pytest.mark.parametrize(
     ("obj", "lack"),
     [
         (daemon_set(3, 3), ""),
         (daemon_set(3, 2), "2 of 3 pods are available"),
+        (daemon_set(3, 3, updated=1), "the change is under way: 1 of 3 pods are new"),
         (daemon_set(0, 0), ""),
         (daemon_set(0, 0, observed=0), "nobody has taken notice of it yet"),
         ({"metadata": {"generation": 1}}, "nobody has taken notice of it yet"),

@@ -9,7 +9,7 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
-from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotStatus
+from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.controllers.backup_deletion import REQUESTS, BackupDeletionReconciler, NotMarked
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.controller import DONE
@@ -268,18 +268,25 @@ async def test_a_read_only_location_keeps_its_backups(scene: Scene) -> None:
     assert scene.world.metrics.calls == []
 
 
-SNAPSHOT = VolumeSnapshot(status=VolumeSnapshotStatus(provider_snapshot_id="snap-1", phase="Completed"))
+SNAPSHOT = VolumeSnapshot(
+    spec=VolumeSnapshotSpec(location="aws"),
+    status=VolumeSnapshotStatus(provider_snapshot_id="snap-1", phase="Completed"),
+)
 POD_VOLUME = {"metadata": {"name": "v"}, "status": {"snapshotID": "2fa3"}}
 
 
 @pytest.mark.parametrize(
     ("files", "named"),
     [
-        ({"snapshots": [SNAPSHOT]}, "volume snapshot snap-1"),
+        (
+            {"snapshots": [SNAPSHOT]},
+            "volume snapshot snap-1 (error getting volume snapshot location aws:"
+            ' volumesnapshotlocations.velero.io "aws" not found)',
+        ),
         ({"pod_volume_backups": [POD_VOLUME]}, "restic snapshot 2fa3"),
         (
             {"csi_volume_snapshot_contents": [{"metadata": {"name": "vsc-1"}}]},
-            "CSI volume snapshot content vsc-1",
+            "CSI volume snapshot content vsc-1 (start the server with --features EnableCSI)",
         ),
     ],
     ids=["native", "restic", "CSI"],

@@ -19,7 +19,7 @@ from pinnace.kube.errors import Forbidden
 from pinnace.restore.crds import is_ready
 from pinnace.restore.engine import Helpers
 from pinnace.restore.hooks import PodExecHook
-from pinnace.restore.pod_volumes import PodVolumeCatalogue
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.restore.ports import RestoreLog
 from tests.unit.restore.world import Harness, obj, pod, ready_status
 

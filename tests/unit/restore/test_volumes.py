@@ -11,8 +11,8 @@ from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolu
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.kube.errors import Forbidden
 from pinnace.restore.engine import Helpers, RestoreOptions
-from pinnace.restore.errors import VolumeRestoreError
 from pinnace.restore.volumes import Course, VolumeMemory, adjust_claim, decide
+from pinnace.volumes.snapshotters import SnapshotError
 from tests.unit.restore.world import Harness, claim, obj, volume
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
@@ -40,7 +40,7 @@ class Snapshotter:
 
     async def restore_volume(self, volume: dict[str, Any], snapshot: VolumeSnapshot) -> dict[str, Any]:
         if self._fail:
-            raise VolumeRestoreError(self._fail)
+            raise SnapshotError(self._fail)
         self.made.append((volume["metadata"]["name"], snapshot))
         made = {**volume, "spec": {**volume["spec"], "disk": "new-volume"}}
         if self._rename_to:

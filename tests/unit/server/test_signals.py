@@ -7,7 +7,8 @@ import signal
 
 import pytest
 
-from pinnace.server.signals import stop_on_signals, unless_stopped
+from pinnace.runtime.racing import unless_stopped
+from pinnace.server.signals import stop_on_signals
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

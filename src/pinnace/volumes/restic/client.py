@@ -27,6 +27,7 @@ from pinnace.volumes.restic.output import (
     BackupOutput,
     Progress,
     Tail,
+    parse_has_file,
     parse_snapshot_id,
     parse_total_size,
 )
@@ -145,9 +146,13 @@ class Restic:
         snapshot: str,
         directory: Path,
         *,
+        only: str = "",
         on_progress: OnProgress | None = None,
     ) -> None:
         """Write the content of a snapshot over what is in a directory; nothing is removed.
+
+        Args:
+            only: leave out what is not below this directory of the snapshot.
 
         Raises:
             ResticError: the directory may hold a part.
@@ -156,11 +161,18 @@ class Restic:
             total = await self._snapshot_size(access, snapshot)
             if on_progress is not None:
                 await on_progress(Progress(total_bytes=total, bytes_done=0))
-            command, output = commands.restore(snapshot), Tail(_TEXT_BYTES)
+            command, output = commands.restore(snapshot, only=only), Tail(_TEXT_BYTES)
             async with reporting(Measured(directory, total), on_progress, self._sleep):
                 await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
             if on_progress is not None:
                 await on_progress(Progress(total_bytes=total, bytes_done=total))
+
+    async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
+        """Whether a snapshot has a file of that name at its root. Raises ResticError."""
+        async with self._accesses.open(repository) as access:
+            output = Tail(_ANSWER_BYTES)
+            await self._run(access, commands.find_file(snapshot, name), output, QUICK_SECONDS)
+            return parse_has_file(output.data, name)
 
     async def _snapshot_size(self, access: Access, snapshot: str) -> int:
         command, output = commands.stats(snapshot), Tail(_ANSWER_BYTES)

@@ -88,9 +88,15 @@ def stats(snapshot: str) -> Command:
     return Command(name="stats", args=(_checked(snapshot),), flags=("--json",))
 
 
-def restore(snapshot: str) -> Command:
-    """Restore into the working directory."""
-    return Command(name="restore", args=(_checked(snapshot),), flags=("--target=.",))
+def restore(snapshot: str, *, only: str = "") -> Command:
+    """Restore into the working directory: all, or what is below one directory of the snapshot."""
+    flags = ("--target=.", f"--include=/{only}") if only else ("--target=.",)
+    return Command(name="restore", args=(_checked(snapshot),), flags=flags)
+
+
+def find_file(snapshot: str, name: str) -> Command:
+    """List one file at the root of a snapshot, if it is there."""
+    return Command(name="ls", args=(_checked(snapshot), f"/{name}"), flags=("--json",))
 
 
 def connect() -> Command:

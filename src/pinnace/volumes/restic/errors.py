@@ -11,6 +11,7 @@ ResticError                 the base; the text holds no secret
     ├── RepositoryExists    `init` found one
     ├── RepositoryLocked    another restic works in it
     ├── WrongPassword       none of its keys opens with our password
+    ├── SnapshotMissing     there is no snapshot of that id
     └── EmptySnapshot       there was nothing to save
 """
 
@@ -82,6 +83,10 @@ class WrongPassword(CommandFailed):
     """The repository was made with another password."""
 
 
+class SnapshotMissing(CommandFailed):
+    """The repository has no snapshot of the id that the command named."""
+
+
 class EmptySnapshot(CommandFailed):
     """restic refuses to save a directory that holds nothing."""
 
@@ -96,6 +101,7 @@ _BY_TEXT = {
     "already locked": RepositoryLocked,
     "wrong password or no key found": WrongPassword,
     "snapshot is empty": EmptySnapshot,
+    "no matching ID found": SnapshotMissing,
 }
 
 

@@ -134,6 +134,12 @@ def parse_total_size(output: bytes) -> int:
     return _number(stats, "total_size")
 
 
+def parse_has_file(output: bytes, name: str) -> bool:
+    """Whether `ls --json` lists a file of that name at the root."""
+    found = (_object(line) for line in output.splitlines())
+    return any(node.get("path") == f"/{name}" and node.get("type") == "file" for node in found)
+
+
 def _is_summary(line: bytes | bytearray) -> bool:
     return line.startswith(b'{"message_type":"summary"')
 

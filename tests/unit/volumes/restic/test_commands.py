@@ -57,6 +57,11 @@ def test_finding_a_snapshot_asks_for_all_tags_at_once() -> None:
     [
         (commands.stats("2fa3b4c5"), ["stats", "2fa3b4c5", "--json"]),
         (commands.restore("2fa3b4c5"), ["restore", "2fa3b4c5", "--target=."]),
+        (
+            commands.restore("2fa3b4c5", only="mount"),
+            ["restore", "2fa3b4c5", "--target=.", "--include=/mount"],
+        ),
+        (commands.find_file("2fa3b4c5", "f"), ["ls", "2fa3b4c5", "/f", "--json"]),
         (commands.connect(), ["snapshots", "--last"]),
         (commands.init(version_flag=True), ["init", "--repository-version=1"]),
         (commands.init(version_flag=False), ["init"]),

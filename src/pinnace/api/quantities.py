@@ -1,13 +1,14 @@
-"""Kubernetes quantities, as far as resource requests and limits need them. (docs/spec: CLI 11.1, CLI-038)"""
+"""Kubernetes quantities (`500m`, `10Gi`), and requests and limits. (docs/spec: CLI 11.1, CLI-038, PVL 10)"""
 
 import re
 from decimal import Decimal
 
 _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?")
+_BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SUFFIXES = {
     "m": Decimal("0.001"), "k": Decimal(10) ** 3, "M": Decimal(10) ** 6, "G": Decimal(10) ** 9,
     "T": Decimal(10) ** 12, "P": Decimal(10) ** 15, "E": Decimal(10) ** 18,
-    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
+    **{suffix: Decimal(1024) ** power for power, suffix in enumerate(_BINARY, start=1)},
 }  # fmt: skip
 
 
@@ -22,6 +23,16 @@ def parse_quantity(text: str) -> Decimal:
     if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix[1:].lstrip("+-").isdigit():
         return number.scaleb(int(suffix[1:]))
     return number * _SUFFIXES.get(suffix, Decimal(1))
+
+
+def size_quantity(size_bytes: int) -> str:
+    """A size with the largest binary suffix that divides it: 53687091200 is `50Gi`, 1000 stays `1000`."""
+    suffix = ""
+    for larger in _BINARY:
+        if size_bytes == 0 or size_bytes % 1024:
+            break
+        size_bytes, suffix = size_bytes // 1024, larger
+    return f"{size_bytes}{suffix}"
 
 
 def canonical_cpu(text: str) -> str:

@@ -1,6 +1,6 @@
-"""What the backup holds for the volumes of pods, as the engine sees it: which ones, and for which claims.
+"""What a backup holds for the volumes of pods: which ones, and for which claims. Pure.
 
-Filling volumes is the work of a `PodVolumeRestorer`. (docs/spec: RST 11, 19, PVL 9)
+The restore engine and the action that lets pods wait must find the same. (docs/spec: RST 11, 19, PVL 9)
 """
 
 from collections.abc import Iterable, Sequence

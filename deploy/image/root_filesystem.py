@@ -1,0 +1,274 @@
+"""The root file system of the image: a minimal Debian with Python, restic, certificates and the package.
+
+No Docker engine and no root is needed: apt-get fetches Debian packages with the dependencies that they have
+in an empty system, dpkg-deb unpacks them, and pip adds what requirements/runtime.txt pins by hash. The Debian
+release is that of the machine this runs on. The image has no shell and no package manager. `build.py` and the
+Dockerfile both use this file, so that both give the same image; in the Dockerfile it stands alone, hence only
+the standard library.
+
+    python3 deploy/image/root_filesystem.py FOLDER
+"""
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2]
+"""The checkout."""
+
+PROGRAMS = ("python3", "restic")
+"""Debian packages that come with all they depend on."""
+DATA = ("base-files", "ca-certificates", "tzdata")
+"""Debian packages of which only the files are wanted: what they depend on is for their installation."""
+LEFT_OUT = frozenset({"dpkg", "tar"})
+"""Wanted by others only for their installation."""
+
+BUILD_BACKEND = "hatchling"
+"""What makes the wheel; its version, what it needs, and the hashes are in requirements/dev.txt."""
+
+USER = 65532
+"""Who runs in the image unless told otherwise; `pinnace install` says the same."""
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
+"""The file system is read-only where it matters, so that home is where writing is allowed."""
+ENTRYPOINT = ("pinnace",)
+ALIASES = ("velero", "velero-restic-restore-helper")
+"""Of the command, at the root: where workloads and pods that Velero made look for its programs."""
+
+COMMAND_TIMEOUT_SECONDS = 600.0
+
+Arguments = Sequence[str | Path]
+
+_MANYLINUX_MINORS = range(17, 37)  # Debian 12 has glibc 2.36
+_SUPERFLUOUS = (
+    *("usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/lintian", "usr/share/bug"),
+    *("usr/share/menu", "usr/share/applications", "usr/share/pixmaps", "usr/share/doc-base"),
+    *("usr/share/bash-completion", "usr/share/zsh", "usr/share/gcc", "usr/share/gdb", "usr/share/binfmts"),
+    *("usr/lib/*/gconv", "usr/sbin", "etc/init.d", "etc/cron.daily", "etc/logrotate.d", "etc/update-motd.d"),
+)
+_USERS = f"""\
+root:x:0:0:root:/root:/sbin/nologin
+nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin
+pinnace:x:{USER}:{USER}:pinnace:/tmp:/sbin/nologin
+"""
+_GROUPS = f"root:x:0:\nnogroup:x:65534:\npinnace:x:{USER}:\n"
+_SCRIPT = """\
+#!/usr/bin/python3
+import sys
+
+from pinnace.cli.main import main
+
+sys.exit(main())
+"""
+
+
+class BuildError(Exception):
+    """A step failed; the text has the command and the end of what it said."""
+
+
+def build(tree: Path) -> None:
+    """Make the root file system.
+
+    Args:
+        tree: a folder that does not exist yet. All that is in it in the end depends only on the checkout and
+            the package sources: times are those of SOURCE_DATE_EPOCH, or 1970.
+
+    Raises:
+        BuildError: what is in the folder is of no use then.
+    """
+    tree.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="pinnace-image-") as scratch:
+        for package in _fetch_packages(Path(scratch) / "debian"):
+            _unpack(package, tree)
+        _remove_superfluous(tree)
+        _write_system_files(tree)
+        _add_project(tree, Path(scratch))
+    _compile(tree)
+    _settle_times(tree)
+
+
+def _fetch_packages(folder: Path) -> Iterator[Path]:
+    """Download the packages; `base-files` comes first, as others go through the links it makes."""
+    archives = folder / "archives"
+    (archives / "partial").mkdir(parents=True)
+    nothing_installed = folder / "status"
+    nothing_installed.touch()
+    options = (
+        *("-o", f"Dir::State::status={nothing_installed}", "-o", f"Dir::Cache::archives={archives}"),
+        *("-o", "APT::Install-Recommends=false", "-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=true"),
+        *("--quiet", "--yes"),
+    )
+    _run(["apt-get", *options, "--download-only", "install", *PROGRAMS])
+    _run(["apt-get", *options, "download", *DATA], directory=archives)
+    found = sorted(
+        archives.glob("*.deb"), key=lambda path: (not path.name.startswith("base-files_"), path.name)
+    )
+    return (path for path in found if path.name.partition("_")[0] not in LEFT_OUT)
+
+
+def _unpack(package: Path, tree: Path) -> None:
+    """Add a package's files, and its description where scanners look for it in images without dpkg."""
+    _run(["dpkg-deb", "--extract", package, tree])
+    descriptions = tree / "var/lib/dpkg/status.d"
+    descriptions.mkdir(parents=True, exist_ok=True)
+    (descriptions / package.name.partition("_")[0]).write_text(_run(["dpkg-deb", "--field", package]))
+
+
+def _remove_superfluous(tree: Path) -> None:
+    for path in [path for pattern in _SUPERFLUOUS for path in tree.glob(pattern)]:
+        shutil.rmtree(path)
+    for path in (tree / "usr/share/doc").rglob("*"):
+        if path.name != "copyright" and not path.is_dir():
+            path.unlink()
+
+
+def _write_system_files(tree: Path) -> None:
+    """What installation scripts would have made: users, certificates, the commands' links."""
+    etc = tree / "etc"
+    (etc / "passwd").write_text(_USERS)
+    (etc / "group").write_text(_GROUPS)
+    (etc / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
+    certificates = etc / "ssl/certs/ca-certificates.crt"
+    certificates.parent.mkdir(parents=True, exist_ok=True)
+    trusted = sorted((tree / "usr/share/ca-certificates").rglob("*.crt"))
+    if not trusted:
+        raise BuildError("the package ca-certificates has no certificates")
+    certificates.write_text("".join(path.read_text() for path in trusted))
+    default_of_openssl = tree / "usr/lib/ssl/cert.pem"
+    default_of_openssl.parent.mkdir(parents=True, exist_ok=True)
+    default_of_openssl.unlink(missing_ok=True)
+    default_of_openssl.symlink_to("/etc/ssl/certs/ca-certificates.crt")
+    for name in ("tmp", "var/tmp"):
+        (tree / name).mkdir(parents=True, exist_ok=True)
+        (tree / name).chmod(0o1777)
+
+
+def _add_project(tree: Path, scratch: Path) -> None:
+    """Install the locked dependencies, the package and its command."""
+    version = _python_version(tree)
+    target = tree / f"usr/local/lib/python{version}/dist-packages"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+    into: Arguments = [*_wheel_tags(version), "--no-compile", "--only-binary=:all:", "--target", target]
+    _run([*pip, "install", *into, "--require-hashes", "-r", SOURCE / "requirements/runtime.txt"])
+
+    backend, wheels = scratch / "backend", scratch / "wheels"
+    pinned = scratch / "backend.txt"
+    pinned.write_text(_pinned(BUILD_BACKEND, (SOURCE / "requirements/dev.txt").read_text()))
+    _run([*pip, "install", "--no-compile", "--target", backend, "--require-hashes", "-r", pinned])
+    wheel: Arguments = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, SOURCE]
+    _run(wheel, environment={"PYTHONPATH": str(backend)})
+    _run([*pip, "install", *into, "--no-deps", "--no-index", *wheels.glob("*.whl")])
+
+    # pip's scripts name the interpreter that runs pip.
+    shutil.rmtree(target / "bin", ignore_errors=True)
+    command = tree / "usr/local/bin" / ENTRYPOINT[0]
+    command.parent.mkdir(parents=True, exist_ok=True)
+    command.write_text(_SCRIPT)
+    command.chmod(0o755)
+    for name in ALIASES:
+        (tree / name).symlink_to(f"usr/local/bin/{ENTRYPOINT[0]}")
+
+
+def _python_version(tree: Path) -> str:
+    """That of the image, such as 3.11; /usr/bin/python3 is a link to it."""
+    return (tree / "usr/bin/python3").readlink().name.removeprefix("python")
+
+
+def _wheel_tags(version: str) -> list[str]:
+    """Wheels are chosen for the image's interpreter, not for the one that runs pip."""
+    machine = platform.machine()
+    tags = ["--implementation", "cp", "--python-version", version]
+    for abi in (f"cp{version.replace('.', '')}", "abi3", "none"):
+        tags += ["--abi", abi]
+    for minor in _MANYLINUX_MINORS:
+        tags += ["--platform", f"manylinux_2_{minor}_{machine}"]
+    return [*tags, "--platform", f"manylinux2014_{machine}", "--platform", "any"]
+
+
+def _pinned(name: str, requirements: str) -> str:
+    """Those lines of a lock file that pin one package and all that came with it."""
+    blocks = {}
+    for block in re.split(r"^(?=[\w.-]+==)", requirements, flags=re.MULTILINE):
+        blocks[block.partition("==")[0]] = block
+    wanted: dict[str, str] = {}
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        wanted[current] = blocks[current]
+        brought = re.compile(rf"^ +#(?: via)? +{re.escape(current)}$", re.MULTILINE)
+        waiting += [other for other, block in blocks.items() if other not in wanted and brought.search(block)]
+    return "".join(wanted.values())
+
+
+def _compile(tree: Path) -> None:
+    """Compile everything with the image's own interpreter: where nothing can be written it cannot later."""
+    version = _python_version(tree)
+    folders = [f"usr/lib/python{version}", "usr/lib/python3", f"usr/local/lib/python{version}"]
+    folders = [name for name in folders if (tree / name).is_dir()]
+    # Unchecked, as times of sources mean nothing here.
+    options = ("--invalidation-mode", "unchecked-hash", "-q", "-j", "0", "-s", tree, "-p", "/")
+    _run(
+        [*_interpreter(tree, version), "-m", "compileall", *options, *(tree / name for name in folders)],
+        environment={"PYTHONHOME": str(tree / "usr"), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def _interpreter(tree: Path, version: str) -> Arguments:
+    """A command that runs the image's Python here, with the image's libraries, without chroot."""
+    (loader,) = {path.resolve() for path in tree.glob("lib*/ld-linux*.so.*")}
+    (libc,) = {path.resolve() for path in tree.glob("lib/*/libc.so.6")}
+    folders = (libc.parent, tree / "usr/lib" / libc.parent.name)
+    return [loader, "--library-path", ":".join(map(str, folders)), tree / f"usr/bin/python{version}"]
+
+
+def _settle_times(tree: Path) -> None:
+    """The same content gives the same image, whenever it is built."""
+    seconds = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+    for path in (tree, *tree.rglob("*")):
+        os.utime(path, (seconds, seconds), follow_symlinks=False)
+
+
+def _run(
+    argv: Arguments, *, directory: Path | None = None, environment: Mapping[str, str] | None = None
+) -> str:
+    """Run a program and return its output. Raises BuildError."""
+    words = [str(word) for word in argv]
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and no input from outside
+            words,
+            cwd=directory,
+            env={**os.environ, **(environment or {}), "LC_ALL": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise BuildError(f"{words[0]} is not there: this needs Debian or one of its children") from None
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{' '.join(words[:4])} did not end in {COMMAND_TIMEOUT_SECONDS:.0f} s") from None
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()[-2000:]
+        raise BuildError(f"{' '.join(words[:4])} ended with {done.returncode}:\n{said}")
+    return done.stdout
+
+
+def main() -> None:
+    """Make the root file system in the folder that the command line names."""
+    parser = argparse.ArgumentParser(description="Make the root file system of the image in a new folder.")
+    parser.add_argument("folder", type=Path, help="must not exist")
+    try:
+        build(parser.parse_args().folder)
+    except (BuildError, FileExistsError) as error:
+        sys.exit(f"root_filesystem: {error}")
+
+
+if __name__ == "__main__":
+    main()

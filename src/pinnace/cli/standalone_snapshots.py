@@ -1,0 +1,73 @@
+"""Volume snapshots in backups and restores that the command itself makes. (docs/spec: BKP 10-11, RST 12)
+
+CSI snapshots with `--features EnableCSI`, as in a server. Native ones only where the backup asks for them: the
+snapshot locations are those of the cluster, and nobody can expect that their plugins are on this machine too.
+"""
+
+from collections.abc import Sequence
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.snapshot_location import VolumeSnapshotLocation
+from pinnace.backup.csi import csi_backup_actions
+from pinnace.backup.request import Unreadable
+from pinnace.cli.errors import InvalidInput
+from pinnace.cli.settings import Settings
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError
+from pinnace.plugins.operation import Operation
+from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
+from pinnace.restore.csi import csi_restore_actions
+from pinnace.volumes.csi import FEATURE, CSIError, SnapshotKinds
+from pinnace.volumes.csi_objects import CollectedObjects
+from pinnace.volumes.snapshotters import LOCATIONS, Snapshotters
+
+
+async def snapshot_locations(
+    client: KubeClient, settings: Settings, backup: Backup
+) -> Sequence[VolumeSnapshotLocation] | Unreadable:
+    """The cluster's locations, if the backup asks for native snapshots."""
+    if not backup.spec.volume_snapshot_locations and backup.spec.snapshot_volumes is not True:
+        return []
+    try:
+        listed = await client.list_all(LOCATIONS, settings.namespace)
+        return [decode(VolumeSnapshotLocation, obj) for obj in listed]
+    except (KubeError, DecodeError) as exc:
+        return Unreadable(str(exc))
+
+
+def snapshotters(client: KubeClient, settings: Settings, plugins: Operation) -> Snapshotters:
+    """The providers of native snapshots for one run."""
+    return Snapshotters(client, settings.namespace, plugins.volume_snapshotter)
+
+
+def csi_objects(
+    client: KubeClient, settings: Settings, discovery: Discovery, backup: str
+) -> CollectedObjects | None:
+    """What lists the CSI snapshots of a backup at its end; None where the feature is off."""
+    kinds = SnapshotKinds.served(discovery) if FEATURE in settings.features else None
+    return CollectedObjects(client, kinds, backup) if kinds is not None else None
+
+
+def csi_actions_for_backup(
+    client: KubeClient, settings: Settings, discovery: Discovery
+) -> list[BackupItemAction]:
+    """The built-in ones with the feature on. Raises InvalidInput.
+
+    Pods' volumes are not saved without a server, so that a wish for restic is no reason to go without.
+    """
+    try:
+        return csi_backup_actions(client, discovery, restic=False) if FEATURE in settings.features else []
+    except CSIError as exc:
+        raise InvalidInput(str(exc)) from exc
+
+
+def csi_actions_for_restore(
+    client: KubeClient, settings: Settings, discovery: Discovery
+) -> list[RestoreItemAction]:
+    """The built-in ones with the feature on. Raises InvalidInput."""
+    try:
+        return csi_restore_actions(client, discovery) if FEATURE in settings.features else []
+    except CSIError as exc:
+        raise InvalidInput(str(exc)) from exc

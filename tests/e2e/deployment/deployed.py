@@ -1,0 +1,81 @@
+"""An installation on a cluster that runs pods, driven through the command line."""
+
+from typing import Any
+
+from hack.cluster.s3 import Bucket
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    PODS,
+)
+from tests.e2e.without_server.command import Outcome, Pinnace
+from tests.support.waiting import eventually
+
+JSONObject = dict[str, Any]
+OURS = "component=velero"
+
+
+class Deployed:
+    """The command, the cluster it installs on, and the bucket."""
+
+    def __init__(self, command: Pinnace, client: KubeClient, namespace: str, bucket: Bucket) -> None:
+        self.command = command
+        self.client = client
+        self.namespace = namespace
+        self.bucket = bucket
+
+    @property
+    def location_flags(self) -> list[str]:
+        """The flags of `install` that name provider, bucket and credentials."""
+        config = ",".join(f"{key}={value}" for key, value in self.bucket.location_config.items())
+        return [
+            *("--provider", "aws", "--bucket", self.bucket.name, "--use-volume-snapshots=false"),
+            *("--secret-file", str(self.bucket.server.credentials_file), "--backup-location-config", config),
+        ]
+
+    async def install(self, *flags: str) -> Outcome:
+        """Install and wait; the outcome of a success."""
+        return await self.run("install", *self.location_flags, *flags, "--wait")
+
+    async def run(self, *words: str) -> Outcome:
+        """A command that must succeed."""
+        outcome = await self.command(*words)
+        assert outcome.code == 0, f"{words[:3]}: {outcome.out}{outcome.err}\n{await self.logs()}"
+        return outcome
+
+    async def pods(self, selector: str = OURS) -> list[JSONObject]:
+        """Our pods that are not on their way out."""
+        found = await self.client.list_all(PODS, self.namespace, label_selector=selector)
+        return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+
+    async def settled(self, selector: str, *, image: str) -> JSONObject:
+        """The only pod, once all of another image are gone."""
+        found: list[JSONObject] = []
+
+        async def alone() -> bool:
+            found[:] = await self.client.list_all(PODS, self.namespace, label_selector=selector)
+            return [pod["spec"]["containers"][0]["image"] for pod in found] == [image]
+
+        await eventually(alone, timeout_seconds=60)
+        return found[0]
+
+    async def logs(self) -> str:
+        """What our pods said last, for the text of a failure."""
+        texts = []
+        for pod in await self.pods():
+            name = pod["metadata"]["name"]
+            path = PODS.path(self.namespace, name, "log")
+            text = await self.client.request("GET", path, params={"tailLines": "15"}, accept="*/*")
+            texts.append(f"--- {name}: {pod['status'].get('containerStatuses')}\n{text.decode()}")
+        return "\n".join(texts)
+
+    async def remains(self) -> list[str]:
+        """What of an installation is in the cluster."""
+        names = []
+        for resource in (NAMESPACES, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS):
+            found = await self.client.list_all(resource, label_selector=OURS)
+            names += [f"{resource.name}/{obj['metadata']['name']}" for obj in found]
+        return names

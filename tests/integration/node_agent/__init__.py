@@ -1,0 +1,1 @@
+"""The node agent on nodes with real kubelets, with real restic."""

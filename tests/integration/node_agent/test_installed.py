@@ -1,0 +1,139 @@
+"""As users have it: made by `pinnace install`, server and agent in pods with few rights, and a bucket."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.s3 import S3Server
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, PODS
+from tests.integration.controllers.conftest import Site
+from tests.integration.node_agent.conftest import PASSWORD, PINNACE, Stage, volume_pod
+from tests.support.pods import exec_in_pod
+
+JSONObject = dict[str, Any]
+
+COMMAND_SECONDS = 120.0
+
+
+async def run(*words: str | Path, **environment: str) -> tuple[int, str]:
+    """A program's exit code, and all that it said."""
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **environment},
+    )
+    try:
+        async with asyncio.timeout(COMMAND_SECONDS):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, output.decode()
+
+
+@pytest.fixture
+async def installed(
+    node_cluster: NodeCluster,
+    node_client: KubeClient,
+    node_namespace: str,
+    agent_image: str,
+    s3_of_pods: S3Server,
+    tmp_path: Path,
+) -> AsyncIterator[Stage]:
+    """An installation that is ready."""
+    server = f"{node_namespace}-server"
+    bucket = s3_of_pods.create_bucket("backups")
+    password = tmp_path / "password"
+    password.write_bytes(PASSWORD)
+    config = ",".join(f"{name}={value}" for name, value in bucket.location_config.items())
+    assert s3_of_pods.ca_file is not None
+    words = [
+        *("install", "-n", server, "--image", agent_image, "--use-restic", "--minimal-rbac", "--wait"),
+        *("--provider", "aws", "--bucket", bucket.name, "--prefix", "some/where"),
+        *("--backup-location-config", config, "--secret-file", str(s3_of_pods.credentials_file)),
+        *("--cacert", str(s3_of_pods.ca_file), "--restic-password-file", str(password)),
+        *("--velero-pod-cpu-request=10m", "--restic-pod-cpu-request=10m", "--use-volume-snapshots=false"),
+    ]
+    kubeconfig = str(node_cluster.control_plane.kubeconfig)
+    try:
+        code, said = await run(PINNACE, *words, KUBECONFIG=kubeconfig)
+        assert code == 0, said
+        yield Stage(node_cluster, Site(node_client, server, tmp_path), node_namespace, tmp_path)
+    finally:
+        for resource, name in (
+            (NAMESPACES, server),
+            (CLUSTER_ROLE_BINDINGS, f"velero-{server}"),
+            (CLUSTER_ROLES, f"velero-{server}"),
+        ):
+            try:
+                await node_client.delete(resource, name)
+            except NotFound:
+                continue
+
+
+@pytest.fixture
+async def s3_of_pods(node_cluster: NodeCluster, tmp_path: Path) -> AsyncIterator[S3Server]:
+    """A server that pods reach, by https with an authority of its own."""
+    server = S3Server(tmp_path / "s3", tls=True, address=node_cluster.network.gateway)
+    await asyncio.to_thread(server.start)
+    yield server
+    await asyncio.to_thread(server.remove)
+
+
+@pytest.mark.spec("PVL-061")
+async def test_back_up_and_restore_with_pods_only(installed: Stage, s3_of_pods: S3Server) -> None:
+    stage = installed
+    await stage.run_pod(volume_pod("p", "data", "more"), "data,more")
+    await stage.fill("p", "echo one > /data/file; mkdir /more/deep; echo two > /more/deep/file")
+    before = [await stage.content("p", volume) for volume in ("data", "more")]
+
+    backup = await stage.back_up()
+    assert backup["status"]["phase"] == "Completed"
+    await stage.delete_app()
+    restore = await stage.restore()
+
+    assert restore["status"]["phase"] == "Completed"
+    restored = await stage.pod("p")
+    assert [await stage.content("p", volume) for volume in ("data", "more")] == before
+    [helper] = restored["spec"]["initContainers"]
+    assert helper["command"] == ["pinnace", "restore-helper"]
+    mounts = [mount["mountPath"] for mount in helper["volumeMounts"] if "/restores" in mount["mountPath"]]
+    assert mounts == ["/restores/data", "/restores/more"]
+    assert 'restic_pod_volume_backup_dequeue_count{node="' in await metrics_of_agent(stage)
+    orders = await stage.orders("podvolumebackups")
+    await check_password(s3_of_pods, orders["data"]["spec"]["repoIdentifier"])
+
+
+async def metrics_of_agent(stage: Stage) -> str:
+    namespace = stage.site.namespace
+    pods = await stage.client.list_all(PODS, namespace, label_selector="name=restic")
+    [name] = [pod["metadata"]["name"] for pod in pods]
+    url = "http://127.0.0.1:8085/metrics"
+    return await exec_in_pod(stage.client, namespace, name, "wget", "-q", "-O", "-", url, container="restic")
+
+
+async def check_password(s3: S3Server, repository: str) -> None:
+    """The repository opens with the password of the installation, and with no other."""
+    restic = shutil.which("restic")
+    assert restic is not None
+    for password, opens in ((PASSWORD.decode(), True), ("static-passw0rd", False)):
+        code, said = await run(
+            *(restic, "-r", repository, "--cacert", str(s3.ca_file), "--no-cache", "snapshots", "--json"),
+            RESTIC_PASSWORD=password,
+            AWS_SHARED_CREDENTIALS_FILE=str(s3.credentials_file),
+            AWS_DEFAULT_REGION=s3.region,
+        )
+        assert (code == 0) is opens, said

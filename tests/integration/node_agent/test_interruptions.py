@@ -1,0 +1,187 @@
+"""Agents that are killed or stopped, and orders and pods that are deleted, in the middle."""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hack.cluster.processes import ManagedProcess
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import PODS
+from tests.integration.node_agent.conftest import Stage, volume_pod
+from tests.support.waiting import eventually
+
+JSONObject = dict[str, Any]
+
+LEFT = 'get a {} with status "InProgress" during the server starting, mark it as "Failed"'
+
+
+async def application(stage: Stage) -> str:
+    """A pod with content; what it is."""
+    await stage.run_pod(volume_pod("p", "data"), "data")
+    await stage.fill("p", "echo one > /data/file")
+    return await stage.content("p", "data")
+
+
+async def ended(stage: Stage, plural: str) -> JSONObject:
+    """The status of the only order of a kind, once it has ended."""
+    status: JSONObject = {}
+
+    async def check() -> bool:
+        orders = await stage.orders(plural)
+        status.clear()
+        for order in orders.values():
+            status.update(order.get("status") or {})
+        return status.get("phase") in ("Completed", "Failed")
+
+    await eventually(check)
+    return status
+
+
+async def test_killed_while_saving(stage: Stage) -> None:
+    await application(stage)
+    stage.hold("backup")
+    with stage.agent() as agent:
+        await stage.begin_backup()
+        await stage.held()
+        agent.stop(grace_seconds=0)
+    stage.release()
+    with stage.agent():
+        backup = await stage.site.reached("backups", "b")
+        again = await stage.back_up("again")
+
+    order = (await stage.order_of("podvolumebackups", "b"))["status"]
+    assert (order["phase"], order["message"]) == ("Failed", LEFT.format("podvolumebackup"))
+    assert order["completionTimestamp"]
+    assert backup["status"]["phase"] == "PartiallyFailed"
+    assert again["status"]["phase"] == "Completed"
+
+
+async def test_killed_while_restoring(stage: Stage) -> None:
+    before = await application(stage)
+    with stage.agent():
+        await stage.back_up()
+    await stage.delete_app()
+    stage.hold("restore")
+    with stage.agent() as agent:
+        await stage.begin_restore()
+        await stage.held()
+        agent.stop(grace_seconds=0)
+    stage.release()
+    with stage.agent():
+        restore = await stage.site.reached("restores", "r")
+        order = (await stage.orders("podvolumerestores"))["data"]["status"]
+        assert (order["phase"], order["message"]) == ("Failed", LEFT.format("podvolumerestore"))
+        assert restore["status"]["phase"] == "PartiallyFailed"
+        pod = await stage.client.get(PODS, "p", stage.app)
+        assert "running" in pod["status"]["initContainerStatuses"][0]["state"], "it has no data yet"
+
+        await stage.delete_app()
+        again = await stage.restore("again")
+
+        await stage.pod("p")
+        assert again["status"]["phase"] == "Completed"
+        assert await stage.content("p", "data") == before
+
+
+async def test_stopped_while_saving(stage: Stage) -> None:
+    """A stop in order leaves nothing InProgress, and no restic and no lock behind."""
+    await application(stage)
+    stage.hold("backup")
+    with stage.agent() as agent:
+        await stage.begin_backup()
+        await stage.held()
+        os.killpg(agent.pid, signal.SIGTERM)
+        backup = await stage.site.reached("backups", "b")
+        order = (await stage.orders("podvolumebackups"))["data"]["status"]
+
+        async def is_over() -> bool:
+            return agent.returncode is not None
+
+        await eventually(is_over)
+    stage.release()
+    assert order["phase"] == "Failed"
+    assert order["message"] == "the node agent was stopped before the podvolumebackup had ended"
+    assert backup["status"]["phase"] == "PartiallyFailed"
+
+
+async def test_an_order_that_is_deleted_is_dropped(stage: Stage) -> None:
+    await application(stage)
+    stage.hold("backup")
+    with stage.agent() as agent:
+        await stage.begin_backup()
+        await stage.held()
+        name = (await stage.orders("podvolumebackups"))["data"]["metadata"]["name"]
+        await stage.client.delete(stage.kind("podvolumebackups"), name, stage.site.namespace)
+        backup = await stage.site.reached("backups", "b")
+        await said(agent, "it was deleted")
+        stage.release()
+        again = await stage.back_up("again")
+
+    assert backup["status"]["phase"] == "PartiallyFailed"
+    assert again["status"]["phase"] == "Completed"
+
+
+async def test_a_pod_that_is_deleted_while_its_volume_is_filled(stage: Stage) -> None:
+    """It must not wait for restic to go away, nor its restore for the pod."""
+    await application(stage)
+    with stage.agent():
+        await stage.back_up()
+        await stage.delete_app()
+        stage.hold("restore")
+        await stage.begin_restore()
+        await stage.held()
+        await stage.client.delete(PODS, "p", stage.app)
+        restore = await stage.site.reached("restores", "r")
+
+        await eventually(pod_is_gone(stage))
+        order = (await stage.orders("podvolumerestores"))["data"]["status"]
+    assert restore["status"]["phase"] == "PartiallyFailed"
+    assert order["message"] == "the pod was deleted before its volume was restored"
+
+
+def pod_is_gone(stage: Stage) -> Callable[[], Any]:
+    async def check() -> bool:
+        try:
+            await stage.client.get(PODS, "p", stage.app)
+        except NotFound:
+            return True
+        return False
+
+    return check
+
+
+async def said(agent: ManagedProcess, text: str) -> None:
+    async def check() -> bool:
+        return text in agent.log.read_text()
+
+    await eventually(check)
+
+
+@pytest.mark.spec("PVL-045")
+async def test_a_location_that_is_gone_fails_the_restore_of_a_volume(stage: Stage) -> None:
+    await application(stage)
+    with stage.agent():
+        await stage.back_up()
+        await stage.delete_app()
+        stage.hold("stats")
+        await stage.begin_restore()
+        await stage.held()
+        # Once restic works it has what it needs; the next one does not.
+        [order] = (await stage.orders("podvolumerestores")).values()
+        copy = {key: order[key] for key in ("apiVersion", "kind", "spec")}
+        copy["spec"] = {**copy["spec"], "backupStorageLocation": "gone"}
+        metadata = {key: order["metadata"][key] for key in ("labels", "ownerReferences")}
+        copy["metadata"] = {**metadata, "name": "second"}
+        kind = stage.kind("podvolumerestores")
+        await stage.client.create(kind, copy, stage.site.namespace)
+        stage.release()
+        await stage.site.reached("restores", "r")
+        failed = await stage.site.reached("podvolumerestores", "second")
+
+    assert failed["status"]["phase"] == "Failed"
+    assert failed["status"]["message"] == (
+        'error getting backup storage location: backupstoragelocations.velero.io "gone" not found'
+    )

@@ -1,0 +1,183 @@
+"""Volumes of pods are saved and come back."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hack.cluster.node import Node
+from pinnace.api import labels
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from tests.integration.node_agent.conftest import IMAGE, Stage, volume_pod
+from tests.support.pods import busybox_pod
+from tests.support.waiting import eventually
+
+JSONObject = dict[str, Any]
+
+FILES = """
+cd /data
+mkdir -p deep/er empty
+echo one > one; printf 'no newline' > deep/two; : > deep/er/nothing
+head -c 3000000 /dev/urandom > deep/large
+ln -s ../one deep/link; ln -s /nowhere dangling
+chmod 600 one; chmod 4755 deep/two; chown 1234:5678 deep/er
+echo spaced > 'name with blanks'
+"""
+
+
+@pytest.mark.spec("PVL-038", "PVL-042", "PVL-046")
+async def test_a_pod_comes_back_with_its_volumes(stage: Stage) -> None:
+    pod = volume_pod("p", "data", "nothing", "cache")
+    with stage.agent():
+        await stage.run_pod(pod, "data,nothing")
+        # As after an earlier restore.
+        await stage.fill("p", FILES + "mkdir .velero; touch .velero/earlier; echo not saved > /cache/file")
+        before = await stage.content("p", "data")
+
+        backup = await stage.back_up()
+        saved = await stage.orders("podvolumebackups")
+
+        assert backup["status"]["phase"] == "Completed"
+        assert sorted(saved) == ["data", "nothing"]
+        data, nothing = saved["data"]["status"], saved["nothing"]["status"]
+        assert {data["phase"], nothing["phase"]} == {"Completed"}
+        assert data["path"].endswith("/volumes/kubernetes.io~empty-dir/data")
+        assert data["progress"]["bytesDone"] == data["progress"]["totalBytes"] >= 3_000_000
+        assert data["startTimestamp"] <= data["completionTimestamp"]
+        assert nothing["message"] == "volume was empty so no snapshot was taken"
+        assert "snapshotID" not in nothing
+
+        await stage.delete_app()
+        restore = await stage.restore()
+
+        restored = await stage.pod("p")
+        assert restore["status"]["phase"] == "Completed"
+        assert await stage.content("p", "data") == before
+        waiting = restored["spec"]["initContainers"][0]
+        assert (waiting["name"], waiting["image"]) == ("restic-wait", IMAGE)
+        orders = await stage.orders("podvolumerestores")
+        assert orders["data"]["status"]["phase"] == "Completed"
+        marks = await stage.listing("p", "/data/.velero")
+        assert marks == [restore["metadata"]["uid"]]
+
+
+async def add_local_volume(stage: Stage, name: str, **spec: Any) -> None:
+    node = stage.cluster.nodes[0]
+    (node.directory / "lib" / name).mkdir()
+    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node.name]}
+    given = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "local": {"path": f"/var/lib/{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
+        **spec,
+    }
+    body = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": given}
+    await stage.client.create(PERSISTENT_VOLUMES, body)
+
+
+@pytest.mark.spec("PVL-047")
+async def test_a_deployment_with_a_claim(stage: Stage) -> None:
+    """Its pods have other names each time; the claim gets another volume. The second backup has a parent."""
+    client, app = stage.client, stage.app
+    await add_local_volume(stage, f"old-{app}", claimRef={"namespace": app, "name": "claim"})
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "claim"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "",
+        },
+    }
+    await client.create(PERSISTENT_VOLUME_CLAIMS, claim, app)
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "claim"}},
+        {"name": "host", "hostPath": {"path": "/var/lib/on-host", "type": "DirectoryOrCreate"}},
+    ]
+    template = busybox_pod("x", mounts={"data": "/data"}, volumes=volumes, restartPolicy="Always")
+    marks = {"app": "db"}
+    template["metadata"] = {"labels": marks, "annotations": {labels.VOLUMES_TO_BACKUP: "data,host"}}
+    spec = {"selector": {"matchLabels": marks}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "db"}, "spec": spec}
+    await client.create(DEPLOYMENTS, body, app)
+    with stage.agent() as agent:
+        pod = await only_pod(client, app)
+        await stage.pod(pod)
+        await stage.fill(pod, FILES)
+        before = await stage.content(pod, "data")
+        first = await stage.back_up("b1")
+        [order] = (await stage.orders("podvolumebackups")).values()
+        second = await stage.back_up("b2")
+
+        assert (first["status"]["phase"], second["status"]["phase"]) == ("Completed", "Completed")
+        assert order["status"]["path"].endswith(f"/kubernetes.io~local-volume/old-{app}")
+        assert order["metadata"]["annotations"][labels.PVC_NAME] == "claim"
+        assert f"--parent={order['status']['snapshotID']}" in agent.log.read_text()
+        await stage.delete_app()
+        await add_local_volume(stage, f"new-{app}", claimRef={"namespace": app, "name": "claim"})
+        restore = await stage.restore(backup="b2")
+
+        assert restore["status"]["phase"] == "Completed"
+        pod = await only_pod(client, app)
+        await stage.pod(pod)
+        assert await stage.content(pod, "data") == before
+        node = stage.cluster.nodes[0]
+        assert (node.directory / "lib" / f"new-{app}" / "one").read_text() == "one\n"
+
+
+async def only_pod(client: KubeClient, namespace: str) -> str:
+    names: list[str] = []
+
+    async def found() -> bool:
+        names[:] = [pod["metadata"]["name"] for pod in await client.list_all(PODS, namespace)]
+        return len(names) == 1
+
+    await eventually(found)
+    return names[0]
+
+
+@pytest.fixture
+async def second_node(stage: Stage) -> Any:
+    node = await asyncio.to_thread(stage.cluster.add_node)
+    yield node
+    await asyncio.to_thread(stage.cluster.remove_node, node)
+    await stage.client.request("DELETE", f"/api/v1/nodes/{node.name}")
+
+
+@pytest.mark.spec("PVL-010", "PVL-040", "PVL-063")
+async def test_all_volumes_of_two_nodes_into_another_namespace(stage: Stage, second_node: Node) -> None:
+    """Opt-out; a pod that runs nowhere is left alone; the helper's image is that of a ConfigMap."""
+    first_node, copy = stage.cluster.nodes[0], f"{stage.app}-copy"
+    await add_helper_config(stage, image=IMAGE, cpuLimit="0", cpuRequest="0", secCtxRunAsUser="65534")
+    never = volume_pod("never", "data", nodeSelector={"no": "such-node"})
+    await stage.client.create(PODS, never, stage.app)
+    for name, node in (("a", first_node), ("b", second_node)):
+        await stage.run_pod(volume_pod(name, "data", nodeName=node.name))
+        await stage.fill(name, f"echo of {name} > /data/file")
+    with stage.agent(first_node), stage.agent(second_node, "--restore-workers=2", "--backup-workers=2"):
+        backup = await stage.back_up(defaultVolumesToRestic=True)
+        orders = await stage.client.list_all(stage.kind("podvolumebackups"), stage.site.namespace)
+        assert backup["status"]["phase"] == "Completed"
+        assert backup["status"]["warnings"] >= 1
+        nodes = {order["spec"]["pod"]["name"]: order["spec"]["node"] for order in orders}
+        assert nodes == {"a": first_node.name, "b": second_node.name}
+
+        restore = await stage.restore(namespaceMapping={stage.app: copy})
+
+        assert restore["status"]["phase"] == "Completed"
+        for name in ("a", "b"):
+            pod = await stage.pod(name, namespace=copy)
+            helper = pod["spec"]["initContainers"][0]
+            assert helper["command"] == ["/velero-restic-restore-helper"]
+            assert helper["securityContext"] == {"runAsUser": 65534}
+            assert "limits" not in helper["resources"] or "cpu" not in helper["resources"]["limits"]
+            assert await stage.content(name, "data", namespace=copy) == await stage.content(name, "data")
+
+
+async def add_helper_config(stage: Stage, **data: str) -> None:
+    marks = {labels.PLUGIN_CONFIG: "", "velero.io/restic": "RestoreItemAction"}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "helper", "labels": marks}}
+    await stage.client.create(CONFIGMAPS, {**body, "data": data}, stage.site.namespace)

@@ -1,0 +1,134 @@
+"""Two clusters that share one location, each with a server in this process, and time that the test moves."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pinnace.api.times import parse_time
+from pinnace.controllers.schedule import due_after, judge
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import velero
+from pinnace.runtime.manager import Manager, ManagerPhase
+from pinnace.server.app import Assembly
+from pinnace.server.options import ServerOptions
+from tests.integration.controllers.conftest import FINAL, Site
+from tests.support.waiting import eventually
+from tests.unit.runtime.fakes import FakeClock
+
+JSONObject = dict[str, Any]
+RETRY_SECONDS = 0.5
+
+
+class Time:
+    """The time of day and timers of all servers. Begins now, since API servers date objects themselves."""
+
+    def __init__(self) -> None:
+        self.timers = FakeClock()
+        self._offset = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=self.timers.time)
+
+    def __call__(self) -> datetime:
+        return self._offset + timedelta(seconds=self.timers.time)
+
+
+@dataclass
+class Cluster:
+    """One of them.
+
+    Attributes:
+        seen: every Backup that ever was there, as last seen, by name.
+    """
+
+    site: Site
+    time: Time
+    seen: dict[str, JSONObject] = field(default_factory=dict)
+
+    async def objects(self, plural: str) -> dict[str, JSONObject]:
+        listed = await self.site.client.list_all(velero(plural), self.site.namespace)
+        return {obj["metadata"]["name"]: obj for obj in listed}
+
+    async def settled(self) -> bool:
+        """Whether nothing is left to do at this time: all that is due was begun, all that was begun ended."""
+        if any(is_due(obj, self.time()) for obj in (await self.objects("schedules")).values()):
+            return False
+        # After the schedules, whose status is written after what they make.
+        backups = await self.objects("backups")
+        self.seen |= backups
+        if not all(has_ended(obj) for obj in backups.values()):
+            return False
+        if not all(has_ended(obj) for obj in (await self.objects("restores")).values()):
+            return False
+        requests = await self.objects("deletebackuprequests")
+        return all((obj.get("status") or {}).get("phase") == "Processed" for obj in requests.values())
+
+
+def has_ended(obj: JSONObject) -> bool:
+    return (obj.get("status") or {}).get("phase") in FINAL
+
+
+def is_due(schedule: JSONObject, now: datetime) -> bool:
+    verdict = judge(schedule)
+    if "phase" not in (schedule.get("status") or {}):
+        return True
+    if verdict.cron is None or verdict.schedule is None:
+        return bool(schedule["status"]["phase"] != "FailedValidation")
+    due = due_after(verdict.cron, verdict.schedule.status.last_backup, UTC)
+    return due is not None and due < now
+
+
+def is_expired(backup: JSONObject, now: datetime) -> bool:
+    expiration = (backup.get("status") or {}).get("expiration")
+    return expiration is not None and parse_time(expiration) <= now
+
+
+@asynccontextmanager
+async def serving(cluster: Cluster) -> AsyncIterator[None]:
+    """A server; stopped in order at the end."""
+    site = cluster.site
+    options = ServerOptions(
+        namespace=site.namespace,
+        metrics_address="127.0.0.1:0",
+        leader_election=False,
+        log_level="error",
+        zone=UTC,
+    )
+    workdir = Path(tempfile.mkdtemp(dir=site.folder))
+    discovery = await Discovery.load(site.client)
+    assembly = Assembly(
+        site.client, discovery, options, workdir, clock=cluster.time, timers=cluster.time.timers
+    )
+    manager, stop = assembly.manager(), asyncio.Event()
+    running = asyncio.create_task(manager.run(stop))
+    try:
+        await _until_running(manager, running)
+        yield
+    finally:
+        stop.set()
+        await running
+
+
+async def _until_running(manager: Manager, running: asyncio.Task[None]) -> None:
+    async def check() -> bool:
+        return running.done() or manager.phase is ManagerPhase.RUNNING
+
+    await eventually(check)
+    if running.done():
+        running.result()
+
+
+async def pass_time(time: Time, clusters: Mapping[str, Cluster], minutes: int) -> None:
+    """Move on, and wait until all have done what is due.
+
+    Time goes on a little meanwhile, so that what failed is tried again.
+    """
+    time.timers.turn(60 * minutes)
+
+    async def settled() -> bool:
+        time.timers.turn(RETRY_SECONDS)
+        return all([await cluster.settled() for cluster in clusters.values()])
+
+    await eventually(settled, timeout_seconds=60)

@@ -1,0 +1,288 @@
+"""A server is killed after its first, second, ... write; the next one makes of it what it ought to be.
+
+Real processes, real SIGKILL: a gate before API server and object store lets a server do N writes and holds
+all others, and for each N from none to all it is killed there. (docs/spec: CTL 15)
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from hack.cluster.s3 import Bucket
+from pinnace.api.backup import Backup
+from pinnace.api.codec import decode
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import CONFIGMAPS, velero
+from pinnace.storage.backup_files import BackupFiles, encode_metadata
+from pinnace.storage.backup_store import BackupStore
+from tests.integration.controllers.conftest import FINAL, Site
+from tests.integration.scenario.conftest import Lives, keys_in
+from tests.support.waiting import eventually
+from tests.support.write_gate import WriteGate
+
+JSONObject = dict[str, Any]
+MOST_WRITES = 60
+LIFE_SECONDS = 60.0
+EXPIRED = "2021-01-01T00:00:00Z"
+ORPHAN = 'get a {} with status "InProgress" during the server starting, mark it as "Failed"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a server is killed at, again and again; each time with a number of its own.
+
+    Attributes:
+        begin: makes the object that starts it.
+        ended: whether the world is as it is when all is done.
+        counted: regular expression of the paths that it writes to.
+        at_start: it is done by a server that starts then, and not by one that runs.
+    """
+
+    begin: Callable[[int], Awaitable[None]]
+    ended: Callable[[int], Awaitable[bool]]
+    counted: Callable[[int], str]
+    at_start: bool = False
+
+
+async def kill_at_every_write(lives: Lives, work: Work) -> list[list[str]]:
+    """What was written in each life, the last one being the first that was not cut short."""
+    written: list[list[str]] = []
+    lives.begin()
+    for number in range(MOST_WRITES):
+        gate = WriteGate(number, work.counted(number))
+        try:
+            await _kill_once(lives, work, gate, number)
+        except AssertionError as error:
+            error.add_note(f"killed after {number} writes: {gate.passed}; the servers said: {lives.log}")
+            raise
+        written.append(gate.passed)
+        if not gate.closed.is_set():
+            return written
+        assert len(gate.passed) == number
+    raise AssertionError(f"not at an end after {MOST_WRITES} writes: {written[-1]}")
+
+
+async def _kill_once(lives: Lives, work: Work, gate: WriteGate, number: int) -> None:
+    """One life up to the gate, and one in which everything comes to its end."""
+    if work.at_start:
+        await lives.end()
+    lives.pass_by(gate)
+    await work.begin(number)
+    if work.at_start:
+        lives.begin()
+
+    async def over() -> bool:
+        return gate.closed.is_set() or await work.ended(number)
+
+    await eventually(over, timeout_seconds=LIFE_SECONDS)
+    await lives.end()
+    lives.begin()
+    await eventually(partial(work.ended, number), timeout_seconds=LIFE_SECONDS)
+
+
+async def objects(site: Site, plural: str) -> dict[str, JSONObject]:
+    listed = await site.client.list_all(velero(plural), site.namespace)
+    return {obj["metadata"]["name"]: obj for obj in listed}
+
+
+async def phase(site: Site, plural: str, name: str) -> str:
+    """Empty while there is none, or no such object."""
+    try:
+        obj = await site.get(plural, name)
+    except NotFound:
+        return ""
+    return (obj.get("status") or {}).get("phase") or ""
+
+
+async def delete_all_backups(site: Site) -> None:
+    """As the command does, and wait until nothing is left of them in the cluster."""
+    for name, backup in (await objects(site, "backups")).items():
+        marks = {"velero.io/backup-name": name, "velero.io/backup-uid": backup["metadata"]["uid"]}
+        await site.create("deletebackuprequests", f"delete-{name}", labels=marks, spec={"backupName": name})
+
+    async def gone() -> bool:
+        return not (await objects(site, "deletebackuprequests") or await objects(site, "backups"))
+
+    await eventually(gone)
+
+
+async def restored(site: Site, target: str, name: str, backup: str) -> None:
+    """Restore a backup into another namespace."""
+    spec = {"backupName": backup, "namespaceMapping": {site.namespace: target}}
+    await site.create("restores", name, spec=spec)
+    restore = await site.reached("restores", name)
+    assert restore["status"]["phase"] == "Completed", restore["status"]
+    maps = await site.client.list_all(CONFIGMAPS, target)
+    assert {"map-0", "map-1", "map-2"} <= {obj["metadata"]["name"] for obj in maps}
+
+
+async def test_backups(lives: Lives, site: Site, target: str, bucket: Bucket, stored: BackupStore) -> None:
+    async def begin(number: int) -> None:
+        await site.create("backups", f"b{number}", spec=site.maps_of())
+
+    async def ended(number: int) -> bool:
+        return await phase(site, "backups", f"b{number}") in FINAL
+
+    work = Work(begin=begin, ended=ended, counted=lambda number: rf"/backups/b{number}(/|$)")
+    written = await kill_at_every_write(lives, work)
+
+    # The claim, eight files, the end; perhaps a number in between.
+    assert len(written[-1]) >= 10
+    backups = await objects(site, "backups")
+    assert set(backups) == {f"b{number}" for number in range(len(written))}
+    finished = {name for name, backup in backups.items() if backup["status"]["phase"] == "Completed"}
+    # The first was not begun; of the last two all was stored, and the end of one not said.
+    assert {"b0", f"b{len(written) - 2}", f"b{len(written) - 1}"} <= finished
+    for name, backup in backups.items():
+        assert await stored.exists(name) == (name in finished)
+        if name in finished:
+            await restored(site, target, f"r-{name}", name)
+        else:
+            status = backup["status"]
+            assert (status["phase"], status["failureReason"]) == ("Failed", ORPHAN.format("backup"))
+            assert status["completionTimestamp"]
+    assert {key.split("/")[2] for key in await keys_in(bucket)} <= {
+        *backups,
+        *(f"r-{name}" for name in finished),
+    }
+
+    await delete_all_backups(site)
+    assert await keys_in(bucket) == []
+    assert await objects(site, "restores") == {}
+
+
+async def test_restores(lives: Lives, site: Site, target: str, bucket: Bucket) -> None:
+    lives.begin()
+    await site.create("backups", "b", spec=site.maps_of())
+    await site.reached("backups", "b", "Completed")
+    await lives.end()
+
+    async def begin(number: int) -> None:
+        for obj in await site.client.list_all(CONFIGMAPS, target):
+            if obj["metadata"]["name"].startswith("map-"):
+                await site.client.delete(CONFIGMAPS, obj["metadata"]["name"], target)
+        spec = {"backupName": "b", "namespaceMapping": {site.namespace: target}}
+        await site.create("restores", f"r{number}", spec=spec)
+
+    async def ended(number: int) -> bool:
+        return await phase(site, "restores", f"r{number}") in FINAL
+
+    def counted(number: int) -> str:
+        return rf"/restores/r{number}(/|$)|/namespaces/{target}/configmaps$"
+
+    written = await kill_at_every_write(lives, Work(begin=begin, ended=ended, counted=counted))
+
+    # The claim, three config maps, log, results, the end; perhaps a number in between.
+    assert len(written[-1]) >= 7
+    restores = await objects(site, "restores")
+    assert set(restores) == {f"r{number}" for number in range(len(written))}
+    for number in range(len(written)):
+        status = restores[f"r{number}"]["status"]
+        if number in (0, len(written) - 1):
+            assert status["phase"] == "Completed"
+        else:
+            assert (status["phase"], status["failureReason"]) == ("Failed", ORPHAN.format("restore"))
+            assert status["completionTimestamp"]
+    assert (await phase(site, "backups", "b")) == "Completed"
+    await restored(site, target, "again", "b")
+
+    await delete_all_backups(site)
+    assert await keys_in(bucket) == []
+    assert await objects(site, "restores") == {}
+
+
+async def test_expiry_and_deletion(lives: Lives, site: Site, bucket: Bucket, stored: BackupStore) -> None:
+    """From the moment that a backup has expired: the request for its deletion, and what comes of it."""
+
+    async def begin(number: int) -> None:
+        name = f"b{number}"
+        times = {"startTimestamp": EXPIRED, "completionTimestamp": EXPIRED}
+        # Expired only once its files and its restore are there.
+        status = {"phase": "Completed", **times}
+        obj = await site.create("backups", name, spec={"storageLocation": "default"}, status=status)
+        metadata = encode_metadata(decode(Backup, obj))
+        contents = site.folder / "contents.tar.gz"
+        contents.write_bytes(b"tarball")
+        await stored.put_backup(BackupFiles(name=name, metadata=metadata, contents=contents))
+        await site.create("restores", f"r{number}", spec={"backupName": name}, status=status)
+        await stored.put_restore_results(f"r{number}", {})
+        patch = {"status": {"expiration": EXPIRED}}
+        await site.client.patch(velero("backups"), name, patch, site.namespace)
+
+    async def ended(number: int) -> bool:
+        left = await objects(site, "backups") | await objects(site, "restores")
+        return not left and not await objects(site, "deletebackuprequests")
+
+    def counted(number: int) -> str:
+        return rf"/(backups/b|restores/r){number}(/|$)|/deletebackuprequests(/|$)"
+
+    written = await kill_at_every_write(lives, Work(begin=begin, ended=ended, counted=counted))
+
+    # Request, two marks, a restore with its file, seven files, Backup, request.
+    assert len(written[-1]) >= 12
+    assert await keys_in(bucket) == []
+
+
+async def test_schedules(lives: Lives, site: Site) -> None:
+    async def begin(number: int) -> None:
+        template = site.maps_of(includedResources=["secrets"])
+        await site.create("schedules", f"s{number}", spec={"schedule": "@every 24h", "template": template})
+
+    async def ended(number: int) -> bool:
+        schedule = await site.get("schedules", f"s{number}")
+        return "lastBackup" in (schedule.get("status") or {})
+
+    work = Work(
+        begin=begin, ended=ended, counted=lambda number: rf"/schedules/s{number}$|velero\.io/.*/backups$"
+    )
+    written = await kill_at_every_write(lives, work)
+
+    assert [line.split("/")[-1].split()[0] for line in written[-1]] == [
+        f"s{len(written) - 1}",
+        "backups",
+        f"s{len(written) - 1}",
+    ]
+    made = [name.split("-")[0] for name in await objects(site, "backups")]
+    assert sorted(made) == sorted(f"s{number}" for number in range(len(written)))
+    for number in range(len(written)):
+        assert await phase(site, "schedules", f"s{number}") == "Enabled"
+
+
+async def test_sync(lives: Lives, site: Site, stored: BackupStore) -> None:
+    """A backup with its companions is found, one that is no longer stored goes."""
+
+    async def begin(number: int) -> None:
+        status = {"phase": "Completed", "startTimestamp": EXPIRED, "completionTimestamp": EXPIRED}
+        spec = {"node": "n", "pod": {}, "volume": "v", "backupStorageLocation": "", "repoIdentifier": "r"}
+        volumes = [
+            {"metadata": {"name": f"v{number}-{index}"}, "spec": spec, "status": {"phase": "Completed"}}
+            for index in range(2)
+        ]
+        found = {"metadata": {"name": f"b{number}"}, "status": status}
+        metadata = encode_metadata(decode(Backup, {"apiVersion": "velero.io/v1", "kind": "Backup", **found}))
+        files = BackupFiles(name=f"b{number}", metadata=metadata, contents=None, pod_volume_backups=volumes)
+        await stored.put_backup(files)
+        marks = {"velero.io/storage-location": "default"}
+        await site.create(
+            "backups", f"orphan{number}", spec={"storageLocation": "default"}, labels=marks, status=status
+        )
+
+    async def ended(number: int) -> bool:
+        backups, volumes = await objects(site, "backups"), await objects(site, "podvolumebackups")
+        return (
+            set(backups) == {f"b{each}" for each in range(number + 1)}
+            and set(volumes) == {f"v{each}-{index}" for each in range(number + 1) for index in range(2)}
+            and all(
+                volume["metadata"]["ownerReferences"][0]["uid"]
+                == backups[name.split("-")[0].replace("v", "b")]["metadata"]["uid"]
+                for name, volume in volumes.items()
+            )
+        )
+
+    def counted(_number: int) -> str:
+        return r"/(podvolume)?backups$|/orphan"
+
+    written = await kill_at_every_write(lives, Work(begin=begin, ended=ended, counted=counted, at_start=True))
+
+    assert len(written[-1]) == 4

@@ -1,0 +1,71 @@
+"""The disk under a location goes away and comes back."""
+
+from pathlib import Path
+
+from pinnace.api.times import parse_time
+from tests.integration.controllers.conftest import Site
+from tests.integration.scenario.fleet import Cluster, Time, serving
+from tests.support.waiting import eventually
+
+
+def move(source: Path, target: Path) -> None:
+    source.rename(target)
+
+
+def is_there(folder: Path) -> bool:
+    return folder.exists()
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+async def test_a_folder_that_is_unmounted_for_a_while(site: Site) -> None:
+    cluster = Cluster(site, Time())
+    time, away = cluster.time, site.folder / "away"
+    folder = await site.add_folder(default=True)
+
+    async def looked_at() -> None:
+        """Let the location be validated and all be synced that can be."""
+        time.timers.turn(120)
+        moment = time()
+
+        async def check() -> bool:
+            location = await site.get("backupstoragelocations", "default")
+            return parse_time(location["status"]["lastValidationTime"]) >= moment
+
+        await eventually(check)
+
+    async with serving(cluster):
+        await site.create("backups", "before", spec=site.maps_of())
+        await site.reached("backups", "before", "Completed")
+        stored = files(folder)
+        move(folder, away)
+
+        await looked_at()
+        location = (await site.get("backupstoragelocations", "default"))["status"]
+        assert location["phase"] == "Unavailable"
+        assert f"the directory {folder} does not exist: mount it" in location["message"]
+        await site.create("backups", "meanwhile", spec=site.maps_of())
+        failed = (await site.reached("backups", "meanwhile", "Failed"))["status"]
+        assert f"the directory {folder} does not exist" in failed["failureReason"]
+        backup = await site.reached("backups", "before", "Completed")
+        marks = {"velero.io/backup-name": "before", "velero.io/backup-uid": backup["metadata"]["uid"]}
+        await site.create("deletebackuprequests", "q", labels=marks, spec={"backupName": "before"})
+
+        async def waits() -> bool:
+            return bool(((await site.get("deletebackuprequests", "q")).get("status") or {}).get("errors"))
+
+        await eventually(waits)
+        assert await cluster.objects("backups") != {}
+        assert not is_there(folder)
+        assert files(away) == stored
+        move(away, folder)
+
+        await looked_at()
+        await site.reached("backupstoragelocations", "default", "Available")
+        time.timers.turn(600)
+        await site.gone("backups", "before")
+        await site.create("backups", "after", spec=site.maps_of())
+        await site.reached("backups", "after", "Completed")
+        assert {key.split("/")[1] for key in files(folder)} == {"after"}

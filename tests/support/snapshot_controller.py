@@ -1,0 +1,111 @@
+"""The snapshot controller and the storage behind it, played by the test: no data, but the real course of things.
+
+A VolumeSnapshot of a claim gets a content, and the content, as often as the test wants later, a handle. One
+that names its content is bound to it. A content with the policy Delete takes its snapshot along when it goes.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pinnace.volumes.csi import SnapshotKinds
+from tests.support.waiting import POLL_SECONDS
+
+JSONObject = dict[str, Any]
+SIZE_BYTES = 3 << 30
+
+
+class ScriptedSnapshots:
+    """Works on one namespace, as long as `working` lasts.
+
+    Attributes:
+        storage: handles of the snapshots that there are.
+        makes_handles: whether contents get theirs.
+    """
+
+    def __init__(self, client: KubeClient, kinds: SnapshotKinds, namespace: str) -> None:
+        self.storage: set[str] = set()
+        self.makes_handles = True
+        self._client = client
+        self._kinds = kinds
+        self._namespace = namespace
+        self._to_delete: dict[str, str] = {}
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self._work())
+            yield
+            task.cancel()
+
+    async def _work(self) -> None:
+        while True:
+            for snapshot in await self._client.list_all(self._kinds.snapshots, self._namespace):
+                if "boundVolumeSnapshotContentName" not in (snapshot.get("status") or {}):
+                    await self._bind(snapshot)
+            await self._look_after_contents()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _bind(self, snapshot: JSONObject) -> None:
+        source = snapshot["spec"]["source"]
+        content = source.get("volumeSnapshotContentName")
+        if content is None:
+            content = await self._make_content(snapshot, source["persistentVolumeClaimName"])
+        status = {"boundVolumeSnapshotContentName": content, "readyToUse": True}
+        await self._client.patch(
+            self._kinds.snapshots,
+            snapshot["metadata"]["name"],
+            {"status": status},
+            snapshot["metadata"]["namespace"],
+            subresource="status",
+        )
+
+    async def _make_content(self, snapshot: JSONObject, claim_name: str) -> str:
+        metadata = snapshot["metadata"]
+        claim = await self._client.get(PERSISTENT_VOLUME_CLAIMS, claim_name, metadata["namespace"])
+        volume = await self._client.get(PERSISTENT_VOLUMES, claim["spec"]["volumeName"])
+        of_class = await self._client.get(self._kinds.classes, snapshot["spec"]["volumeSnapshotClassName"])
+        name = f"snapcontent-{metadata['uid']}"
+        reference = {"kind": "VolumeSnapshot", **{key: metadata[key] for key in ("namespace", "name", "uid")}}
+        body = {
+            "apiVersion": self._kinds.contents.api_version,
+            "kind": self._kinds.contents.kind,
+            "metadata": {"name": name},
+            "spec": {
+                "deletionPolicy": of_class["deletionPolicy"],
+                "driver": volume["spec"]["csi"]["driver"],
+                "source": {"volumeHandle": volume["spec"]["csi"]["volumeHandle"]},
+                "volumeSnapshotRef": reference,
+            },
+        }
+        await self._client.create(self._kinds.contents, body)
+        return name
+
+    async def _look_after_contents(self) -> None:
+        """Give handles, and delete the snapshots of contents that went with the policy Delete."""
+        seen = set()
+        for content in await self._client.list_all(self._kinds.contents):
+            if content["spec"]["volumeSnapshotRef"].get("namespace") != self._namespace:
+                continue
+            name, source = content["metadata"]["name"], content["spec"]["source"]
+            seen.add(name)
+            handle = (content.get("status") or {}).get("snapshotHandle") or source.get("snapshotHandle")
+            if handle is None and self.makes_handles:
+                handle = f"handle-of-{name}"
+                self.storage.add(handle)
+                await self._give(name, handle)
+            if handle is not None and content["spec"]["deletionPolicy"] == "Delete":
+                self._to_delete[name] = handle
+        for name in self._to_delete.keys() - seen:
+            self.storage.discard(self._to_delete.pop(name))
+
+    async def _give(self, name: str, handle: str) -> None:
+        status = {"snapshotHandle": handle, "restoreSize": SIZE_BYTES, "readyToUse": True}
+        try:
+            await self._client.patch(self._kinds.contents, name, {"status": status}, subresource="status")
+        except NotFound:
+            return  # deleted meanwhile

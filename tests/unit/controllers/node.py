@@ -1,0 +1,198 @@
+"""A node in memory: its pods, their volumes below a folder, orders, and a restic that does what tests say."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from pinnace.api import labels
+from pinnace.controllers import pod_volume_backup, pod_volume_restore
+from pinnace.controllers.node_ports import NodeScope
+from pinnace.controllers.node_volumes import NodeVolumes
+from pinnace.controllers.pod_volume_backup import PodVolumeBackupWork
+from pinnace.controllers.pod_volume_restore import PodVolumeRestoreWork
+from pinnace.runtime.cache import ObjectCache
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import JSONObject
+from pinnace.volumes.restic.access import Repository
+from pinnace.volumes.restic.output import Progress
+from pinnace.volumes.restic.progress import OnProgress
+from tests.support.clock import FrozenClock
+from tests.unit.controllers.fakes import NAMESPACE, RecordingMetrics, key
+from tests.unit.volumes.cluster import VolumeCluster
+
+NODE = "node-1"
+SNAPSHOT = "2fa3b4c5"
+RESTORE_UID = "uid-restore"
+
+
+class FakeRestic:
+    """Notes what it is asked to do.
+
+    Attributes:
+        files: at the root of every snapshot.
+        errors: what the next calls raise, one each.
+        until: if there is one, calls wait for it.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Path, str]] = []
+        self.snapshot = SNAPSHOT
+        self.files: set[str] = set()
+        self.errors: list[Exception] = []
+        self.until: asyncio.Event | None = None
+        self.working = asyncio.Event()
+
+    async def back_up(
+        self,
+        repository: Repository,
+        directory: Path,
+        tags: Mapping[str, str],
+        *,
+        parent: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> str:
+        await self._work("backup", directory, parent, on_progress)
+        return self.snapshot
+
+    async def restore(
+        self,
+        repository: Repository,
+        snapshot: str,
+        directory: Path,
+        *,
+        only: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        await self._work("restore", directory / only, snapshot, on_progress)
+
+    async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
+        self.calls.append(("has", Path(name), snapshot))
+        return name in self.files
+
+    async def _work(self, what: str, directory: Path, snapshot: str, on_progress: OnProgress | None) -> None:
+        self.calls.append((what, directory, snapshot))
+        if on_progress is not None:
+            await on_progress(Progress(total_bytes=10, bytes_done=4))
+        self.working.set()
+        if self.until is not None:
+            await self.until.wait()
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+class NodeWorld:
+    """One node with its agent's controllers; what the caches hold is told by `see`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster = VolumeCluster()
+        self.clock = FrozenClock()
+        self.metrics = RecordingMetrics()
+        self.restic = FakeRestic()
+        self.pods_directory = folder / "pods"
+        self.pods_directory.mkdir()
+        self.scope = NodeScope(
+            client=self.cluster.client,
+            namespace=NAMESPACE,
+            node=NODE,
+            pods_directory=self.pods_directory,
+            metrics=self.metrics,
+            clock=self.clock,
+        )
+        self.seen_backups = ObjectCache({pod_volume_backup.CLAIM_INDEX: pod_volume_backup.by_claim})
+        self.seen_restores = ObjectCache({pod_volume_restore.POD_INDEX: pod_volume_restore.by_pod})
+        self.seen_pods = ObjectCache()
+        volumes = NodeVolumes(self.scope)
+        self.backups = PodVolumeBackupWork(
+            self.scope, volumes, self.restic, cast("Informer", self.seen_backups)
+        )
+        self.restores = PodVolumeRestoreWork(
+            self.scope,
+            volumes,
+            self.restic,
+            cast("Informer", self.seen_restores),
+            cast("Informer", self.seen_pods),
+        )
+        self.backup_reconciler = pod_volume_backup.new_reconciler(self.scope, self.backups)
+        self.restore_reconciler = pod_volume_restore.new_reconciler(self.scope, self.restores)
+
+    def add_pod(self, name: str = "p", *volumes: JSONObject, here: bool = True, **members: Any) -> JSONObject:
+        """A pod of the namespace `shop`, on this node or another, with directories for its volumes."""
+        obj = self.cluster.put("pods", "shop", name, **members)
+        obj["metadata"] |= members.get("metadata", {})
+        obj["spec"] = {"volumes": list(volumes or [{"name": "data", "emptyDir": {}}])} | members.get(
+            "spec", {}
+        )
+        if here:
+            self.seen_pods.put(obj)
+        return obj
+
+    def volume(self, pod: str = "p", directory: str = "kubernetes.io~empty-dir/data") -> Path:
+        """The directory of a volume, made."""
+        path = self.pods_directory / f"uid-{pod}" / "volumes" / directory
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def add_backup(
+        self, name: str = "pvb", *, node: str = NODE, claim: str = "", **status: Any
+    ) -> JSONObject:
+        """A PodVolumeBackup of the volume `data` of pod `p`."""
+        spec = {
+            "node": node,
+            "pod": pod_reference("p"),
+            "volume": "data",
+            "backupStorageLocation": "default",
+            "repoIdentifier": "s3:x/restic/shop",
+            "tags": {"backup": "b1"},
+        }
+        marks = {labels.PVC_UID: claim} if claim else {}
+        self.cluster.add("podvolumebackups", name, labels=marks, spec=spec, status={"progress": {}, **status})
+        stored = self.cluster.objects["podvolumebackups", name]
+        self.seen_backups.put(stored)
+        return stored
+
+    def add_restore(
+        self, name: str = "pvr", *, pod: str = "p", volume: str = "data", **status: Any
+    ) -> JSONObject:
+        """A PodVolumeRestore."""
+        spec = {
+            "pod": pod_reference(pod),
+            "volume": volume,
+            "backupStorageLocation": "default",
+            "repoIdentifier": "s3:x/restic/shop",
+            "snapshotID": SNAPSHOT,
+        }
+        marks = {labels.POD_UID: f"uid-{pod}"}
+        self.cluster.add(
+            "podvolumerestores", name, labels=marks, spec=spec, status={"progress": {}, **status}
+        )
+        stored = self.cluster.objects["podvolumerestores", name]
+        owner = {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r1", "uid": RESTORE_UID}
+        stored["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        self.seen_restores.put(stored)
+        return stored
+
+    async def save(self, name: str = "pvb") -> JSONObject:
+        """Let the agent look at a PodVolumeBackup; its status then."""
+        await self.backup_reconciler.reconcile(key(name))
+        return self.cluster.status("podvolumebackups", name)
+
+    async def fill(self, name: str = "pvr") -> JSONObject:
+        """Let the agent look at a PodVolumeRestore; its status then."""
+        await self.restore_reconciler.reconcile(key(name))
+        return self.cluster.status("podvolumerestores", name)
+
+
+def pod_reference(name: str) -> JSONObject:
+    return {"kind": "Pod", "namespace": "shop", "name": name, "uid": f"uid-{name}"}
+
+
+def waiting(*names: str, running: str = "restic-wait", statuses: int | None = None) -> JSONObject:
+    """Spec and status of a pod with init containers, of which one runs."""
+    shown = [
+        {"name": name, "state": {"running": {}} if name == running else {"waiting": {}}} for name in names
+    ]
+    return {
+        "spec": {"initContainers": [{"name": name} for name in names]},
+        "status": {"initContainerStatuses": shown[:statuses]},
+    }

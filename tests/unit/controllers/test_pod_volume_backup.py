@@ -1,0 +1,353 @@
+"""The agent saves the volumes of its node, and takes every order to an end."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.controllers.node_orders import NODE_ANNOTATION
+from pinnace.controllers.pod_volume_backup import EMPTY_MESSAGE
+from pinnace.kube.errors import ConnectionFailed, Forbidden
+from pinnace.runtime.keys import JSONObject
+from pinnace.volumes.restic.errors import (
+    AccessError,
+    CommandFailed,
+    SnapshotMissing,
+    UnexpectedOutput,
+)
+from tests.unit.controllers.fakes import fail_once, key
+from tests.unit.controllers.node import NODE, SNAPSHOT, NodeWorld
+
+START = "2021-08-11T21:43:26Z"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> NodeWorld:
+    """A pod with a volume."""
+    made = NodeWorld(tmp_path)
+    made.add_pod()
+    made.volume()
+    return made
+
+
+@pytest.mark.spec("PVL-038", "PVL-039", "PVL-040", "CTL-052")
+@pytest.mark.parametrize(
+    ("node", "phase", "wanted"),
+    [
+        (NODE, "", True),
+        (NODE, "New", True),
+        (NODE, "InProgress", False),
+        (NODE, "Completed", False),
+        (NODE, "Failed", False),
+        ("other", "", False),
+        ("other", "New", False),
+        ("other", "InProgress", False),
+        ("", "New", False),
+    ],
+)
+async def test_which_orders_are_taken(world: NodeWorld, node: str, phase: str, wanted: bool) -> None:
+    order = world.add_backup(node=node, phase=phase)
+
+    assert world.backups.is_wanted(order) is wanted
+    await world.save()
+    assert bool(world.restic.calls) is wanted
+
+
+async def test_a_volume_is_saved(world: NodeWorld) -> None:
+    world.add_backup()
+
+    status = await world.save()
+
+    assert status == {
+        "phase": "Completed",
+        "path": str(world.volume()),
+        "snapshotID": SNAPSHOT,
+        "startTimestamp": START,
+        "completionTimestamp": START,
+        "progress": {"totalBytes": 10, "bytesDone": 4},
+    }
+    first = world.cluster.patches[0][2]
+    assert first["status"] == {"phase": "InProgress", "startTimestamp": START}
+    assert first["metadata"]["annotations"] == {NODE_ANNOTATION: NODE}
+
+
+@pytest.mark.spec("PVL-036", "CTL-054")
+async def test_an_empty_volume_has_no_snapshot(world: NodeWorld) -> None:
+    world.restic.snapshot = ""
+    world.add_backup()
+
+    status = await world.save()
+
+    assert (status["phase"], status["message"]) == ("Completed", EMPTY_MESSAGE)
+    assert "snapshotID" not in status
+
+
+COMMAND = "restic backup"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            CommandFailed(COMMAND, exit_code=1, stderr="Fatal: no"),
+            "error running restic backup, stderr=Fatal: no: exit status 1",
+        ),
+        (
+            UnexpectedOutput("unable to find summary in restic backup command output"),
+            "error running restic backup, stderr=: unable to find summary in restic backup command output",
+        ),
+        (
+            UnexpectedOutput("error getting snapshot id: expected one matching snapshot, got 0"),
+            "error getting snapshot id: expected one matching snapshot, got 0",
+        ),
+        (
+            AccessError("error setting restic cmd env: no storage key"),
+            "error setting restic cmd env: no storage key",
+        ),
+        (ZeroDivisionError(), "unexpected ZeroDivisionError, see the node agent's log"),
+    ],
+)
+@pytest.mark.spec("SRV-015")
+async def test_what_fails_has_its_reason(world: NodeWorld, error: Exception, message: str) -> None:
+    world.restic.errors = [error]
+    order = world.add_backup()
+    list(world.backups.enqueued(order))
+
+    status = await world.save()
+
+    assert (status["phase"], status["message"]) == ("Failed", message)
+    assert status["completionTimestamp"] == START
+    assert world.metrics.calls == [("backup_enqueued",), ("backup_dequeued",)]
+
+
+@pytest.mark.spec("PVL-015", "PVL-016", "CTL-054")
+@pytest.mark.parametrize(
+    ("volume", "directories", "message"),
+    [
+        ({"name": "other"}, (), "error getting volume directory name: volume not found in pod"),
+        (
+            {"name": "data", "persistentVolumeClaim": {"claimName": "none"}},
+            (),
+            'error getting volume directory name: shop\'s persistentvolumeclaims.velero.io "none" not found',
+        ),
+        (
+            {"name": "data", "persistentVolumeClaim": {"claimName": "lost"}},
+            (),
+            'error getting volume directory name: persistentvolumes.velero.io "lost-pv" not found',
+        ),
+        ({"name": "data"}, (), "error getting volume path on host: expected one matching path, got 0"),
+        (
+            {"name": "data"},
+            ("kubernetes.io~empty-dir/data", "kubernetes.io~nfs/data"),
+            "error getting volume path on host: expected one matching path, got 2",
+        ),
+    ],
+)
+async def test_a_volume_that_cannot_be_found(
+    tmp_path: Path, volume: JSONObject, directories: tuple[str, ...], message: str
+) -> None:
+    world = NodeWorld(tmp_path)
+    world.cluster.put("persistentvolumeclaims", "shop", "lost", spec={"volumeName": "lost-pv"})
+    world.add_pod("p", volume)
+    for directory in directories:
+        world.volume(directory=directory)
+    world.add_backup()
+
+    status = await world.save()
+
+    assert (status["phase"], status["message"]) == ("Failed", message)
+
+
+async def test_a_pod_of_the_same_name_is_another(world: NodeWorld) -> None:
+    world.cluster.put("pods", "shop", "p")["metadata"]["uid"] = "uid-of-another"
+    world.add_backup()
+
+    status = await world.save()
+
+    assert status["phase"] == "Failed"
+    assert status["message"].startswith('error getting pod: pod "p" not found')
+
+
+@pytest.mark.spec("PVL-047", "PVL-048", "CTL-055")
+@pytest.mark.parametrize(("newest", "parent"), [({"snapshotID": "1111aaaa"}, "1111aaaa"), ({}, "")])
+async def test_the_parent(world: NodeWorld, newest: JSONObject, parent: str) -> None:
+    world.add_backup("t0", claim="c", phase="Completed", startTimestamp=START, snapshotID="0000aaaa")
+    world.add_backup("t1", claim="c", phase="Completed", startTimestamp="2021-08-12T00:00:00Z", **newest)
+    world.add_backup(
+        "t2", claim="c", phase="Failed", startTimestamp="2021-08-13T00:00:00Z", snapshotID="2" * 8
+    )
+    elsewhere = world.add_backup(
+        "t3", claim="c", phase="Completed", startTimestamp="2021-08-14T00:00:00Z", snapshotID="3" * 8
+    )
+    elsewhere["spec"]["backupStorageLocation"] = "other"
+    world.add_backup(claim="c")
+
+    await world.save()
+
+    assert world.restic.calls == [("backup", world.volume(), parent)]
+
+
+async def test_a_parent_that_is_gone_costs_time_but_no_backup(world: NodeWorld) -> None:
+    world.add_backup("t0", claim="c", phase="Completed", startTimestamp=START, snapshotID="0000aaaa")
+    world.restic.errors = [SnapshotMissing(COMMAND, exit_code=1, stderr="no matching ID found")]
+    world.add_backup(claim="c")
+
+    status = await world.save()
+
+    assert status["phase"] == "Completed"
+    assert [parent for _, _, parent in world.restic.calls] == ["0000aaaa", ""]
+
+
+# --- Nothing stays InProgress -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_lost_answer_to_the_claim(world: NodeWorld, when: str) -> None:
+    """Whether it was stored or not: the next pass finds out, and the order is carried out once."""
+    setattr(world.cluster, when, fail_once("patch", "podvolumebackups"))
+    world.add_backup()
+
+    with pytest.raises(ConnectionFailed):
+        await world.save()
+    status = await world.save()
+
+    assert status["phase"] == "Completed"
+    assert len(world.restic.calls) == 1
+
+
+async def test_a_pod_that_cannot_be_read_just_now(world: NodeWorld) -> None:
+    world.cluster.before = fail_once("get", "pods")
+    world.add_backup()
+
+    with pytest.raises(ConnectionFailed):
+        await world.save()
+
+    assert (await world.save())["phase"] == "Completed"
+    assert len(world.restic.calls) == 1
+
+
+async def test_a_pod_that_may_not_be_read(world: NodeWorld) -> None:
+    world.cluster.before = fail_once("get", "pods", error=Forbidden(403, message="you may not"))
+    world.add_backup()
+
+    status = await world.save()
+
+    assert (status["phase"], status["message"]) == ("Failed", "error getting pod: you may not")
+
+
+async def test_somebody_else_takes_the_order_first(world: NodeWorld) -> None:
+    world.add_backup()
+
+    def taken(*call: str) -> None:
+        if call[:2] == ("patch", "podvolumebackups"):
+            world.cluster.before = lambda *_: None
+            obj = world.cluster.objects["podvolumebackups", "pvb"]
+            obj["status"]["phase"] = "InProgress"
+            obj["metadata"]["resourceVersion"] = "999"
+
+    world.cluster.before = taken
+    status = await world.save()
+
+    assert status["phase"] == "InProgress"
+    assert world.restic.calls == []
+
+
+async def test_a_lost_answer_to_the_end_is_repeated(
+    world: NodeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def at_once(_seconds: float) -> None:
+        return
+
+    patches = 0
+
+    def lose_second(*call: str) -> None:
+        nonlocal patches
+        patches += call[0] == "patch"
+        if call[0] == "patch" and patches == 3:  # claim, progress, end
+            raise ConnectionFailed("the connection broke")
+
+    monkeypatch.setattr("pinnace.controllers.writes.asyncio.sleep", at_once)
+    world.cluster.before = lose_second
+    world.add_backup()
+
+    assert (await world.save())["phase"] == "Completed"
+
+
+async def test_an_order_that_is_deleted_is_given_up(world: NodeWorld) -> None:
+    world.restic.until = asyncio.Event()
+    order = world.add_backup()
+    task = asyncio.create_task(world.backup_reconciler.reconcile(key("pvb")))
+    await world.restic.working.wait()
+
+    del world.cluster.objects["podvolumebackups", "pvb"]
+    world.backup_reconciler.deleted(order)
+    await task
+
+    assert world.metrics.calls == [("backup_dequeued",)]
+
+
+async def test_a_stop_says_so(world: NodeWorld) -> None:
+    world.restic.until = asyncio.Event()
+    world.add_backup()
+    task = asyncio.create_task(world.backup_reconciler.reconcile(key("pvb")))
+    await world.restic.working.wait()
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    status = world.cluster.status("podvolumebackups", "pvb")
+    assert status["phase"] == "Failed"
+    assert status["message"] == "the node agent was stopped before the podvolumebackup had ended"
+
+
+@pytest.mark.spec("CTL-062")
+@pytest.mark.parametrize(
+    ("node", "phase", "after"),
+    [
+        (NODE, "InProgress", "Failed"),
+        ("other", "InProgress", "InProgress"),
+        (NODE, "New", "New"),
+        (NODE, "Completed", "Completed"),
+    ],
+)
+async def test_what_a_former_agent_left(world: NodeWorld, node: str, phase: str, after: str) -> None:
+    world.add_backup(node=node, phase=phase)
+
+    await world.backups.fail_orphans(world.backup_reconciler)
+
+    status = world.cluster.status("podvolumebackups", "pvb")
+    assert status["phase"] == after
+    if after == "Failed":
+        text = (
+            'get a podvolumebackup with status "InProgress" during the server starting, mark it as "Failed"'
+        )
+        assert (status["message"], status["completionTimestamp"]) == (text, START)
+
+
+async def test_an_order_that_cannot_be_read_is_failed(world: NodeWorld) -> None:
+    world.add_backup()["spec"]["tags"] = "none"
+
+    status = await world.save()
+
+    assert status["phase"] == "Failed"
+    assert world.restic.calls == []
+
+
+@pytest.mark.parametrize("owned", [True, False])
+async def test_how_long_it_took_is_counted(world: NodeWorld, owned: bool) -> None:
+    order = world.add_backup()
+    if owned:
+        owner = {"apiVersion": "velero.io/v1", "kind": "Backup", "name": "owner", "uid": "u"}
+        order["metadata"]["ownerReferences"] = [owner]
+
+    def later(*call: Any) -> None:
+        if call[:2] == ("get", "pods"):
+            world.clock.advance(90.7)
+
+    world.cluster.before = later
+    await world.save()
+
+    name = "velero/owner" if owned else "velero/b1"
+    assert world.metrics.calls == [("backup_dequeued",), ("restic_operation", "backup", name, "pvb", 90)]

@@ -1,0 +1,311 @@
+"""The action that lets pods wait for their volumes."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from pinnace import __version__
+from pinnace.api import labels
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.kube.errors import Forbidden, KubeError, NotFound
+from pinnace.kube.resources import APIResource
+from pinnace.plugins.builtin.restore_config import ActionError
+from pinnace.plugins.builtin.restore_helper_container import configured_image, helper_container
+from pinnace.plugins.builtin.restore_init_hooks import AddInitContainers
+from pinnace.plugins.builtin.restore_pod_volumes import WaitForPodVolumes
+from pinnace.plugins.protocols import RestoreItemInput
+
+JSONObject = dict[str, Any]
+
+UID = "uid-of-the-restore"
+LONG_NAME = "the-really-long-backup-name-that-is-much-more-than-63-characters"
+DEFAULTS = {
+    "requests": {"cpu": "100m", "memory": "128Mi"},
+    "limits": {"cpu": "100m", "memory": "128Mi"},
+}
+
+
+class Cluster:
+    """PodVolumeBackups, the ConfigMap of the action, and workloads by name."""
+
+    def __init__(self, *orders: JSONObject, configs: int = 1, config: dict[str, str] | None = None) -> None:
+        self.orders = list(orders)
+        self.configs = [{"metadata": {"name": f"c{number}"}, "data": config} for number in range(configs)]
+        self.workloads = {"velero": "registry.example.com/pinnace:v1"}
+        self.refuse: KubeError | None = None
+        self.selectors: list[str] = []
+
+    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        if self.refuse is not None:
+            raise self.refuse
+        if name not in self.workloads:
+            raise NotFound(404, message="not found")
+        return {"spec": {"template": {"spec": {"containers": [{"image": self.workloads[name]}]}}}}
+
+    async def list_all(
+        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
+    ) -> list[JSONObject]:
+        assert namespace == "velero"
+        self.selectors.append(label_selector)
+        if resource.name == "configmaps":
+            assert label_selector == "velero.io/plugin-config,velero.io/restic=RestoreItemAction"
+            return self.configs
+        if self.refuse is not None:
+            raise self.refuse
+        return self.orders
+
+
+def saved(volume: str, *, snapshot: str = "2fa3b4c5", pod: str = "p", namespace: str = "ns") -> JSONObject:
+    return {
+        "metadata": {"name": f"b-{volume}"},
+        "spec": {"pod": {"name": pod, "namespace": namespace}, "volume": volume},
+        "status": {"snapshotID": snapshot},
+    }
+
+
+def a_pod(*init_containers: str, **annotations: str) -> JSONObject:
+    spec: JSONObject = {"containers": [{"name": "main"}], "volumes": []}
+    if init_containers:
+        spec["initContainers"] = [{"name": name, "image": "old"} for name in init_containers]
+    metadata: JSONObject = {"name": "p", "namespace": "ns", "annotations": annotations}
+    return {"metadata": metadata, "spec": spec}
+
+
+def with_projected(pod: JSONObject, name: str) -> JSONObject:
+    pod["spec"]["volumes"].append({"name": name, "projected": {}})
+    return pod
+
+
+def restore_of(backup: str = "b") -> Restore:
+    return Restore(metadata=ObjectMeta(name="r", uid=UID), spec=RestoreSpec(backup_name=backup))
+
+
+async def run(
+    cluster: Cluster, pod: JSONObject, *, filled: bool = True, original: str = "ns", backup: str = "b"
+) -> list[JSONObject]:
+    """The init containers that a pod comes out with."""
+    action = WaitForPodVolumes(cluster, "velero", filled=filled)
+    from_backup = {"metadata": {"name": "p", "namespace": original}}
+    given = RestoreItemInput(item=pod, item_from_backup=from_backup, restore=restore_of(backup))
+    output = await action.execute(given)
+    found: list[JSONObject] = output.item["spec"].get("initContainers", [])
+    return found
+
+
+def names(containers: list[JSONObject]) -> list[str]:
+    return [container["name"] for container in containers]
+
+
+@pytest.mark.spec("PVL-059", "PVL-060")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((), ["restic-wait"]),
+        (("a", "b"), ["restic-wait", "a", "b"]),
+        (("restic-wait", "a"), ["restic-wait", "a"]),
+        (("a", "restic-wait"), ["restic-wait", "a"]),
+        (("restic-wait", "a", "restic-wait"), ["restic-wait", "a"]),
+    ],
+)
+async def test_it_is_the_first_and_the_only_one(before: tuple[str, ...], after: list[str]) -> None:
+    containers = await run(Cluster(saved("data")), a_pod(*before))
+
+    assert names(containers) == after
+    assert containers[0]["image"] == "registry.example.com/pinnace:v1"
+    assert containers[0]["args"] == [UID]
+
+
+@pytest.mark.parametrize("filled", [True, False])
+async def test_one_of_an_earlier_restore_would_wait_for_ever(filled: bool) -> None:
+    cluster = Cluster() if filled else Cluster(saved("data"))
+
+    assert names(await run(cluster, a_pod("a", "restic-wait"), filled=filled)) == ["a"]
+    untouched = a_pod()
+    assert await run(cluster, untouched, filled=filled) == []
+    assert "initContainers" not in untouched["spec"]
+
+
+@pytest.mark.spec("PVL-061", "PVL-062", "PVL-063", "PVL-064")
+@pytest.mark.parametrize(
+    ("orders", "pod", "original", "mounted"),
+    [
+        (
+            [saved("vol-2"), saved("vol-1")],
+            a_pod(**{f"{labels.POD_SNAPSHOT_PREFIX}x": "1"}),
+            "ns",
+            ["vol-1", "vol-2"],
+        ),
+        ([], a_pod(**{f"{labels.POD_SNAPSHOT_PREFIX}myvol": ""}), "ns", ["myvol"]),
+        ([saved("data", namespace="original-ns")], a_pod(), "original-ns", ["data"]),
+        ([saved("data", namespace="ns")], a_pod(), "original-ns", []),
+        ([saved("data", pod="q")], a_pod(), "ns", []),
+        (
+            [saved("token"), saved("none", snapshot="")],
+            with_projected(a_pod(), "token"),
+            "ns",
+            [],
+        ),
+    ],
+    ids=["saved-wins", "annotation", "mapped", "other-namespace", "other-pod", "projected-and-empty"],
+)
+async def test_which_volumes_are_waited_for(
+    orders: list[JSONObject], pod: JSONObject, original: str, mounted: list[str]
+) -> None:
+    containers = await run(Cluster(*orders), pod, original=original)
+
+    mounts = [mount for container in containers for mount in container["volumeMounts"]]
+    assert mounts == [{"name": name, "mountPath": f"/restores/{name}"} for name in mounted]
+
+
+@pytest.mark.spec("PVL-071")
+async def test_the_backup_is_found_by_its_label() -> None:
+    cluster = Cluster()
+    await run(cluster, a_pod(), backup=LONG_NAME)
+
+    value = "the-really-long-backup-name-that-is-much-more-than-63-cha6ca4bc"
+    assert cluster.selectors == [f"velero.io/backup-name={value}"]
+
+
+@pytest.mark.spec("RST-103")
+async def test_together_with_init_hooks() -> None:
+    """In the order in which actions run."""
+    pod = a_pod("restic-wait", "own", **{labels.INIT_RESTORE_HOOK_CONTAINER_IMAGE: "hook"})
+    given = RestoreItemInput(item=pod, item_from_backup=pod, restore=restore_of())
+    hooked = await AddInitContainers().execute(given)
+
+    containers = await run(Cluster(saved("data")), hooked.item)
+
+    assert [container["image"] for container in containers[1:]] == ["hook", "old"]
+    assert containers[0]["name"] == "restic-wait"
+
+
+# --- The image --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("API-020", "PVL-065")
+@pytest.mark.parametrize(
+    ("given", "image"),
+    [
+        ("", None),
+        ("my-image", None),
+        ("myregistry.io/my-image", f"myregistry.io/my-image:v{__version__}"),
+        ("myregistry.io:34567/my-image", f"myregistry.io:34567/my-image:v{__version__}"),
+        ("myregistry.io:34567/my-image:my-tag", "myregistry.io:34567/my-image:my-tag"),
+    ],
+)
+def test_the_configured_image(given: str, image: str | None) -> None:
+    assert configured_image({"image": given}) == image
+
+
+@pytest.mark.parametrize(
+    ("config", "workloads", "image", "command"),
+    [
+        ({}, {"velero": "r/p:1", "restic": "r/p:2"}, "r/p:1", ["pinnace", "restore-helper"]),
+        ({}, {"restic": "r/p:2"}, "r/p:2", ["pinnace", "restore-helper"]),
+        ({}, {}, "velero/velero-restic-restore-helper:v1.6.3", ["/velero-restic-restore-helper"]),
+        ({"image": "r/own:1"}, {"velero": "r/p:1"}, "r/own:1", ["/velero-restic-restore-helper"]),
+        ({"image": "r/own:1", "command": "/x y"}, {}, "r/own:1", ["/x y"]),
+        ({"image": "own"}, {"velero": "r/p:1"}, "r/p:1", ["pinnace", "restore-helper"]),
+    ],
+)
+async def test_image_and_command(
+    config: dict[str, str], workloads: dict[str, str], image: str, command: list[str]
+) -> None:
+    cluster = Cluster(saved("data"), config=config)
+    cluster.workloads = workloads
+
+    [container] = await run(cluster, a_pod())
+
+    assert (container["image"], container["command"]) == (image, command)
+
+
+@pytest.mark.spec("API-020")
+async def test_two_config_maps_are_one_too_many() -> None:
+    with pytest.raises(ActionError, match=r"found more than one ConfigMap matching .*: \[c0 c1\]"):
+        await run(Cluster(saved("data"), configs=2), a_pod())
+
+
+async def test_what_cannot_be_read_fails_the_pod() -> None:
+    cluster = Cluster(saved("data"))
+    cluster.refuse = Forbidden(403, message="you may not")
+    with pytest.raises(ActionError, match="error listing pod volume backups: you may not"):
+        await run(cluster, a_pod())
+
+
+# --- The container ----------------------------------------------------------------------------------------
+
+
+def container_of(**config: str) -> JSONObject:
+    return helper_container(config, image="i", command=["c"], restore_uid=UID, volumes=["b", "a"])
+
+
+def test_the_whole_container() -> None:
+    assert container_of() == {
+        "name": "restic-wait",
+        "image": "i",
+        "command": ["c"],
+        "args": [UID],
+        "env": [
+            {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ],
+        "resources": DEFAULTS,
+        "securityContext": {},
+        "volumeMounts": [
+            {"name": "b", "mountPath": "/restores/b"},
+            {"name": "a", "mountPath": "/restores/a"},
+        ],
+    }
+
+
+@pytest.mark.spec("PVL-066", "PVL-067")
+@pytest.mark.parametrize(
+    ("quantities", "resources"),
+    [
+        ("200m,,,", DEFAULTS),
+        ("0,0,0,0", {}),
+        ("100m,128Mi,0,256Mi", {"requests": DEFAULTS["requests"], "limits": {"memory": "256Mi"}}),
+        ("100m,invalid,200m,256Mi", DEFAULTS),
+        ("100m,512Mi,200m,256Mi", DEFAULTS),
+        ("50m,64Mi,,", {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": DEFAULTS["limits"]}),
+    ],
+)
+def test_resources(quantities: str, resources: JSONObject, caplog: pytest.LogCaptureFixture) -> None:
+    keys = ("cpuRequest", "memRequest", "cpuLimit", "memLimit")
+
+    found = container_of(**dict(zip(keys, quantities.split(","), strict=True)))["resources"]
+
+    assert found == resources
+    assert bool(caplog.records) is (resources == DEFAULTS)
+
+
+@pytest.mark.spec("PVL-068")
+@pytest.mark.parametrize(
+    ("user", "group", "escalation", "context", "logged"),
+    [
+        (
+            "1001",
+            "999",
+            "false",
+            {"runAsUser": 1001, "runAsGroup": 999, "allowPrivilegeEscalation": False},
+            0,
+        ),
+        ("1001", "x", "true", {"runAsUser": 1001}, 1),
+        ("1_0", "1", "true", {}, 1),
+        ("", "5", "T", {"runAsGroup": 5, "allowPrivilegeEscalation": True}, 0),
+        ("7", "", "yes", {"runAsUser": 7}, 1),
+    ],
+)
+def test_security_context(
+    user: str, group: str, escalation: str, context: JSONObject, logged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {
+        "secCtxRunAsUser": user,
+        "secCtxRunAsGroup": group,
+        "secCtxAllowPrivilegeEscalation": escalation,
+    }
+
+    assert container_of(**given)["securityContext"] == context
+    assert [record.levelno for record in caplog.records] == [logging.ERROR] * logged

@@ -1,0 +1,62 @@
+"""The metrics of a node agent."""
+
+import re
+
+import pytest
+
+from pinnace.server.node_metrics import KEPT_OPERATIONS, NodeAgentMetrics
+
+ENQUEUED = "restic_pod_volume_backup_enqueue_count"
+DEQUEUED = "restic_pod_volume_backup_dequeue_count"
+LATENCY = "restic_restic_operation_latency_seconds"
+
+
+def samples(metrics: NodeAgentMetrics) -> dict[str, float]:
+    """Values by name and labels as they stand in the text, without buckets."""
+    found = {}
+    for line in metrics.exposition().decode().splitlines():
+        if line.startswith("restic_") and "le=" not in line:
+            name, labels, value = re.fullmatch(r"(\w+)\{(.*)\} (.*)", line).groups()  # type: ignore[union-attr]
+            values = sorted(re.findall(r"\"([^\"]*)\"", labels))
+            found[f"{name}{values}"] = float(value)
+    return found
+
+
+def test_counters_begin_at_zero_under_their_names() -> None:
+    metrics = NodeAgentMetrics("n1")
+
+    assert samples(metrics) == {f"{ENQUEUED}['n1']": 0, f"{DEQUEUED}['n1']": 0}
+    text = metrics.exposition().decode()
+    for name in (ENQUEUED, DEQUEUED):
+        assert f"# TYPE {name} counter\n" in text
+    assert "_created" not in text
+
+
+@pytest.mark.spec("SRV-015")
+def test_what_moves_them() -> None:
+    metrics = NodeAgentMetrics("n1")
+    metrics.backup_enqueued()
+    metrics.backup_enqueued()
+    metrics.backup_dequeued()
+    metrics.restic_operation("backup", "velero/b1", "b1-x", 90.7)
+
+    found = samples(metrics)
+    of_it = "['b1-x', 'backup', 'n1', 'velero/b1']"
+    assert found[f"{ENQUEUED}['n1']"] == 2
+    assert found[f"{DEQUEUED}['n1']"] == 1
+    assert found[f"{LATENCY}_gauge{of_it}"] == 90
+    assert found[f"{LATENCY}_sum{of_it}"] == 90
+    assert found[f"{LATENCY}_count{of_it}"] == 1
+    buckets = metrics.exposition().decode()
+    assert 'le="14400.0"' in buckets
+    assert 'le="60.0"' in buckets
+
+
+def test_old_operations_are_dropped() -> None:
+    metrics = NodeAgentMetrics("n1")
+    for number in range(KEPT_OPERATIONS + 3):
+        metrics.restic_operation("backup", "velero/b1", f"b1-{number}", 1)
+
+    gauges = [name for name in samples(metrics) if name.startswith(f"{LATENCY}_gauge")]
+    assert len(gauges) == KEPT_OPERATIONS
+    assert not any("'b1-0'" in name for name in gauges)

@@ -1,0 +1,289 @@
+"""CSI snapshots as objects: which class, what is noted for a restore, what a restore makes of it."""
+
+from typing import Any
+
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.quantities import size_quantity
+from pinnace.volumes import csi
+from pinnace.volumes.csi import CSIError
+from tests.support.snapshot_crds import kinds
+
+JSONObject = dict[str, Any]
+DRIVER = "disk.example.io"
+
+
+def snapshot_class(name: str, driver: str = DRIVER, **marks: str) -> JSONObject:
+    return {"metadata": {"name": name, "labels": marks}, "driver": driver, "deletionPolicy": "Retain"}
+
+
+LABELLED = {labels.CSI_SNAPSHOT_CLASS: ""}
+
+
+@pytest.mark.spec("SRV-021")
+@pytest.mark.parametrize(
+    ("classes", "chosen"),
+    [
+        ([snapshot_class("plain"), snapshot_class("empty", **LABELLED)], "empty"),
+        ([snapshot_class("other", "x.example.io", **LABELLED), snapshot_class("ours", **LABELLED)], "ours"),
+        ([snapshot_class("one", **LABELLED), snapshot_class("two", **LABELLED)], "one"),
+    ],
+    ids=["an empty label counts", "of the driver", "the first"],
+)
+def test_the_labelled_class_of_the_driver_is_chosen(classes: list[JSONObject], chosen: str) -> None:
+    assert csi.choose_class(classes, DRIVER)["metadata"]["name"] == chosen
+
+
+@pytest.mark.spec("SRV-021")
+@pytest.mark.parametrize(
+    "classes",
+    [[], [snapshot_class("plain")], [snapshot_class("other", "x.example.io", **LABELLED)]],
+    ids=["none", "unlabelled", "of another driver"],
+)
+def test_without_a_labelled_class_there_is_no_snapshot(classes: list[JSONObject]) -> None:
+    with pytest.raises(CSIError, match=labels.CSI_SNAPSHOT_CLASS):
+        csi.choose_class(classes, DRIVER)
+
+
+def test_an_annotation_names_the_class() -> None:
+    by_driver = {f"{labels.CSI_SNAPSHOT_CLASS}_disk.example.io": "of-backup"}
+    backup = Backup(metadata=ObjectMeta(name="b1", annotations=by_driver))
+    plain: JSONObject = {"metadata": {"name": "data"}}
+    own = {"metadata": {"name": "data", "annotations": {labels.CSI_SNAPSHOT_CLASS: "of-claim"}}}
+
+    assert csi.named_class(own, backup, "Disk.example.io") == "of-claim"
+    assert csi.named_class(plain, backup, "Disk.example.io") == "of-backup"
+    assert csi.named_class(plain, backup, "x.example.io") == ""
+    classes = [snapshot_class("first", **LABELLED), snapshot_class("of-claim")]
+    assert csi.choose_class(classes, DRIVER, named="of-claim")["metadata"]["name"] == "of-claim"
+    with pytest.raises(CSIError, match="VolumeSnapshotClass of-backup does not exist"):
+        csi.choose_class(classes, DRIVER, named="of-backup")
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (53687091200, "50Gi"),
+        (1_000_000_000, "1000000000"),
+        (1536, "1536"),
+        (2048, "2Ki"),
+        (0, "0"),
+        (1 << 60, "1Ei"),
+    ],
+)
+def test_a_size_is_written_with_the_largest_suffix_that_divides_it(size_bytes: int, text: str) -> None:
+    assert size_quantity(size_bytes) == text
+
+
+def content(**status: Any) -> JSONObject:
+    return {
+        "metadata": {"name": "c"},
+        "spec": {"driver": DRIVER, "deletionPolicy": "Retain", "source": {"volumeHandle": "v"}},
+        "status": status,
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "notes"),
+    [
+        ({}, {labels.CSI_DELETION_POLICY: "Retain"}),
+        (
+            {"snapshotHandle": "snap-1", "restoreSize": 53687091200},
+            {
+                labels.CSI_DELETION_POLICY: "Retain",
+                labels.CSI_SNAPSHOT_HANDLE: "snap-1",
+                labels.CSI_DRIVER_NAME: DRIVER,
+                labels.CSI_RESTORE_SIZE: "50Gi",
+            },
+        ),
+        (
+            {"snapshotHandle": "snap-1"},
+            {
+                labels.CSI_DELETION_POLICY: "Retain",
+                labels.CSI_SNAPSHOT_HANDLE: "snap-1",
+                labels.CSI_DRIVER_NAME: DRIVER,
+            },
+        ),
+    ],
+    ids=["no handle yet", "handle and size", "handle"],
+)
+def test_what_a_restore_needs_is_noted_in_the_snapshot(status: JSONObject, notes: dict[str, str]) -> None:
+    snapshot: JSONObject = {"metadata": {"name": "s", "annotations": {"mine": "kept"}}}
+    csi.mark_snapshot(snapshot, content(**status))
+    assert snapshot["metadata"]["annotations"] == {"mine": "kept", **notes}
+
+
+def claim(request: str | None = "1Gi", **members: Any) -> JSONObject:
+    resources: JSONObject = {"requests": {"storage": request}} if request else {}
+    return {
+        "metadata": {"name": "data", "namespace": "ns", **members.pop("metadata", {})},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "selector": {"matchLabels": {"a": "b"}},
+            "volumeMode": "Filesystem",
+            "storageClassName": "fast",
+            "volumeName": "pv-1",
+            "resources": resources,
+            **members,
+        },
+    }
+
+
+def restored(size: str = "50Mi") -> JSONObject:
+    return {"metadata": {"name": "snap", "annotations": {labels.CSI_RESTORE_SIZE: size}}}
+
+
+@pytest.mark.spec("SRV-024")
+@pytest.mark.parametrize(
+    ("request_", "size", "wanted"),
+    [(None, "50Mi", "50Mi"), ("10Mi", "50Mi", "50Mi"), ("1Gi", "50Mi", "1Gi")],
+    ids=["absent", "smaller", "larger"],
+)
+def test_a_claim_asks_for_at_least_the_size_of_its_snapshot(
+    request_: str | None, size: str, wanted: str
+) -> None:
+    item = claim(request_)
+    csi.provision_from(item, restored(size))
+    assert item["spec"]["resources"]["requests"]["storage"] == wanted
+
+
+@pytest.mark.spec("SRV-024")
+def test_a_claim_is_provisioned_from_its_snapshot_and_keeps_the_rest() -> None:
+    old = {"apiGroup": "", "kind": "PersistentVolumeClaim", "name": "origin"}
+    bound = {labels.PV_BIND_COMPLETED: "yes", labels.SELECTED_NODE: "n1", "mine": "kept"}
+    item = claim(dataSource=old, dataSourceRef=old, metadata={"annotations": bound})
+
+    csi.provision_from(item, restored())
+
+    assert item["spec"] == {
+        "accessModes": ["ReadWriteOnce"],
+        "selector": {"matchLabels": {"a": "b"}},
+        "volumeMode": "Filesystem",
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "1Gi"}},
+        "dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "snap"},
+    }
+    assert item["metadata"]["annotations"] == {"mine": "kept"}
+
+
+def test_a_size_that_is_none_is_an_error() -> None:
+    with pytest.raises(CSIError, match="cannot compare the snapshot's size big"):
+        csi.provision_from(claim(), restored("big"))
+
+
+@pytest.mark.parametrize(
+    ("notes", "marks", "found"),
+    [
+        ({}, {}, ""),
+        ({labels.VOLUME_SNAPSHOT_NAME: "s", labels.BACKUP_NAME: "b1"}, {}, "s"),
+        ({labels.VOLUME_SNAPSHOT_NAME: "s", labels.BACKUP_NAME: "older"}, {}, ""),
+        ({labels.VOLUME_SNAPSHOT_NAME: "s"}, {}, "s"),
+        ({}, {labels.VOLUME_SNAPSHOT_NAME: "s"}, "s"),
+    ],
+    ids=["no note", "noted", "noted by another backup", "noted without a backup", "labelled"],
+)
+def test_which_snapshot_a_claim_has(notes: JSONObject, marks: JSONObject, found: str) -> None:
+    item = {"metadata": {"name": "data", "annotations": notes, "labels": marks}}
+    assert csi.snapshot_of_claim(item, "b1") == found
+
+
+def stored_snapshot(**notes: str) -> JSONObject:
+    given = {labels.CSI_SNAPSHOT_HANDLE: "snap-1", labels.CSI_DRIVER_NAME: DRIVER, **notes}
+    return {"metadata": {"name": "s", "namespace": "ns", "annotations": given}, "spec": {}}
+
+
+@pytest.mark.spec("SRV-025")
+@pytest.mark.parametrize("missing", [labels.CSI_SNAPSHOT_HANDLE, labels.CSI_DRIVER_NAME])
+def test_a_snapshot_without_its_notes_cannot_be_restored(missing: str) -> None:
+    with pytest.raises(CSIError, match=missing):
+        csi.static_content(kinds(), stored_snapshot(**{missing: ""}), "ns", {})
+
+
+@pytest.mark.spec("SRV-025")
+@pytest.mark.parametrize(("noted", "policy"), [("", "Retain"), ("Delete", "Delete")])
+def test_a_new_content_names_the_snapshot_by_its_handle(noted: str, policy: str) -> None:
+    made = csi.static_content(
+        kinds("v1beta1"), stored_snapshot(**{labels.CSI_DELETION_POLICY: noted}), "other", {"r": "r1"}
+    )
+    assert made == {
+        "apiVersion": "snapshot.storage.k8s.io/v1beta1",
+        "kind": "VolumeSnapshotContent",
+        "metadata": {"generateName": "velero-s-", "labels": {"r": "r1"}},
+        "spec": {
+            "deletionPolicy": policy,
+            "driver": DRIVER,
+            "source": {"snapshotHandle": "snap-1"},
+            "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": "other", "name": "s"},
+        },
+    }
+
+
+def test_the_secret_for_deleting_travels_with_the_snapshot() -> None:
+    live = content(snapshotHandle="snap-1")
+    live["metadata"]["annotations"] = {
+        "snapshot.storage.kubernetes.io/deletion-secret-name": "key",
+        "snapshot.storage.kubernetes.io/deletion-secret-namespace": "safe",
+    }
+    snapshot: JSONObject = {"metadata": {"name": "s"}}
+
+    csi.mark_snapshot(snapshot, live)
+    made = csi.static_content(kinds(), snapshot, "ns", {})
+
+    assert made["metadata"]["annotations"] == live["metadata"]["annotations"]
+
+
+def test_a_synced_content_takes_no_new_snapshot_and_owns_nothing_of_another_cluster() -> None:
+    stored = {
+        "metadata": {
+            "name": "snapcontent-1",
+            "uid": "old",
+            "resourceVersion": "7",
+            "finalizers": ["x"],
+            "labels": {"mine": "x", labels.BACKUP_NAME: "forged"},
+        },
+        "spec": {
+            "deletionPolicy": "Delete",
+            "driver": DRIVER,
+            "source": {"volumeHandle": "vol-1"},
+            "volumeSnapshotClassName": "c",
+            "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": "n", "name": "s", "uid": "old"},
+        },
+        "status": {"snapshotHandle": "snap-1", "readyToUse": True},
+    }
+    assert csi.synced_content(kinds(), stored, "b1") == {
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshotContent",
+        "metadata": {"name": "snapcontent-1", "labels": {labels.BACKUP_NAME: "b1"}},
+        "spec": {
+            "deletionPolicy": "Delete",
+            "driver": DRIVER,
+            "source": {"snapshotHandle": "snap-1"},
+            "volumeSnapshotClassName": "c",
+            "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": "n", "name": "s"},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        {"metadata": {"name": "c"}, "spec": {"volumeSnapshotRef": {}}},
+        {"metadata": {}, "spec": {"volumeSnapshotRef": {}}, "status": {"snapshotHandle": "h"}},
+        {"metadata": {"name": "c"}, "spec": {}, "status": {"snapshotHandle": "h"}},
+        {"metadata": "no", "spec": []},
+    ],
+    ids=["nothing", "no handle", "no name", "no snapshot", "other shapes"],
+)
+def test_what_is_no_content_is_not_synced(stored: JSONObject) -> None:
+    with pytest.raises(CSIError):
+        csi.synced_content(kinds(), stored, "b1")
+
+
+def test_stored_contents_that_no_live_one_stands_for_are_named() -> None:
+    live = [content(snapshotHandle="here")]
+    stored = [content(snapshotHandle="here"), content(snapshotHandle="gone"), content()]
+    assert csi.missing_here(stored, live) == [f"gone of {DRIVER}"]
