@@ -16,6 +16,7 @@ from bench.generate import Generator
 from bench.idle_server import measure_idle
 from bench.measure import SampleFailed
 from bench.posting import CreateFailed
+from bench.restic import SIZE_MEBIBYTES, measure_restic
 from bench.scenarios import (
     BACKUP_TARGET,
     PINNACE,
@@ -27,8 +28,8 @@ from bench.scenarios import (
 )
 from hack.cluster.errors import ClusterError
 
-SCENARIOS = ("backup", "restore", "memory", "start", "idle")
-WITHOUT_OBJECTS = frozenset({"start", "idle"})
+SCENARIOS = ("backup", "restore", "memory", "start", "idle", "restic")
+WITHOUT_OBJECTS = frozenset({"start", "idle", "restic"})
 """They bring what they need."""
 
 
@@ -40,6 +41,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5, help="samples of each candidate (5)")
     parser.add_argument(
         "--only", default=",".join(SCENARIOS), help=f"comma list of {', '.join(SCENARIOS)} (all)"
+    )
+    parser.add_argument(
+        "--restic-mib", type=int, default=SIZE_MEBIBYTES, help=f"size of restic's volumes ({SIZE_MEBIBYTES})"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
     parser.add_argument("--write-results", action="store_true", help="put the table into bench/RESULTS.md")
@@ -99,6 +103,8 @@ def main(arguments: Sequence[str]) -> int:
                 figures += measure_start(Path(folder), say)
             if "idle" in options.only:
                 figures += measure_idle(Path(folder) / "idle", say)
+            if "restic" in options.only:
+                figures += measure_restic(Path(folder) / "restic", options.runs, options.restic_mib, say)
             if set(options.only) - WITHOUT_OBJECTS:
                 found, setting = measure_cluster(options, Path(folder))
                 figures = [*found, *figures]

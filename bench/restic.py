@@ -165,8 +165,9 @@ class ResticBench:
             saved = await self._seconds(lambda: self._save(repository, [volume]))
             snapshot = (await self._only_order("podvolumebackups"))["status"]["snapshotID"]
             target = await self._add_pod(f"{volume.name}-{secrets.token_hex(3)}")
+            path = self._volume_of(target)
             restored = await self._seconds(lambda: self._restore(repository, target, snapshot))
-            await asyncio.to_thread(shutil.rmtree, self._volume_of(target))
+            await asyncio.to_thread(shutil.rmtree, path)
             await self._forget_orders()
         return {"save": saved, "restore": restored}
 

@@ -107,6 +107,7 @@ S3 = Toolset(name="s3", module="github.com/versity/versitygw")
 PLUGIN = Toolset(name="plugin", module="github.com/vmware-tanzu/velero")
 CSI = Toolset(name="csi", module="github.com/kubernetes-csi/external-snapshotter/v8")
 HELM = Toolset(name="helm", module="helm.sh/helm/v3")
+GCS = Toolset(name="gcs", module="github.com/fsouza/fake-gcs-server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ PROGRAMS = {
         ),
         Program("csi-folder-driver", "pinnace.local/hack/tools/csi/driver", CSI),
         Program("helm", "helm.sh/helm/v3/cmd/helm", HELM),
+        Program("fake-gcs-server", "github.com/fsouza/fake-gcs-server", GCS),
     )
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -148,6 +150,7 @@ S3_SERVER = ("versitygw",)
 PLUGIN_TOOLS = ("plugin-sample", "plugin-host")
 CSI_TOOLS = ("snapshot-controller", "csi-snapshotter", "csi-folder-driver")  # CSI volumes with snapshots
 CHART_TOOLS = ("helm",)
+GCS_SERVER = ("fake-gcs-server",)
 
 
 def cache_directory() -> Path:

@@ -79,9 +79,10 @@ class FolderSnapshotter:
         return found
 
     async def _copy(self, source: Path, target: Path) -> None:
-        if not source.is_dir():
-            raise PluginError(f"there is no volume {source}")
-        await asyncio.to_thread(shutil.copytree, source, target)
+        try:
+            await asyncio.to_thread(shutil.copytree, source, target)
+        except FileNotFoundError as error:
+            raise PluginError(f"there is no volume {source}") from error
 
 
 plugins = Plugins(volume_snapshotters=[FolderSnapshotter])

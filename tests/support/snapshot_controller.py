@@ -1,12 +1,13 @@
-"""The snapshot controller and the storage behind it, played by the test: no data, but the real course of things.
+"""The snapshot controller and the storage behind it, played by the test: no data, but the course of things.
 
 A VolumeSnapshot of a claim gets a content, and the content, as often as the test wants later, a handle. One
-that names its content is bound to it. A content with the policy Delete takes its snapshot along when it goes.
+that names its content is bound to it. Finalizers see to it that a content with the policy Delete takes its
+snapshot along when it goes.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from pinnace.kube.client import KubeClient
@@ -17,6 +18,7 @@ from tests.support.waiting import POLL_SECONDS
 
 JSONObject = dict[str, Any]
 SIZE_BYTES = 3 << 30
+FINALIZER = "example.io/has-a-snapshot"
 
 
 class ScriptedSnapshots:
@@ -33,7 +35,6 @@ class ScriptedSnapshots:
         self._client = client
         self._kinds = kinds
         self._namespace = namespace
-        self._to_delete: dict[str, str] = {}
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -86,26 +87,24 @@ class ScriptedSnapshots:
         return name
 
     async def _look_after_contents(self) -> None:
-        """Give handles, and delete the snapshots of contents that went with the policy Delete."""
-        seen = set()
+        """Take charge of contents, give them handles, and let go of those that are deleted."""
         for content in await self._client.list_all(self._kinds.contents):
             if content["spec"]["volumeSnapshotRef"].get("namespace") != self._namespace:
                 continue
-            name, source = content["metadata"]["name"], content["spec"]["source"]
-            seen.add(name)
+            metadata, source = content["metadata"], content["spec"]["source"]
             handle = (content.get("status") or {}).get("snapshotHandle") or source.get("snapshotHandle")
-            if handle is None and self.makes_handles:
-                handle = f"handle-of-{name}"
+            if "deletionTimestamp" in metadata:
+                if content["spec"].get("deletionPolicy") == "Delete":
+                    self.storage.discard(handle)
+                await self._patch(metadata["name"], {"metadata": {"finalizers": None}})
+            elif not metadata.get("finalizers"):
+                await self._patch(metadata["name"], {"metadata": {"finalizers": [FINALIZER]}})
+            elif handle is None and self.makes_handles:
+                handle = f"handle-of-{metadata['name']}"
                 self.storage.add(handle)
-                await self._give(name, handle)
-            if handle is not None and content["spec"]["deletionPolicy"] == "Delete":
-                self._to_delete[name] = handle
-        for name in self._to_delete.keys() - seen:
-            self.storage.discard(self._to_delete.pop(name))
+                status = {"snapshotHandle": handle, "restoreSize": SIZE_BYTES, "readyToUse": True}
+                await self._patch(metadata["name"], {"status": status}, subresource="status")
 
-    async def _give(self, name: str, handle: str) -> None:
-        status = {"snapshotHandle": handle, "restoreSize": SIZE_BYTES, "readyToUse": True}
-        try:
-            await self._client.patch(self._kinds.contents, name, {"status": status}, subresource="status")
-        except NotFound:
-            return  # deleted meanwhile
+    async def _patch(self, content: str, patch: JSONObject, **options: str) -> None:
+        with suppress(NotFound):  # deleted meanwhile
+            await self._client.patch(self._kinds.contents, content, patch, **options)

@@ -63,13 +63,15 @@ class Deployed:
         return found[0]
 
     async def logs(self) -> str:
-        """What our pods said last, for the text of a failure."""
+        """What our pods said last, and what containers said that ended before; for the text of a failure."""
         texts = []
         for pod in await self.pods():
-            name = pod["metadata"]["name"]
-            path = PODS.path(self.namespace, name, "log")
-            text = await self.client.request("GET", path, params={"tailLines": "15"}, accept="*/*")
-            texts.append(f"--- {name}: {pod['status'].get('containerStatuses')}\n{text.decode()}")
+            name, path = pod["metadata"]["name"], PODS.path(self.namespace, pod["metadata"]["name"], "log")
+            for status in pod["status"].get("containerStatuses") or []:
+                for previous in range(min(status["restartCount"], 1), -1, -1):
+                    params = {"tailLines": "30", "previous": "true" if previous else "false"}
+                    text = await self.client.request("GET", path, params=params, accept="*/*")
+                    texts.append(f"--- {name}: {status['state']}\n{text.decode()}")
         return "\n".join(texts)
 
     async def remains(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Backups, restores and deletions by the controllers themselves, with a provider of snapshots in folders."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +97,8 @@ class Bench:
         """The store of the only location; the caller closes it."""
         return await self.locations.acquire("default")
 
-    async def log_of_restore(self, name: str) -> str:
-        """For messages of failed assertions."""
+    async def results(self, name: str) -> str:
+        """Warnings and errors of a restore; for messages of failed assertions too."""
         async with await self.store() as store:
             results = await store.read_restore_results(name)
         return str(results)
@@ -116,9 +116,9 @@ async def kinds(client: KubeClient) -> SnapshotKinds:
 @pytest.fixture
 async def bench(
     client: KubeClient, namespace: str, velero_crds: None, kinds: SnapshotKinds, tmp_path: Path
-) -> AsyncIterator[Bench]:
+) -> Bench:
     """Controllers with the feature on, the folder snapshotter, and a location."""
-    yield await make_bench(client, namespace, tmp_path)
+    return await make_bench(client, namespace, tmp_path)
 
 
 async def make_bench(

@@ -124,7 +124,6 @@ async def test_a_parent_saves_reading(ready_folder: Lab) -> None:
     assert sorted(listed[first]["tags"]) == sorted(f"{name}={value}" for name, value in TAGS.items())
 
 
-@pytest.mark.spec("PVL-073")
 async def test_a_parent_that_is_gone_is_told_apart(ready_folder: Lab) -> None:
     ready_folder.fill(FILES)
     with pytest.raises(SnapshotMissing):
@@ -151,6 +150,7 @@ async def test_only_a_part_of_a_snapshot(ready_folder: Lab, tmp_path: Path) -> N
     assert (target / "mount/vol_data.json").read_bytes() == b"mine"
 
 
+@pytest.mark.spec("PVL-073")
 async def test_a_snapshot_that_lacks_files_is_forgotten(ready_folder: Lab, tmp_path: Path) -> None:
     lab = ready_folder
     lab.fill(FILES)

@@ -18,16 +18,18 @@ NEVER: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.spec("API-019")
+@pytest.mark.spec("API-019", "PVL-001", "PVL-002", "PVL-003", "PVL-004", "PVL-005", "PVL-006")
 @pytest.mark.parametrize(
     ("annotations", "opt_out", "names"),
     [
         ({"backup.velero.io/backup-volumes": "v1,v2,v3"}, False, ["v1", "v2", "v3"]),
         ({"backup.velero.io/backup-volumes": ""}, False, []),
+        ({"backup.velero.io/other": "v1"}, False, []),
         ({}, True, ["data-1", "data-2", "data-3"]),
         ({"backup.velero.io/backup-volumes-excludes": "data-2"}, True, ["data-1", "data-3"]),
+        ({"backup.velero.io/backup-volumes": "data-1"}, True, ["data-1", "data-2", "data-3"]),
     ],
-    ids=["opted in", "opted in to none", "not opted out", "opted out of one"],
+    ids=["opted in", "opted in to none", "not opted in", "not opted out", "opted out of one", "both"],
 )
 def test_volumes_for_restic(annotations: dict[str, str], opt_out: bool, names: list[str]) -> None:
     pod = thing(PODS, "p", "ns", annotations=annotations, spec={"volumes": [*NEVER, *DATA]})
