@@ -26,11 +26,13 @@ class ScriptedSnapshots:
 
     Attributes:
         storage: handles of the snapshots that there are.
+        binds: whether new snapshots get contents.
         makes_handles: whether contents get theirs.
     """
 
     def __init__(self, client: KubeClient, kinds: SnapshotKinds, namespace: str) -> None:
         self.storage: set[str] = set()
+        self.binds = True
         self.makes_handles = True
         self._client = client
         self._kinds = kinds
@@ -46,7 +48,7 @@ class ScriptedSnapshots:
     async def _work(self) -> None:
         while True:
             for snapshot in await self._client.list_all(self._kinds.snapshots, self._namespace):
-                if "boundVolumeSnapshotContentName" not in (snapshot.get("status") or {}):
+                if self.binds and "boundVolumeSnapshotContentName" not in (snapshot.get("status") or {}):
                     await self._bind(snapshot)
             await self._look_after_contents()
             await asyncio.sleep(POLL_SECONDS)

@@ -42,7 +42,10 @@ class Deployed:
 
     async def run(self, *words: str) -> Outcome:
         """A command that must succeed."""
-        outcome = await self.command(*words)
+        try:
+            outcome = await self.command(*words)
+        except AssertionError as error:
+            raise AssertionError(f"{words[:3]}: {error}\n{await self.logs()}") from None
         assert outcome.code == 0, f"{words[:3]}: {outcome.out}{outcome.err}\n{await self.logs()}"
         return outcome
 

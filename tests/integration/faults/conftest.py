@@ -22,11 +22,7 @@ from pinnace.storage.layout import Layout
 from pinnace.storage.s3 import S3Store
 from pinnace.storage.s3_config import parse_s3_config
 from pinnace.storage.s3_http import RetryPolicy
-
-# Before its import, so that a failed assertion in it is explained.
-pytest.register_assert_rewrite("tests.integration.faults.world")
-
-from tests.integration.faults.world import Lab, install_application  # noqa: E402
+from tests.integration.faults.world import Lab, install_application
 
 QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=10.0, upload_seconds=10.0)
 IMPATIENT_STORE = RetryPolicy(attempts=2, delay_seconds=0.01, request_seconds=0.8, upload_seconds=0.8)

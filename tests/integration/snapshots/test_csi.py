@@ -281,15 +281,15 @@ async def test_with_the_feature_off_nothing_of_it_is_restored_silently(app: App)
 async def test_the_snapshots_go_with_their_backup(app: App) -> None:
     await app.bench.back_up("b1", **app.of())
     await app.bench.back_up("b2", **app.of())
-    (kept,) = [
-        each for each in await app.contents() if each["metadata"]["labels"][labels.BACKUP_NAME] == "b2"
-    ]
+    mark = {labels.BACKUP_NAME: "b2"}
+    (kept,) = [each for each in await app.contents() if each["metadata"]["labels"] == mark]
     assert len(app.storage.storage) == 2
 
     assert await app.bench.delete("d1", "b1") == []
 
     kept_handle = {kept["status"]["snapshotHandle"]}
     await eventually(lambda: _stores(app, kept_handle))
+    await eventually(lambda: _has_contents(app, 1))
     assert [each["metadata"]["labels"] for each in await app.snapshots()] == [mark]
     assert [each["metadata"]["name"] for each in await app.contents()] == [kept["metadata"]["name"]]
     assert not (app.bench.folder / "bucket/backups/b1/velero-backup.json").exists()
@@ -302,19 +302,27 @@ async def test_whatever_its_policy_was_a_content_goes_with_its_snapshot(app: App
     (content,) = await app.contents()
     patch = {"spec": {"deletionPolicy": policy}}
     await app.client.patch(app.kinds.contents, content["metadata"]["name"], patch)
-    # Three that no controller has dealt with: without status, without a content, with one that is gone.
+    app.storage.binds = False
     body = {
         "apiVersion": app.kinds.snapshots.api_version,
         "kind": "VolumeSnapshot",
         "spec": {"source": {"volumeSnapshotContentName": "nowhere"}},
     }
-    for name in ("bare", "unbound", "orphan"):
+    for name, status in (
+        ("no-status", None),
+        ("no-content", {"readyToUse": False}),
+        ("gone", {"boundVolumeSnapshotContentName": "nowhere"}),
+    ):
         metadata = {"name": name, "namespace": app.namespace, "labels": {labels.BACKUP_NAME: "b1"}}
         await app.client.create(app.kinds.snapshots, {**body, "metadata": metadata}, app.namespace)
+        if status:
+            patch = {"status": status}
+            await app.client.patch(app.kinds.snapshots, name, patch, app.namespace, subresource="status")
 
     assert await app.bench.delete("d1", "b1") == []
 
-    assert (await app.snapshots(), await app.contents()) == ([], [])
+    assert await app.snapshots() == []
+    await eventually(lambda: _stores(app, set()))
 
 
 async def test_a_cluster_that_finds_the_backup_can_delete_its_snapshots(app: App) -> None:
@@ -324,6 +332,7 @@ async def test_a_cluster_that_finds_the_backup_can_delete_its_snapshots(app: App
     # Another cluster on the same storage: nothing is there but the location.
     await app.client.delete(app.kinds.snapshots, snapshot["metadata"]["name"], app.namespace)
     await app.client.delete(app.kinds.contents, content["metadata"]["name"])
+    await eventually(lambda: _has_contents(app, 0))
 
     async with await app.bench.store() as store:
         assert await create_contents(app.client, store, "b1") == []
@@ -531,6 +540,10 @@ async def _create_pod(app: App, *, running: bool) -> None:
     await eventually(created)
     phase = {"status": {"phase": "Running" if running else "Pending"}}
     await app.client.patch(PODS, "p", phase, app.namespace, subresource="status")
+
+
+async def _has_contents(app: App, count: int) -> bool:
+    return len(await app.contents()) == count
 
 
 async def _has_content(app: App) -> bool:

@@ -124,6 +124,20 @@ async def test_a_parent_saves_reading(ready_folder: Lab) -> None:
     assert sorted(listed[first]["tags"]) == sorted(f"{name}={value}" for name, value in TAGS.items())
 
 
+async def test_a_restic_that_does_not_name_the_snapshot_is_asked_for_it(
+    ready_folder: Lab, tmp_path: Path
+) -> None:
+    ready_folder.fill(FILES)
+    program = tmp_path / "terse"
+    program.write_text(f'#!/bin/sh\n{shutil.which("restic")} "$@" | sed \'s/,"snapshot_id":"[^"]*"//\'\n')
+    program.chmod(0o755)
+
+    terse = Restic(ready_folder.accesses, program=str(program))
+    snapshot = await terse.back_up(ready_folder.repository, ready_folder.volume, TAGS)
+
+    assert list(await _listed(ready_folder)) == [snapshot]
+
+
 async def test_a_parent_that_is_gone_is_told_apart(ready_folder: Lab) -> None:
     ready_folder.fill(FILES)
     with pytest.raises(SnapshotMissing):

@@ -9,7 +9,7 @@ from pinnace.controllers.node_orders import NODE_ANNOTATION
 from pinnace.controllers.pod_volume_restore import is_waiting
 from pinnace.kube.errors import KubeError
 from pinnace.runtime.keys import JSONObject, Key
-from pinnace.volumes.restic.errors import AccessError, CommandFailed, UnexpectedOutput
+from pinnace.volumes.restic.errors import AccessError, CommandFailed, InvalidSnapshot
 from tests.unit.controllers.fakes import key
 from tests.unit.controllers.node import NODE, RESTORE_UID, SNAPSHOT, NodeWorld, waiting
 
@@ -119,8 +119,8 @@ RESTIC = "error restoring volume: error running restic restore, cmd="
             f"{RESTIC}restic restore x, stdout=out, stderr=err: exit status 1",
         ),
         (
-            UnexpectedOutput("error getting snapshot size: it did not say"),
-            f"{RESTIC}restic restore, stdout=, stderr=: error getting snapshot size: it did not say",
+            InvalidSnapshot("-x"),
+            f"{RESTIC}restic restore, stdout=, stderr=: '-x' is not the id of a restic snapshot",
         ),
         (
             AccessError("error getting backup storage location: it is gone"),

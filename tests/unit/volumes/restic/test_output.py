@@ -116,3 +116,24 @@ def test_the_tail_keeps_the_end_and_says_that_it_is_cut() -> None:
         tail.feed(chunk)
 
     assert (tail.data, tail.text) == (b"cdef", "…cdef")
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ('"snapshot_id":"6301addd"', "6301addd"),
+        (f'"snapshot_id":"6301addd{"0" * 56}"', "6301addd"),
+        ('"snapshot_id":"--repo=x"', ""),
+        ('"snapshot_id":"63"', ""),
+        ('"snapshot_id":7', ""),
+        ('"files_new":1', ""),
+    ],
+)
+def test_the_snapshot_of_the_summary(said: str, found: str) -> None:
+    output = BackupOutput()
+    output.feed(f'{{"message_type":"summary",{said}}}\n'.encode())
+    assert output.snapshot_id() == found
+
+
+def test_without_summary_there_is_no_snapshot() -> None:
+    assert BackupOutput().snapshot_id() == ""

@@ -1,0 +1,119 @@
+"""CSI snapshots with real parts: kubelet, a CSI driver, the snapshot controller, pods with data."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hack.cluster.node_cluster import NodeCluster
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, SERVICE_ACCOUNTS
+from tests.integration.snapshots.conftest import make_bench
+from tests.support.crds import ensure_crds
+from tests.support.csi_cluster import CLASS, CSICluster, csi_cluster
+from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
+from tests.support.waiting import eventually
+
+FILE = "/data/notes.txt"
+
+
+@pytest.fixture
+async def storage(
+    node_cluster: NodeCluster, node_client: KubeClient, tmp_path: Path
+) -> AsyncIterator[CSICluster]:
+    async with csi_cluster(node_cluster, node_client, tmp_path / "logs") as found:
+        yield found
+
+
+async def _write(client: KubeClient, namespace: str, text: str) -> None:
+    await exec_in_pod(client, namespace, "app", "sh", "-c", f"echo '{text}' > {FILE}; sync")
+
+
+async def _read(client: KubeClient, namespace: str) -> str:
+    return (await exec_in_pod(client, namespace, "app", "cat", FILE)).strip()
+
+
+async def test_a_pod_gets_its_data_back_from_a_snapshot(
+    storage: CSICluster, node_client: KubeClient, node_namespace: str, tmp_path: Path
+) -> None:
+    client, home = node_client, f"{node_namespace}-app"
+    await ensure_crds(client)
+    bench = await make_bench(client, node_namespace, tmp_path)
+    await _create_app(client, home)
+    await _write(client, home, "as it was")
+
+    status = await bench.back_up("b1", includedNamespaces=[home])
+    await _write(client, home, "written after the backup")
+
+    assert (status["phase"], status.get("errors", 0)) == ("Completed", 0)
+    assert len(storage.snapshots()) == 1
+    await client.delete(NAMESPACES, home)
+    await eventually(lambda: _is_gone(client, home), timeout_seconds=90)
+    assert len(storage.snapshots()) == 1  # the policy is Retain
+
+    status = await bench.restore("r1", "b1")
+
+    assert status["phase"] == "Completed", await bench.results("r1")
+    await wait_ready(client, home, "app")
+    assert await _read(client, home) == "as it was"
+    claim = await client.get(PERSISTENT_VOLUME_CLAIMS, "data", home)
+    assert claim["spec"]["dataSource"]["kind"] == "VolumeSnapshot"
+
+    copy = f"{node_namespace}-copy"
+    status = await bench.restore("r2", "b1", namespaceMapping={home: copy})
+
+    assert status["phase"] == "Completed", await bench.results("r2")
+    await wait_ready(client, copy, "app")
+    await _write(client, copy, "changed in the copy")
+    assert await _read(client, home) == "as it was"
+
+    assert await bench.delete("d1", "b1") == []
+
+    await eventually(lambda: _is_empty(storage))
+    assert await _read(client, home) == "as it was"
+    for namespace in (home, copy):
+        await client.delete(NAMESPACES, namespace)
+        await eventually(lambda name=namespace: _is_gone(client, name), timeout_seconds=90)
+
+
+async def _create_app(client: KubeClient, namespace: str) -> None:
+    """A namespace with a pod and a claim that a driver provides."""
+    await client.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    )
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": CLASS,
+            "resources": {"requests": {"storage": "1Mi"}},
+        },
+    }
+    await client.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    pod = busybox_pod("app", mounts={"data": "/data"}, volumes=volumes, automountServiceAccountToken=False)
+    await eventually(lambda: _takes_pods(client, namespace))
+    await run_pod(client, namespace, pod)
+
+
+async def _takes_pods(client: KubeClient, namespace: str) -> bool:
+    try:
+        await client.get(SERVICE_ACCOUNTS, "default", namespace)
+    except NotFound:
+        return False
+    return True
+
+
+async def _is_gone(client: KubeClient, namespace: str) -> bool:
+    try:
+        await client.get(NAMESPACES, namespace)
+    except NotFound:
+        return True
+    return False
+
+
+async def _is_empty(storage: CSICluster) -> bool:
+    return storage.snapshots() == []

@@ -1,0 +1,169 @@
+"""CSI on a test's node: a driver of folders, the real snapshot controller and its sidecar, and a provisioner.
+
+The provisioner is the test's own: it makes folders and persistent volumes for claims, from snapshots too. The
+kubelet mounts them through the driver; snapshots are taken by the project's own controllers for CSI.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from hack.cluster import binaries
+from hack.cluster.node import Node
+from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.processes import ManagedProcess
+from pinnace.api import labels
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    APIResource,
+)
+from pinnace.volumes.csi import SnapshotKinds
+from tests.support.snapshot_crds import ensure_snapshot_crds
+from tests.support.waiting import POLL_SECONDS, eventually
+
+JSONObject = dict[str, Any]
+
+DRIVER = "folders.example.io"
+CLASS = "folders"
+DIRECTORY = "/var/lib/csi-folders"
+SOCKET = f"/var/lib/kubelet/plugins/{CLASS}/csi.sock"
+REGISTRATION = f"/var/lib/kubelet/plugins_registry/{CLASS}-reg.sock"
+CSI_DRIVERS = APIResource(
+    group="storage.k8s.io", version="v1", name="csidrivers", kind="CSIDriver", namespaced=False
+)
+CSI_NODES = APIResource(
+    group="storage.k8s.io", version="v1", name="csinodes", kind="CSINode", namespaced=False
+)
+
+
+class CSICluster:
+    """The parts as they run on one node."""
+
+    def __init__(self, client: KubeClient, node: Node, kinds: SnapshotKinds) -> None:
+        self.client = client
+        self.kinds = kinds
+        self._directory = node.root / DIRECTORY.lstrip("/")
+
+    def snapshots(self) -> list[str]:
+        """The snapshots that the storage has."""
+        return sorted(os.listdir(self._directory / "snapshots"))
+
+    async def provision(self) -> None:
+        """Make volumes for claims of the class, for ever."""
+        while True:
+            for claim in await self.client.list_all(PERSISTENT_VOLUME_CLAIMS):
+                spec, phase = claim["spec"], (claim.get("status") or {}).get("phase")
+                if spec.get("storageClassName") == CLASS and phase == "Pending" and "volumeName" not in spec:
+                    await self._provision(claim)
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _provision(self, claim: JSONObject) -> None:
+        name = f"pvc-{claim['metadata']['uid']}"
+        with contextlib.suppress(NotFound):
+            await self.client.get(PERSISTENT_VOLUMES, name)
+            return  # made a moment ago; the claim is being bound
+        folder = self._directory / "volumes" / name
+        if source := claim["spec"].get("dataSource"):
+            handle = await self._ready_snapshot(source["name"], claim["metadata"]["namespace"])
+            if handle is None:
+                return
+            await asyncio.to_thread(shutil.copytree, self._directory / "snapshots" / handle, folder)
+        else:
+            await asyncio.to_thread(folder.mkdir)
+        await self.client.create(PERSISTENT_VOLUMES, _volume(name, claim))
+
+    async def _ready_snapshot(self, name: str, namespace: str) -> str | None:
+        snapshot = await self.client.get(self.kinds.snapshots, name, namespace)
+        status = snapshot.get("status") or {}
+        if not status.get("readyToUse"):
+            return None
+        content = await self.client.get(self.kinds.contents, status["boundVolumeSnapshotContentName"])
+        handle: str = content["status"]["snapshotHandle"]
+        return handle
+
+
+def _volume(name: str, claim: JSONObject) -> JSONObject:
+    metadata, spec = claim["metadata"], claim["spec"]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "accessModes": spec["accessModes"],
+            "storageClassName": CLASS,
+            "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                **{key: metadata[key] for key in ("namespace", "name", "uid")},
+            },
+            "csi": {"driver": DRIVER, "volumeHandle": name},
+        },
+    }
+
+
+@contextlib.asynccontextmanager
+async def csi_cluster(cluster: NodeCluster, client: KubeClient, logs: Path) -> AsyncIterator[CSICluster]:
+    """Everything that CSI volumes with snapshots need, as long as the context lasts."""
+    programs, node = binaries.locate(binaries.CSI_TOOLS), cluster.nodes[0]
+    found = CSICluster(client, node, await ensure_snapshot_crds(client))
+    await _create_classes(client, found.kinds)
+    kubeconfig = f"--kubeconfig={cluster.control_plane.kubeconfig}"
+    # In the node's mounts, where the sockets and the kubelet are, but in this machine's network.
+    inside = [shutil.which("nsenter") or "nsenter", f"--target={node.pid}", "--mount", "--"]
+    driver = [DRIVER, node.name, DIRECTORY, SOCKET, REGISTRATION]
+    argvs = {
+        "csi-folder-driver": [
+            *inside,
+            programs["csi-folder-driver"],
+            DRIVER,
+            node.name,
+            DIRECTORY,
+            SOCKET,
+            REGISTRATION,
+        ],
+        "csi-snapshotter": [*inside, programs["csi-snapshotter"], f"--csi-address={SOCKET}", kubeconfig],
+        "snapshot-controller": [programs["snapshot-controller"], kubeconfig],
+    }
+    with contextlib.ExitStack() as stack:
+        for name, argv in argvs.items():
+            process = ManagedProcess(name, [str(part) for part in argv], log=logs / f"{name}.log")
+            stack.callback(process.stop)
+        await eventually(lambda: _is_registered(client, node.name))
+        async with asyncio.TaskGroup() as group:
+            provisioner = group.create_task(found.provision())
+            yield found
+            provisioner.cancel()
+
+
+async def _is_registered(client: KubeClient, node: str) -> bool:
+    try:
+        found = await client.get(CSI_NODES, node)
+    except NotFound:
+        return False
+    return any(driver["name"] == DRIVER for driver in found["spec"].get("drivers") or [])
+
+
+async def _create_classes(client: KubeClient, kinds: SnapshotKinds) -> None:
+    for resource, body in (
+        (CSI_DRIVERS, {"metadata": {"name": DRIVER}, "spec": {"attachRequired": False}}),
+        (STORAGE_CLASSES, {"metadata": {"name": CLASS}, "provisioner": DRIVER}),
+        (
+            kinds.classes,
+            {
+                "metadata": {"name": CLASS, "labels": {labels.CSI_SNAPSHOT_CLASS: ""}},
+                "driver": DRIVER,
+                "deletionPolicy": "Retain",
+            },
+        ),
+    ):
+        await client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, **body})
