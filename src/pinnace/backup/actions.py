@@ -1,42 +1,23 @@
 """Which actions see which items. Selectors are asked for and resolved once a backup. (docs/spec: BKP 8.1)"""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from pinnace.api.selection import IncludesExcludes
-from pinnace.api.selectors import Selector
 from pinnace.backup.errors import FatalBackupError
 from pinnace.plugins.protocols import BackupItemAction
+from pinnace.plugins.resolved import ResolvedAction
 from pinnace.plugins.selective import SelectiveBackupItemAction
 
-
-@dataclass(frozen=True, slots=True)
-class ResolvedAction:
-    """An action with its selector, ready to be compared with items."""
-
-    action: BackupItemAction
-    namespaces: IncludesExcludes
-    resources: IncludesExcludes
-    selector: Selector
-
-    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether the action runs on an item of a resource that it wants to see."""
-        if namespace:
-            if not self.namespaces.matches(namespace):
-                return False
-        elif not self.namespaces.includes_everything:
-            return False
-        return self.selector.matches(labels)
+Action = ResolvedAction[BackupItemAction]
 
 
 class ActionTable:
     """The actions of a backup in order, looked up by resource."""
 
-    def __init__(self, actions: Sequence[ResolvedAction]) -> None:
+    def __init__(self, actions: Sequence[Action]) -> None:
         self._actions = actions
-        self._by_resource: dict[str, tuple[ResolvedAction, ...]] = {}
+        self._by_resource: dict[str, tuple[Action, ...]] = {}
 
-    def for_resource(self, group_resource: str) -> tuple[ResolvedAction, ...]:
+    def for_resource(self, group_resource: str) -> tuple[Action, ...]:
         """The actions that may see items of a resource, in the order in which they run."""
         found = self._by_resource.get(group_resource)
         if found is None:
@@ -62,18 +43,12 @@ async def resolve_actions(
     return ActionTable([await _resolve(action, canonical) for action in actions])
 
 
-async def _resolve(action: BackupItemAction, canonical: Callable[[str], str]) -> ResolvedAction:
+async def _resolve(action: BackupItemAction, canonical: Callable[[str], str]) -> Action:
     try:
         wanted = await action.applies_to()
     except Exception as error:  # an action is foreign code: whatever it raises ends the backup, with its name
         raise FatalBackupError(f"error getting the selector of action {action.name}: {error}") from error
     try:
-        selector = Selector.parse(wanted.label_selector)
+        return ResolvedAction.of(action, wanted, canonical)
     except ValueError as error:
         raise FatalBackupError(f"invalid label selector of action {action.name}: {error}") from error
-    return ResolvedAction(
-        action,
-        IncludesExcludes(wanted.included_namespaces, wanted.excluded_namespaces),
-        IncludesExcludes.resolved(wanted.included_resources, wanted.excluded_resources, canonical),
-        selector,
-    )

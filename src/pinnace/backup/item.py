@@ -122,7 +122,7 @@ class ItemBackupper:
         applicable = [
             resolved.action
             for resolved in self._run.actions.for_resource(resource.group_resource)
-            if resolved.matches(namespace, labels)
+            if resolved.wants(namespace, labels)
         ]
         for action in applicable:
             item, additional = await self._execute(action, item, resource, namespace, name)
