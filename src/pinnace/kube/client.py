@@ -154,9 +154,14 @@ class KubeClient:
         namespace: str | None = None,
         *,
         dry_run: bool = False,
+        field_manager: str = "",
     ) -> JSONObject:
-        """Creates an object; the object as the server made it."""
-        params = {"dryRun": "All"} if dry_run else None
+        """Creates an object; the object as the server made it.
+
+        Args:
+            field_manager: whom the server notes as the one who set the fields; empty: by our user agent.
+        """
+        params = {"dryRun": "All" if dry_run else "", "fieldManager": field_manager}
         return _object(
             await self.request("POST", resource.path(namespace), params=params, body=_encoded(body))
         )

@@ -127,7 +127,7 @@ class Transfer:
 
     def _look(self) -> None:
         """End the transfer if the server has been silent for as many looks in a row as make up the limit."""
-        heard = self._handle.getinfo(pycurl.SIZE_DOWNLOAD) + self._handle.getinfo(pycurl.HEADER_SIZE)
+        heard = self._handle.getinfo(pycurl.SIZE_DOWNLOAD_T) + self._handle.getinfo(pycurl.HEADER_SIZE)
         is_silent = heard == self._heard and not self._is_paused
         self._silent_looks = self._silent_looks + 1 if is_silent else 0
         self._heard = heard

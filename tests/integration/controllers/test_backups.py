@@ -355,7 +355,7 @@ async def test_two_servers_without_election_run_each_backup_once(site: Site, ser
 
 
 async def test_the_answer_to_the_first_patch_is_lost(
-    site: Site, serve: Serve, control_plane: ControlPlane, connect: Connect, fault_proxy: StartProxy
+    site: Site, fault_proxy: StartProxy, serve: Serve, control_plane: ControlPlane, connect: Connect
 ) -> None:
     await site.add_folder()
     proxy = await fault_proxy(control_plane)
@@ -370,7 +370,7 @@ async def test_the_answer_to_the_first_patch_is_lost(
 
 
 async def test_the_answer_to_the_last_patch_is_lost(
-    site: Site, serve: Serve, control_plane: ControlPlane, connect: Connect, fault_proxy: StartProxy
+    site: Site, fault_proxy: StartProxy, serve: Serve, control_plane: ControlPlane, connect: Connect
 ) -> None:
     await site.add_folder()
     proxy = await fault_proxy(control_plane)

@@ -56,7 +56,7 @@ async def test_a_backup_goes_with_its_restores_and_its_requests(
 
 @pytest.mark.spec("API-030", "API-038")
 async def test_a_running_backup_is_not_deleted(
-    site: Site, serve: Serve, control_plane: ControlPlane, connect: Connect, fault_proxy: StartProxy
+    site: Site, fault_proxy: StartProxy, serve: Serve, control_plane: ControlPlane, connect: Connect
 ) -> None:
     await site.add_folder()
     proxy = await fault_proxy(control_plane)
