@@ -31,7 +31,7 @@ from pinnace.api.crds import crd_manifests
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import Forbidden, KubeError
-from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SECRETS, velero
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, SECRETS, velero
 from pinnace.runtime.manager import ManagerPhase
 from pinnace.server.node_agent import NodeAgent, NodeAgentOptions
 from pinnace.volumes.restic.access import AccessProvider
@@ -84,6 +84,7 @@ class ResticBench:
         self._runs = runs
         self._say = say
         self._order = random.Random(SEED)
+        self._restore_uid = ""
         self._pods = folder / "pods"
         self._pods.mkdir()
 
@@ -94,10 +95,15 @@ class ResticBench:
         await self._client.create(
             NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         )
+        # Pods of a node that is not there are collected too.
+        await self._client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET_NAME}}
         await self._client.create(SECRETS, {**secret, "stringData": {SECRET_KEY: PASSWORD}}, NAMESPACE)
         location = {"provider": "pinnace.io/filesystem", "objectStorage": {"bucket": "b"}}
         await self._when_served(lambda: self._create("backupstoragelocations", "default", spec=location))
+        # What has an owner that is not there is collected.
+        owner = await self._create("restores", "r", spec={"backupName": "b"})
+        self._restore_uid = owner["metadata"]["uid"]
 
     async def _when_served(self, make: Callable[[], Any]) -> None:
         async with asyncio.timeout(READY_SECONDS):
@@ -124,6 +130,7 @@ class ResticBench:
             "spec": {
                 "nodeName": NODE,
                 "automountServiceAccountToken": False,
+                "tolerations": [{"operator": "Exists"}],
                 "initContainers": [waiting],
                 "containers": [{"name": "main", "image": "i"}],
                 "volumes": [{"name": "data", "emptyDir": {}}],
@@ -193,7 +200,6 @@ class ResticBench:
 
     @staticmethod
     async def _seconds(work: Callable[[], Any]) -> float:
-        os.sync()
         started = time.perf_counter()
         async with asyncio.timeout(SAMPLE_SECONDS):
             await work()
@@ -264,9 +270,9 @@ class ResticBench:
 
     async def _restore(self, repository: Path, pod: JSONObject, snapshot: str) -> None:
         spec = {**self._order_of(repository, pod), "snapshotID": snapshot}
-        owner = {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": "r", "controller": True}
+        owner = {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": self._restore_uid}
         marks = {labels.POD_UID: pod["metadata"]["uid"]}
-        metadata = {"labels": marks, "ownerReferences": [owner]}
+        metadata = {"labels": marks, "ownerReferences": [{**owner, "controller": True}]}
         await self._create("podvolumerestores", "restore", spec=spec, **metadata)
         await self._ended("podvolumerestores", 1)
 
@@ -297,10 +303,11 @@ class ResticBench:
             for order in await self._client.list_all(velero(plural), NAMESPACE):
                 await self._client.delete(velero(plural), order["metadata"]["name"], NAMESPACE)
 
-    async def _create(self, plural: str, name: str, *, spec: JSONObject, **metadata: Any) -> None:
+    async def _create(self, plural: str, name: str, *, spec: JSONObject, **metadata: Any) -> JSONObject:
         resource = velero(plural)
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
-        await self._client.create(resource, {**body, "metadata": {"name": name, **metadata}}, NAMESPACE)
+        metadata = {"name": name, **metadata}
+        return await self._client.create(resource, {**body, "metadata": metadata}, NAMESPACE)
 
 
 def fill(directory: Path, files: int, size_bytes: int) -> None:

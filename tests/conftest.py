@@ -29,15 +29,27 @@ from tests.support.tasks import cancel, leftover_tasks
 
 if TYPE_CHECKING:
     # Loaded by the fixtures that need it: most tests are of pure code, and quicker without.
+    from hack.cluster.azure_blob import AzureBlobServer
+    from hack.cluster.gcs import GCSServer
     from pinnace.kube.client import KubeClient
+
+    Server = ControlPlane | S3Server | GCSServer | AzureBlobServer
 
 NODE_FIXTURES = frozenset(("node_cluster",))
 CLUSTER_FIXTURES = frozenset(("control_plane", "second_cluster")) | NODE_FIXTURES
-STORE_FIXTURES = frozenset(("s3", "s3_tls"))
+STORE_FIXTURES = frozenset(("s3", "s3_tls", "gcs", "gcs_tls", "azure", "azure_tls"))
 
 # Nothing of the developer's own may be found by accident: no test may reach a real cluster or cloud.
-os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
-for _variable in ("KUBECONFIG", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+for _variable in ("AWS_EC2_METADATA_DISABLED", "AZURE_IMDS_DISABLED", "NO_GCE_CHECK"):
+    os.environ[_variable] = "true"
+for _variable in (
+    "KUBECONFIG",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AZURE_CREDENTIALS_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "CLOUDSDK_CONFIG",
+):
     os.environ[_variable] = os.devnull
 for _variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
     os.environ.pop(_variable, None)
@@ -251,11 +263,11 @@ def bucket(s3: S3Server) -> Bucket:
 
 
 @pytest.fixture
-async def fault_proxy() -> AsyncIterator[Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]]:
-    """A function that starts a fault-injecting proxy before a cluster or an S3 server."""
+async def fault_proxy() -> AsyncIterator[Callable[["Server"], Awaitable[FaultProxy]]]:
+    """A function that starts a fault-injecting proxy before a cluster or an object store's server."""
     async with AsyncExitStack() as stack:
 
-        async def start(server: ControlPlane | S3Server) -> FaultProxy:
+        async def start(server: "Server") -> FaultProxy:
             if isinstance(server, ControlPlane):
                 upstream = Upstream.of_api_server(server)
             else:

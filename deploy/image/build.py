@@ -4,6 +4,7 @@ python -m deploy.image.build --tag example.com/backup/pinnace:v1 pinnace.tar
 """
 
 import argparse
+import fcntl
 import hashlib
 import os
 import sys
@@ -51,12 +52,15 @@ def cached(tags: Sequence[str]) -> Path:
     """
     folder = cache_directory() / "images"
     archive = folder / f"pinnace-{_content_key(tags)}.tar"
-    if archive.exists():
-        os.utime(archive)
-        return archive
-    build(archive, tags)
-    for old in sorted(folder.glob("pinnace-*.tar"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
-        old.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another run may be building the very same
+        if archive.exists():
+            os.utime(archive)
+            return archive
+        build(archive, tags)
+        for old in sorted(folder.glob("pinnace-*.tar"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
+            old.unlink(missing_ok=True)
     return archive
 
 

@@ -23,8 +23,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2]
 """The checkout."""
 
-PROGRAMS = ("python3", "restic")
-"""Debian packages that come with all they depend on."""
+PROGRAMS = ("python3", "restic", "libstdc++6")
+"""Debian packages that come with all they depend on; the last is for Python packages in C++."""
 DATA = ("base-files", "ca-certificates", "tzdata")
 """Debian packages of which only the files are wanted: what they depend on is for their installation."""
 LEFT_OUT = frozenset({"dpkg", "tar"})
@@ -89,6 +89,7 @@ def build(tree: Path) -> None:
         _remove_superfluous(tree)
         _write_system_files(tree)
         _add_project(tree, Path(scratch))
+    _check_libraries(tree)
     _compile(tree)
     _settle_times(tree)
 
@@ -206,6 +207,20 @@ def _pinned(name: str, requirements: str) -> str:
     return "".join(wanted.values())
 
 
+def _check_libraries(tree: Path) -> None:
+    """Refuse a tree in which a Python package lacks a library: it would show in a pod, and late."""
+    loader = _loader(tree)
+    lacking = set()
+    for extension in sorted((tree / "usr/local/lib").rglob("*.so")):
+        for name, found in re.findall(
+            r"^\t(\S+) => (.+?)(?: \(0x.*)?$", _run([*loader, "--list", extension]), re.M
+        ):
+            if not Path(found).is_relative_to(tree.resolve()):
+                lacking.add(f"{name}, for {extension.relative_to(tree)}")
+    if lacking:
+        raise BuildError("these libraries are in no package of the image: " + "; ".join(sorted(lacking)))
+
+
 def _compile(tree: Path) -> None:
     """Compile everything with the image's own interpreter: where nothing can be written it cannot later."""
     version = _python_version(tree)
@@ -214,17 +229,24 @@ def _compile(tree: Path) -> None:
     # Unchecked, as times of sources mean nothing here.
     options = ("--invalidation-mode", "unchecked-hash", "-q", "-j", "0", "-s", tree, "-p", "/")
     _run(
-        [*_interpreter(tree, version), "-m", "compileall", *options, *(tree / name for name in folders)],
+        [
+            *_loader(tree),
+            tree / f"usr/bin/python{version}",
+            "-m",
+            "compileall",
+            *options,
+            *(tree / name for name in folders),
+        ],
         environment={"PYTHONHOME": str(tree / "usr"), "PYTHONDONTWRITEBYTECODE": "1"},
     )
 
 
-def _interpreter(tree: Path, version: str) -> Arguments:
-    """A command that runs the image's Python here, with the image's libraries, without chroot."""
+def _loader(tree: Path) -> Arguments:
+    """What runs a program of the image here with the image's libraries, without chroot."""
     (loader,) = {path.resolve() for path in tree.glob("lib*/ld-linux*.so.*")}
     (libc,) = {path.resolve() for path in tree.glob("lib/*/libc.so.6")}
-    folders = (libc.parent, tree / "usr/lib" / libc.parent.name)
-    return [loader, "--library-path", ":".join(map(str, folders)), tree / f"usr/bin/python{version}"]
+    folders = (libc.parent, tree.resolve() / "usr/lib" / libc.parent.name)
+    return [loader, "--library-path", ":".join(map(str, folders))]
 
 
 def _settle_times(tree: Path) -> None:

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import aiohttp
 from aiohttp import web
@@ -45,6 +45,10 @@ from hack.cluster.faults import (
 from hack.cluster.pki import KeyPair
 from hack.cluster.processes import free_port
 from hack.cluster.s3 import S3Server
+
+if TYPE_CHECKING:
+    from hack.cluster.azure_blob import AzureBlobServer
+    from hack.cluster.gcs import GCSServer
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 # Longer than any watch; a server that went silent must not hold a test for ever.
@@ -97,8 +101,8 @@ class Upstream:
         )
 
     @classmethod
-    def of_s3(cls, server: S3Server) -> Self:
-        """Describe an S3 server."""
+    def of_s3(cls, server: "S3Server | GCSServer | AzureBlobServer") -> Self:
+        """Describe an S3 server, or one of another object store."""
         context = server.authority.trust() if server.authority else None
         return cls(url=server.url, serving_pair=server.serving_pair, context=context, token_context=context)
 

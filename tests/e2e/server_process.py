@@ -1,6 +1,7 @@
 """`pinnace server` as a child process, with its log in a file."""
 
 import asyncio
+import contextlib
 import os
 import re
 import secrets
@@ -108,6 +109,18 @@ class ServerProcess:
             return text in self.log
 
         await eventually(check, timeout_seconds=60)
+
+    @property
+    def children(self) -> list[int]:
+        """The processes that it has started itself and that run."""
+        assert self._process is not None
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+                if parent == str(self._process.pid) and state != "Z":
+                    found.append(int(folder.name))
+        return found
 
     def send(self, signum: signal.Signals) -> None:
         assert self._process is not None

@@ -122,15 +122,7 @@ async def csi_cluster(cluster: NodeCluster, client: KubeClient, logs: Path) -> A
     inside = [shutil.which("nsenter") or "nsenter", f"--target={node.pid}", "--mount", "--"]
     driver = [DRIVER, node.name, DIRECTORY, SOCKET, REGISTRATION]
     argvs = {
-        "csi-folder-driver": [
-            *inside,
-            programs["csi-folder-driver"],
-            DRIVER,
-            node.name,
-            DIRECTORY,
-            SOCKET,
-            REGISTRATION,
-        ],
+        "csi-folder-driver": [*inside, programs["csi-folder-driver"], *driver],
         "csi-snapshotter": [*inside, programs["csi-snapshotter"], f"--csi-address={SOCKET}", kubeconfig],
         "snapshot-controller": [programs["snapshot-controller"], kubeconfig],
     }

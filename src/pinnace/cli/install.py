@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pinnace.cli.flags import Boolean, CommaList, Command, DurationFlag, KeyValueMap, boolean, merge_maps
+from pinnace.cli.install_options import NON_ADMIN_FEATURE
 from pinnace.cli.output import output_flags, parse_output_flags
 
 
@@ -61,6 +62,8 @@ def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
               "instead of Velero's well-known one.")  # fmt: skip
 @boolean("--restore-only", help="Deprecated: let the server run only what restores need.")
 @boolean("--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin.")
+@boolean("--non-admin", help="Let tenants back up their own namespaces: definitions, roles and, with "
+         "--image, the controller. With --features=NonAdmin the server itself is the controller")  # fmt: skip
 @boolean("--apply", help="Bring what exists in line with these flags, instead of leaving it as it is.")
 @boolean("--wait", help="Wait until the server, and the node agent, are ready.")
 @boolean("--dry-run", help="Only print (with -o); send nothing.")
@@ -90,6 +93,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     )
     for key in ("pod_annotations", "sa_annotations", "backup_location_config", "snapshot_location_config"):
         flags[key] = merge_maps(flags[key])
+    flags["non_admin"] |= NON_ADMIN_FEATURE in flags["features"].split(",")
     for key in ("secret_file", "cacert", "restic_password_file"):
         flags[f"{key}_content"] = Path(flags[key]).read_bytes() if flags[key] else b""
     install_run.install(ctx, output, flags)

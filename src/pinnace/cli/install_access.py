@@ -26,7 +26,7 @@ _SNAPSHOTS = {
 
 _NODE_AGENT = {
     "apiGroups": [""],
-    "resources": ["pods", "persistentvolumeclaims", "persistentvolumes"],
+    "resources": ["pods"],
     "verbs": ["watch"],
 }
 

@@ -12,8 +12,6 @@ from typing import Any, Final
 import click
 import orjson
 
-from pinnace.api import GROUP
-from pinnace.cli.connect import program_name
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, NotFound
 from pinnace.kube.resources import APIResource
@@ -23,7 +21,8 @@ JSONObject = dict[str, Any]
 APPLY: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"
 MANAGER: Final = "pinnace-install"
-"""How the API server calls us in its book."""
+"""How the API server calls us in its book. Not as it calls other commands: what `plugin add` or
+`backup-location set` wrote is the user's."""
 
 _CONFLICT = re.compile(r'conflict with "(?P<manager>[^"]+)"')
 
@@ -32,7 +31,7 @@ async def apply(client: KubeClient, resource: APIResource, obj: JSONObject) -> l
     """Create the object, or merge it into the one that is there.
 
     Returns:
-        What it set again against somebody else: `<field>, set by <manager>`.
+        What it set again against somebody else, in words.
 
     Raises:
         KubeError: it is as it was.
@@ -41,9 +40,8 @@ async def apply(client: KubeClient, resource: APIResource, obj: JSONObject) -> l
     try:
         await _send(client, resource, obj, force=False)
     except Conflict as exc:
-        overruled = conflicts(exc.status)
         await _send(client, resource, obj, force=True)
-        return [text for manager, text in overruled if manager != program_name()]
+        return conflicts(exc.status)
     return []
 
 
@@ -53,13 +51,13 @@ def say_overruled(name: str, fields: list[str]) -> None:
         click.echo(f"{name}: set again {field}", err=True)
 
 
-def conflicts(status: JSONObject) -> list[tuple[str, str]]:
-    """The managers that a refused apply names, each with the field in words."""
+def conflicts(status: JSONObject) -> list[str]:
+    """The fields that a refused apply names, each with who set it."""
     found = []
     for cause in (status.get("details") or {}).get("causes") or []:
         manager = _CONFLICT.search(cause.get("message", ""))
         name = manager["manager"] if manager else "somebody else"
-        found.append((name, f"{cause.get('field', 'a field')}, which {name} had set"))
+        found.append(f"{cause.get('field', 'a field')}, which {name} had set")
     return found
 
 
@@ -75,35 +73,28 @@ async def _send(client: KubeClient, resource: APIResource, obj: JSONObject, *, f
 
 
 async def _adopt(client: KubeClient, resource: APIResource, obj: JSONObject) -> None:
-    """Take over what an `install` without --apply set: else a field that we drop would stay for ever.
-
-    Not of our own kinds: other commands, such as `backup-location set`, write to them under the same name.
-    """
-    if resource.group == GROUP:
-        return
+    """Take over what an `install` without --apply set: else a field that we drop would stay for ever."""
     metadata = obj["metadata"]
     try:
         existing = await client.get(resource, metadata["name"], metadata.get("namespace"))
     except NotFound:
         return
-    patch = adoption(existing["metadata"], program_name())
+    patch = adoption(existing["metadata"])
     if patch:
         path = resource.path(metadata.get("namespace"), metadata["name"])
         await client.request("PATCH", path, body=orjson.dumps(patch), content_type=JSON_PATCH)
 
 
-def adoption(metadata: JSONObject, creator: str) -> list[JSONObject]:
-    """The JSON patch that makes what `creator` set ours; empty if it set nothing, or we applied before."""
+def adoption(metadata: JSONObject) -> list[JSONObject]:
+    """The JSON patch that turns what we created into what we applied; empty if there is nothing to turn."""
     entries = metadata.get("managedFields") or []
     if any(entry["manager"] == MANAGER and entry["operation"] == "Apply" for entry in entries):
         return []
     for index, entry in enumerate(entries):
         made = (entry["manager"], entry["operation"], entry.get("subresource", ""))
-        if made == (creator, "Update", ""):
-            path = f"/metadata/managedFields/{index}"
+        if made == (MANAGER, "Update", ""):
             return [
                 {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
-                {"op": "replace", "path": f"{path}/manager", "value": MANAGER},
-                {"op": "replace", "path": f"{path}/operation", "value": "Apply"},
+                {"op": "replace", "path": f"/metadata/managedFields/{index}/operation", "value": "Apply"},
             ]
     return []

@@ -5,12 +5,18 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pinnace.api.durations import Duration
-from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
+from pinnace.storage.open import (
+    AWS_PROVIDER,
+    AZURE_PROVIDER,
+    FILESYSTEM_PROVIDER,
+    GCP_PROVIDER,
+    qualified_provider,
+)
 
 FILESYSTEM: Final = ("filesystem", FILESYSTEM_PROVIDER)
 """How a folder is asked for; the spec of the location has the full name."""
 
-BUILT_IN: Final = (AWS_PROVIDER, FILESYSTEM_PROVIDER)
+BUILT_IN: Final = (AWS_PROVIDER, GCP_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER)
 """Providers of backup locations that need no plugin."""
 
 NEEDING_IMAGE: Final = (

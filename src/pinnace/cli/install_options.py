@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from pinnace.api.durations import Duration
 from pinnace.storage.open import FILESYSTEM_PROVIDER
+
+NON_ADMIN_FEATURE: Final = "NonAdmin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +21,7 @@ class InstallOptions:
         node_agent: on every node.
         restic_resources: of the node agent.
         restic_password: of the repositories; empty leaves it to the server, which takes the default.
+        non_admin: what self-service needs.
     """
 
     namespace: str
@@ -43,6 +47,12 @@ class InstallOptions:
     node_agent: bool = False
     restic_resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     restic_password: bytes = field(default=b"", repr=False)
+    non_admin: bool = False
+
+    @property
+    def server_is_non_admin(self) -> bool:
+        """Whether the server runs self-service itself, so that there is no other process for it."""
+        return NON_ADMIN_FEATURE in self.features.split(",")
 
     @property
     def on_filesystem(self) -> bool:

@@ -4,9 +4,10 @@ import base64
 from typing import Any
 
 from pinnace.api.crds import crd_manifests
-from pinnace.cli.install_access import all_rights, used_rights
+from pinnace.cli.install_access import ACCOUNT, all_rights, used_rights
 from pinnace.cli.install_options import InstallOptions
 from pinnace.cli.install_workloads import daemon_set, deployment
+from pinnace.nonadmin import manifests
 from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
 
 JSONObject = dict[str, Any]
@@ -14,9 +15,10 @@ JSONObject = dict[str, Any]
 COMPONENT = {"component": "velero"}
 
 
-def crds() -> list[JSONObject]:
-    """The eleven definitions with the label that uninstall looks for."""
-    return [_labelled(crd) for crd in crd_manifests()]
+def crds(*, non_admin: bool) -> list[JSONObject]:
+    """The eleven definitions, and those of self-service, with the label that uninstall looks for."""
+    more = manifests.crds() if non_admin else []
+    return [_labelled(crd) for crd in (*crd_manifests(), *more)]
 
 
 def resources(options: InstallOptions) -> list[JSONObject]:
@@ -34,7 +36,15 @@ def resources(options: InstallOptions) -> list[JSONObject]:
         made.append(deployment(options))
     if options.node_agent:
         made.append(daemon_set(options))
+    if options.non_admin:
+        made += _self_service(options)
     return [_labelled(obj) for obj in made]
+
+
+def _self_service(options: InstallOptions) -> list[JSONObject]:
+    if options.server_is_non_admin:
+        return manifests.resources(options.namespace, account=ACCOUNT)
+    return manifests.resources(options.namespace, image=options.image)
 
 
 def _labelled(obj: JSONObject) -> JSONObject:

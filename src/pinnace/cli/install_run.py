@@ -10,12 +10,13 @@ from pinnace.cli import install_resources as make
 from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.install_access import ALL_RIGHTS, RBAC
-from pinnace.cli.install_apply import apply, say_overruled
+from pinnace.cli.install_apply import MANAGER, apply, say_overruled
 from pinnace.cli.install_checks import FILESYSTEM, check, location_of
-from pinnace.cli.install_options import InstallOptions
+from pinnace.cli.install_options import NON_ADMIN_FEATURE, InstallOptions
 from pinnace.cli.install_wait import wait_for_workloads
 from pinnace.cli.output import OutputFlags, encode
 from pinnace.cli.settings import Settings
+from pinnace.cli.uninstall_finalizers import defined_by
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import (
@@ -62,7 +63,7 @@ def install(ctx: click.Context, output: OutputFlags, flags: dict[str, Any]) -> N
     settings = settings_of(ctx)
     need_no_location(settings, "install")
     _check_crds_version(flags["crds_version"])
-    crds, others = make.crds(), []
+    crds, others = make.crds(non_admin=flags["non_admin"]), []
     if not flags["crds_only"]:
         options = _options(settings, flags)
         others = make.resources(options)
@@ -99,6 +100,8 @@ def _closing_words(settings: Settings, flags: dict[str, Any]) -> None:
             f"The resources are installed. No --image was given, so no server was deployed: start one with "
             f"`pinnace server -n {settings.namespace}`."
         )
+        if flags["non_admin"] and NON_ADMIN_FEATURE not in flags["features"].split(","):
+            click.echo(f"For self-service, start `pinnace nonadmin server -n {settings.namespace}` too.")
 
 
 def _options(settings: Settings, flags: dict[str, Any]) -> InstallOptions:
@@ -130,6 +133,7 @@ def _options(settings: Settings, flags: dict[str, Any]) -> InstallOptions:
         node_agent=flags["use_restic"],
         restic_resources=_requirements("restic", flags),
         restic_password=flags["restic_password_file_content"],
+        non_admin=flags["non_admin"],
     )
 
 
@@ -168,7 +172,9 @@ async def _create(client: KubeClient, obj: JSONObject) -> None:
     name = f"{obj['kind']}/{obj['metadata']['name']}"
     click.echo(f"{name}: attempting to create resource")
     try:
-        await client.create(_RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"))
+        await client.create(
+            _RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"), field_manager=MANAGER
+        )
     except AlreadyExists:
         click.echo(f"{name}: already exists, proceeding")
         # Whoever asks for fewer rights must not believe that the server has them.
@@ -231,9 +237,11 @@ async def _wait_for_crds(client: KubeClient, crds: list[JSONObject]) -> None:
 async def _served(client: KubeClient, crd: JSONObject) -> bool:
     if not _usable(await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"])):
         return False
+    defined = defined_by(crd)
+    assert defined is not None
     try:
         # For a moment the API server answers 404 for what it calls established.
-        await client.list_all(velero(crd["spec"]["names"]["plural"]), "default")
+        await client.list_all(defined, "default")
     except NotFound:
         return False
     return True

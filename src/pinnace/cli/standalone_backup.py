@@ -31,6 +31,7 @@ from pinnace.plugins.builtin.backup import backup_actions
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.server.workdir import work_directory
 from pinnace.storage.errors import BackupExists, InvalidLocation
+from pinnace.volumes.csi import FEATURE
 from pinnace.volumes.snapshots_backup import NativeSnapshots
 
 
@@ -47,14 +48,21 @@ async def make_backup(settings: Settings, backup: Backup) -> int:
         prepared = _prepare(backup, place, discovery, await snapshot_locations(client, settings, backup))
         if await place.store.exists(prepared.metadata.name):
             raise InvalidInput(f"{BackupExists(prepared.metadata.name)}; choose another name or delete it")
-        csi = csi_actions_for_backup(client, settings, discovery)
-        builtin = [*backup_actions(client, discovery), *csi]
+        builtin = backup_actions(client, discovery)
         ids = ActionRegistry(builtin_backup_actions=builtin).ids
         async with open_plugins(client, settings, builtin=ids) as plugins:
-            registry = ActionRegistry(builtin_backup_actions=builtin, backup_actions=plugins.backup_actions)
+            csi = csi_actions_for_backup(client, settings, discovery, plugins)
+            registry = ActionRegistry(
+                builtin_backup_actions=[*builtin, *csi], backup_actions=plugins.backup_actions
+            )
             collaborators = Collaborators(
                 hooks=PodHookRunner(client),
-                snapshots=NativeSnapshots(prepared, snapshotters(client, settings, plugins)),
+                # Only where there is something for them to do: volumes in their order cost time.
+                snapshots=NativeSnapshots(
+                    prepared, snapshotters(client, settings, plugins), csi=FEATURE in settings.features
+                )
+                if prepared.spec.volume_snapshot_locations
+                else None,
                 csi=csi_objects(client, settings, discovery, prepared.metadata.name),
             )
             finished = await _run_backup(

@@ -64,11 +64,11 @@ async def _make_restore(settings: Settings, restore: Restore, allow_partially_fa
             raise InvalidInput("the restore is not valid:\n  " + "\n  ".join(completed.errors))
         discovery = await discover(client, settings)
         restore = _begun(completed.restore)
-        csi = csi_actions_for_restore(client, settings, discovery)
-        builtin = [*restore_actions(client, discovery, settings.namespace), *csi]
+        builtin = restore_actions(client, discovery, settings.namespace)
         ids = ActionRegistry(builtin_restore_actions=builtin).ids
         async with open_plugins(client, settings, builtin=ids) as plugins:
-            actions = partial(_actions, plugins, builtin)
+            csi = csi_actions_for_restore(client, settings, discovery, plugins)
+            actions = partial(_actions, plugins, [*builtin, *csi])
             helpers = Helpers(
                 volume_restorer=SnapshotVolumes(snapshotters(client, settings, plugins)),
                 exec_hooks=PodExecHooks.of(client),

@@ -1,7 +1,8 @@
 """Volume snapshots in backups and restores that the command itself makes. (docs/spec: BKP 10-11, RST 12)
 
-CSI snapshots with `--features EnableCSI`, as in a server. Native ones only where the backup asks for them: the
-snapshot locations are those of the cluster, and nobody can expect that their plugins are on this machine too.
+CSI snapshots with `--features EnableCSI`, as in a server; a plugin that brings the actions goes first.
+Native ones only where the backup asks for them: the snapshot locations are the cluster's, and nobody can
+expect that their plugins are on this machine too.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
 from pinnace.restore.csi import csi_restore_actions
 from pinnace.volumes.csi import FEATURE, CSIError, SnapshotKinds
 from pinnace.volumes.csi_objects import CollectedObjects
+from pinnace.volumes.disks import with_disks
 from pinnace.volumes.snapshotters import LOCATIONS, Snapshotters
 
 
@@ -39,7 +41,7 @@ async def snapshot_locations(
 
 def snapshotters(client: KubeClient, settings: Settings, plugins: Operation) -> Snapshotters:
     """The providers of native snapshots for one run."""
-    return Snapshotters(client, settings.namespace, plugins.volume_snapshotter)
+    return Snapshotters(client, settings.namespace, with_disks(plugins.volume_snapshotter))
 
 
 def csi_objects(
@@ -51,23 +53,27 @@ def csi_objects(
 
 
 def csi_actions_for_backup(
-    client: KubeClient, settings: Settings, discovery: Discovery
+    client: KubeClient, settings: Settings, discovery: Discovery, plugins: Operation
 ) -> list[BackupItemAction]:
     """The built-in ones with the feature on. Raises InvalidInput.
 
     Pods' volumes are not saved without a server, so that a wish for restic is no reason to go without.
     """
     try:
-        return csi_backup_actions(client, discovery, restic=False) if FEATURE in settings.features else []
+        actions = csi_backup_actions(client, discovery, restic=False) if FEATURE in settings.features else []
     except CSIError as exc:
         raise InvalidInput(str(exc)) from exc
+    brought = {action.name for action in plugins.backup_actions}
+    return [action for action in actions if action.name not in brought]
 
 
 def csi_actions_for_restore(
-    client: KubeClient, settings: Settings, discovery: Discovery
+    client: KubeClient, settings: Settings, discovery: Discovery, plugins: Operation
 ) -> list[RestoreItemAction]:
     """The built-in ones with the feature on. Raises InvalidInput."""
     try:
-        return csi_restore_actions(client, discovery) if FEATURE in settings.features else []
+        actions = csi_restore_actions(client, discovery) if FEATURE in settings.features else []
     except CSIError as exc:
         raise InvalidInput(str(exc)) from exc
+    brought = {action.name for action in plugins.restore_actions}
+    return [action for action in actions if action.name not in brought]

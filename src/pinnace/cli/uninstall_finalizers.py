@@ -6,7 +6,7 @@ off, and the namespace and the definitions would be going for ever.
 
 from typing import TYPE_CHECKING, Any
 
-from pinnace.api import GROUP
+from pinnace.api import GROUP, nonadmin
 from pinnace.kube.resources import APIResource
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def defined_by(definition: JSONObject) -> APIResource | None:
 
 
 def _is_ours(finalizer: str) -> bool:
-    """`velero.io/x` and `restores.velero.io/x` are."""
+    """`velero.io/x` and `restores.velero.io/x` are, and those of self-service."""
     domain = finalizer.partition("/")[0]
-    return domain == GROUP or domain.endswith(f".{GROUP}")
+    return any(domain == group or domain.endswith(f".{group}") for group in (GROUP, nonadmin.GROUP))
 
 
 def held_by(obj: JSONObject) -> str:

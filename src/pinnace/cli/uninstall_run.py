@@ -23,6 +23,7 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
+from pinnace.nonadmin import manifests
 
 if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
@@ -69,6 +70,7 @@ async def _uninstall(settings: Settings, wait: bool) -> list[str]:
         except APIStatusError as exc:
             errors.append(str(exc))
         errors += await _delete_rights(client, namespace)
+        errors += await _delete_self_service(client, namespace)
         errors += await _delete_definitions(client)
         # A namespace that could not be deleted would be waited for without end.
         if wait and going:
@@ -115,6 +117,21 @@ async def _delete_rights(client: "KubeClient", namespace: str) -> list[str]:
             await client.delete(CLUSTER_ROLES, name)
     except APIStatusError as exc:
         errors.append(str(exc))
+    return errors
+
+
+async def _delete_self_service(client: "KubeClient", namespace: str) -> list[str]:
+    """Delete the roles of tenants and the binding of their controller, if `install` made them."""
+    made = {obj["metadata"]["name"] for obj in manifests.resources(namespace)}
+    errors = []
+    for resource in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
+        try:
+            for obj in await client.list_all(resource, label_selector=SELECTOR):
+                if obj["metadata"]["name"] in made:
+                    with suppress(NotFound):  # somebody else was quicker
+                        await client.delete(resource, obj["metadata"]["name"])
+        except APIStatusError as exc:
+            errors.append(str(exc))
     return errors
 
 

@@ -34,7 +34,7 @@ from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.csi import CSIError
+from pinnace.volumes.csi import FEATURE, CSIError
 from pinnace.volumes.snapshots_backup import NativeSnapshots
 
 log = get_logger(__name__)
@@ -169,7 +169,9 @@ class BackupWork:
                 collaborators=Collaborators(
                     hooks=PodHookRunner(scope.client),
                     pod_volumes=pod_volumes,
-                    snapshots=NativeSnapshots(backup, snapshotters_of(scope, plugins)),
+                    snapshots=NativeSnapshots(
+                        backup, snapshotters_of(scope, plugins), csi=FEATURE in scope.features
+                    ),
                     csi=csi_objects(scope, discovery, backup),
                 ),
                 clock=scope.clock,

@@ -1,14 +1,16 @@
 """The BackupDeletion controller: removes a backup with all that belongs to it. (docs/spec: CTL 6)
 
     checks ──> refused: Processed, with the reason; nothing was touched
-       └─────> InProgress, the Backup Deleting ──> snapshots ──> restores, files ──> Backup ──> its requests
-                                                      └ errors: Processed, with them; a new request goes on
+       └─────> InProgress, the Backup Deleting ──> plugins' actions, snapshots ──> restores, files ─┐
+                                    errors: Processed, with them; a new request goes on ┘           │
+                                                                               its requests <── Backup
 
 Every step may be done twice, so a request that a dead server left InProgress is processed from the top.
 What is unclear (a location or API server out of reach) is raised and tried again before anything is deleted.
 """
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Final
 
@@ -18,6 +20,8 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.archive.errors import ArchiveError
+from pinnace.controllers.delete_actions import delete_actions
 from pinnace.controllers.deletion_scope import foreign_files, undeletable_snapshots
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
@@ -26,6 +30,8 @@ from pinnace.controllers.snapshots import SnapshotDeletion
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, delete_if_there
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero
+from pinnace.plugins.errors import PluginError
+from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import JSONObject, Key
@@ -92,7 +98,7 @@ class BackupDeletionReconciler:
             except Refusal as refusal:
                 log.warning("Backup is not deleted", reason=str(refusal))
                 await self._processed(request, [str(refusal)])
-            except StorageError as error:
+            except (StorageError, PluginError) as error:
                 await self._show_reason(request, str(error))
                 raise
         return DONE
@@ -131,24 +137,51 @@ class BackupDeletionReconciler:
                 client=self._scope.client, namespace=self._scope.namespace
             ) as plugins,
         ):
-            trusted = Origin.LOCATION.namespace_annotation not in location.metadata.annotations
-            snapshots = SnapshotDeletion(self._scope, plugins, store, backup, trusted=trusted)
-            foreign = await foreign_files(store, backup)
-            if not foreign:
-                await self._refuse_snapshots(store, backup, snapshots)
-            await self._begin(request, backup)
-            errors: list[str] = []
-            if not foreign:
-                errors += await snapshots.delete()
-            if not foreign and self._pod_volumes is not None:
-                errors += await self._pod_volumes.forget(backup, store)
-            forgotten = not errors
-            errors += await self._delete_restores(store, backup)
-            if foreign:
+            if await foreign_files(store, backup):
+                await self._begin(request, backup)
+                errors = await self._delete_restores(store, backup)
                 log.warning("The files in the location are another backup's and are left alone")
-            elif forgotten:  # else the next try must find there what is still to be forgotten
-                errors += await self._delete_files(store, backup)
+            else:
+                trusted = Origin.LOCATION.namespace_annotation not in location.metadata.annotations
+                errors = await self._delete_stored(request, backup, store, plugins, trusted=trusted)
         await self._end(request, backup, errors)
+
+    async def _delete_stored(
+        self,
+        request: DeleteBackupRequest,
+        backup: Backup,
+        store: BackupStore,
+        plugins: Operation,
+        *,
+        trusted: bool,
+    ) -> list[str]:
+        """Delete all but the Backup; what went wrong. Raises Refusal before anything is touched.
+
+        Args:
+            trusted: whether the administrator's own location holds the backup. In a tenant's, anybody could
+                have written items that are not the backup's, and plugins act with the server's rights.
+        """
+        snapshots = SnapshotDeletion(self._scope, plugins, store, backup, trusted=trusted)
+        await self._refuse_snapshots(store, backup, snapshots)
+        async with AsyncExitStack() as fetched:
+            found = plugins.delete_actions if trusted else ()
+            try:
+                running = delete_actions(self._scope, found, store, backup)
+                actions = await fetched.enter_async_context(running)
+            except ArchiveError as error:
+                raise Refusal(
+                    f"the backup's contents, which delete item actions need, cannot be read: {error}"
+                ) from error
+            await self._begin(request, backup)
+            errors = await actions.run() if actions is not None else []
+        errors += await snapshots.delete()
+        if self._pod_volumes is not None:
+            errors += await self._pod_volumes.forget(backup, store)
+        forgotten = not errors
+        errors += await self._delete_restores(store, backup)
+        if forgotten:  # else the next try must find there what is still to be forgotten
+            errors += await self._delete_files(store, backup)
+        return errors
 
     async def _backup(self, request: DeleteBackupRequest) -> Backup | None:
         """The Backup; None if an earlier pass deleted it, which the request's phase tells."""

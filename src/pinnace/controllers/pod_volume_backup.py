@@ -26,6 +26,7 @@ log = get_logger(__name__)
 
 NAME: Final = "pod-volume-backup"
 CLAIM_INDEX: Final = "claim"
+SNAPSHOT_INDEX: Final = "snapshot"
 EMPTY_MESSAGE: Final = "volume was empty so no snapshot was taken"
 
 
@@ -47,6 +48,12 @@ def by_claim(obj: JSONObject) -> Iterable[str]:
     """The index of orders by the claim whose volume they save."""
     uid = (obj["metadata"].get("labels") or {}).get(labels.PVC_UID)
     return (uid,) if uid else ()
+
+
+def by_snapshot(obj: JSONObject) -> Iterable[str]:
+    """The index of orders by the snapshot that came of them."""
+    snapshot = (obj.get("status") or {}).get("snapshotID")
+    return (snapshot,) if snapshot else ()
 
 
 def is_of_node(obj: JSONObject, node: str) -> bool:

@@ -19,6 +19,7 @@ from pinnace.controllers.node_orders import (
 )
 from pinnace.controllers.node_ports import NodeScope
 from pinnace.controllers.node_volumes import NodeVolumes
+from pinnace.controllers.pod_volume_backup import SNAPSHOT_INDEX
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import JSONObject, Key
 from pinnace.runtime.logfields import get_logger
@@ -49,6 +50,7 @@ class Filler(Protocol):
         directory: Path,
         *,
         only: str = "",
+        size_bytes: int = 0,
         on_progress: OnProgress | None = None,
     ) -> None: ...
 
@@ -84,16 +86,25 @@ class PodVolumeRestoreWork:
     Args:
         orders: all PodVolumeRestores of the namespace, with the index of pods.
         pods: those of this node.
+        backups: all PodVolumeBackups of the namespace, with the index of snapshots.
     """
 
     def __init__(
-        self, scope: NodeScope, volumes: NodeVolumes, restic: Filler, orders: Informer, pods: Informer
+        self,
+        scope: NodeScope,
+        volumes: NodeVolumes,
+        restic: Filler,
+        *,
+        orders: Informer,
+        pods: Informer,
+        backups: Informer,
     ) -> None:
         self._scope = scope
         self._volumes = volumes
         self._restic = restic
         self._orders = orders
         self._pods = pods
+        self._backups = backups
 
     def is_wanted(self, obj: JSONObject) -> bool:
         """Whether an order can begin now."""
@@ -143,14 +154,15 @@ class PodVolumeRestoreWork:
     async def _fill(self, order: PodVolumeRestore, path: Path, report: Report, *, migrated: bool) -> None:
         spec = order.spec
         place = Repository(identifier=spec.repo_identifier, location=spec.backup_storage_location)
+        size = self._size(order)
         try:
             if migrated and await self._restic.has_file(place, spec.snapshot_id, CSI_NOTES):
                 # Velero saved the level above. The kubelet's notes there are of the new volume, and stay.
                 await self._restic.restore(
-                    place, spec.snapshot_id, path.parent, only=CSI_MOUNT, on_progress=report
+                    place, spec.snapshot_id, path.parent, only=CSI_MOUNT, size_bytes=size, on_progress=report
                 )
             else:
-                await self._restic.restore(place, spec.snapshot_id, path, on_progress=report)
+                await self._restic.restore(place, spec.snapshot_id, path, size_bytes=size, on_progress=report)
         except AccessError as error:
             raise OrderFailed(str(error)) from error
         except CommandFailed as error:
@@ -163,6 +175,16 @@ class PodVolumeRestoreWork:
                 f"error restoring volume: error running restic restore, cmd=restic restore, "
                 f"stdout=, stderr=: {error}"
             ) from error
+
+    def _size(self, order: PodVolumeRestore) -> int:
+        """How much was saved; asking restic takes it through all directories. 0 if nobody knows."""
+        spec = order.spec
+        for obj in self._backups.by_index(SNAPSHOT_INDEX, spec.snapshot_id):
+            saved = ((obj.get("status") or {}).get("progress") or {}).get("totalBytes")
+            same_place = obj["spec"].get("backupStorageLocation") == spec.backup_storage_location
+            if same_place and isinstance(saved, int) and saved > 0:
+                return saved
+        return 0
 
     async def _mark(self, order: PodVolumeRestore, path: Path) -> None:
         try:

@@ -6,7 +6,8 @@
 
 The first patch is conflict-checked: of two servers one gets the object. What is InProgress is ours alone and
 is never left so while this process lives: a defect fails it, an interruption settles it, a lost answer to
-the claim is remembered. (docs/spec: CTL 1.2, CTL 3, CTL 8)
+the claim is remembered. So is nothing else, where no other server can be at work: what a former one asked for
+may be stored long after its death, and then shows up here. (docs/spec: CTL 1.2, CTL 3, CTL 8, CTL 15)
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.restore import Restore
 from pinnace.api.times import format_time
 from pinnace.controllers.ports import Scope
-from pinnace.controllers.settling import Settler
+from pinnace.controllers.settling import Settler, is_in_progress
 from pinnace.controllers.turns import NoTurns, Turns
 from pinnace.controllers.writes import claim, finish
 from pinnace.kube.errors import Conflict, ConnectionFailed, NotFound, ServerFault
@@ -80,6 +81,7 @@ class RunReconciler(Generic[RunT]):
         work: what is done with one.
         running: keys of the objects in hand; who deletes backups asks it.
         turns: who may begin; without it, everybody whom a worker takes.
+        leads: whether no other server can be working, so that what is InProgress is ours or nobody's.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class RunReconciler(Generic[RunT]):
         *,
         running: set[Key] | None = None,
         turns: Turns[RunT] | None = None,
+        leads: bool = False,
     ) -> None:
         self._scope = scope
         self._resource = resource
@@ -100,11 +103,15 @@ class RunReconciler(Generic[RunT]):
         self._settler = settler
         self._running = set() if running is None else running
         self._turns: Turns[RunT] = turns if turns is not None else NoTurns()
-        self._unanswered: dict[Key, Plan[RunT]] = {}
+        self._leads = leads
+        self._unanswered: dict[Key, list[Plan[RunT]]] = {}
+
+    def concerns(self, obj: JSONObject) -> bool:
+        """Whether a change of an object is to be looked at."""
+        return is_new(obj) or (self._leads and is_in_progress(obj))
 
     async def reconcile(self, key: Key) -> Result:
         """One pass. What is raised before the first patch was stored lets the key be tried again."""
-        self._running.add(key)
         waits = False
         try:
             with bound_fields(**{self._resource.kind.lower(): str(key)}):
@@ -119,13 +126,13 @@ class RunReconciler(Generic[RunT]):
     async def _take(self, key: Key) -> bool:
         """Take an object as far as it goes. Returns whether it must wait for its turn."""
         while (obj := await self._read(key)) is not None:
-            plan = self._unanswered.pop(key, None)
-            claimed: JSONObject | None
-            if plan is not None and _is_made_by(obj, plan):
-                claimed = obj
-            elif not is_new(obj):
-                return False
-            else:
+            claimed: JSONObject | None = obj
+            plan = self._plan_behind(key, obj)
+            if plan is None:
+                if not is_new(obj):
+                    await self._pass_by(key, obj)
+                    return False
+                self._running.add(key)
                 try:
                     run = decode(self._struct, obj)
                 except DecodeError as error:
@@ -137,9 +144,20 @@ class RunReconciler(Generic[RunT]):
                     return True
                 claimed = await self._claim(key, run, plan)
             if claimed is not None:
+                self._unanswered.pop(key, None)
                 await self._carry_out(decode(self._struct, claimed), plan)
                 return False
         return False
+
+    async def _pass_by(self, key: Key, obj: JSONObject) -> None:
+        """Leave alone what is not ours to take, unless nobody else could take care of it."""
+        self._unanswered.pop(key, None)
+        if self._leads and is_in_progress(obj):
+            await self._settler.settle_late(self._resource, obj)
+
+    def _plan_behind(self, key: Key, obj: JSONObject) -> Plan[RunT] | None:
+        """Which of our claims without an answer made the object what it is."""
+        return next((plan for plan in self._unanswered.get(key, ()) if _is_made_by(obj, plan)), None)
 
     async def _read(self, key: Key) -> JSONObject | None:
         try:
@@ -155,13 +173,15 @@ class RunReconciler(Generic[RunT]):
         except (Conflict, NotFound):
             return None  # what it is now decides (docs/spec: CTL 1.2)
         except (ConnectionFailed, ServerFault):
-            # It may be stored although we were not told; the next pass sees. Forgotten, it would stay so.
-            self._unanswered[key] = plan
+            # It may be stored although we were not told, even after the next pass has tried again. Forgotten,
+            # it would stay so.
+            self._unanswered.setdefault(key, []).append(plan)
             raise
 
     async def _refuse(self, key: Key, obj: JSONObject, error: DecodeError) -> None:
         """An object that cannot be read is failed, not tried for ever."""
         log.warning("Object cannot be read", error=error)
+        self._unanswered.pop(key, None)
         status = {"phase": str(BackupPhase.FAILED_VALIDATION), "validationErrors": [str(error)]}
         patch = {"metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}, "status": status}
         await self._scope.client.patch(self._resource, key.name, patch, key.namespace)

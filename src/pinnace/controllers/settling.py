@@ -23,6 +23,7 @@ from pinnace.storage.errors import StorageError
 log = get_logger(__name__)
 
 ORPHAN_REASON: Final = 'get a {kind} with status "InProgress" during the server starting, mark it as "Failed"'
+LATE_REASON: Final = "the {kind} was InProgress, but no server worked on it any more"
 INTERRUPTED_REASON: Final = "the server was stopped before the {kind} had ended"
 
 STORE_SECONDS: Final = 30.0
@@ -49,11 +50,19 @@ class Settler:
         """
         for resource in (BACKUPS, RESTORES):
             for obj in await self._scope.client.list_all(resource, self._scope.namespace):
-                if not _in_progress(obj):
+                if not is_in_progress(obj):
                     continue
                 with bound_fields(**{resource.kind.lower(): str(Key.of(obj))}):
                     log.warning(f"{resource.kind} was left InProgress by a former server")
                     await self._settle(resource, obj, ORPHAN_REASON)
+
+    async def settle_late(self, resource: APIResource, obj: JSONObject) -> None:
+        """Settle what is InProgress and nobody's: the request of a dead server was stored after its death.
+
+        Only while no other server can be working.
+        """
+        log.warning(f"{resource.kind} is InProgress, but the server that took it is gone")
+        await self._settle(resource, obj, LATE_REASON)
 
     async def settle_interrupted(self, resource: APIResource, run: Run) -> None:
         """Settle what we worked on ourselves and were told to drop; does its best for a short time."""
@@ -61,7 +70,7 @@ class Settler:
         try:
             async with asyncio.timeout(INTERRUPTED_SECONDS):
                 obj = await self._scope.client.get(resource, key.name, key.namespace)
-                if _in_progress(obj) and obj["metadata"]["uid"] == run.metadata.uid:
+                if is_in_progress(obj) and obj["metadata"]["uid"] == run.metadata.uid:
                     await self._settle(resource, obj, INTERRUPTED_REASON)
         except (KubeError, TimeoutError) as error:
             log.warning("Interrupted work stays InProgress until a server starts", error=error)
@@ -99,5 +108,6 @@ class Settler:
         return encode(stored.status) if ours else None
 
 
-def _in_progress(obj: JSONObject) -> bool:
+def is_in_progress(obj: JSONObject) -> bool:
+    """Whether somebody has taken a Backup or Restore and not ended it."""
     return (obj.get("status") or {}).get("phase") == BackupPhase.IN_PROGRESS

@@ -12,14 +12,17 @@ from pinnace.controllers.ports import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid
+from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
+from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.csi import csi_restore_actions
 from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.csi import FEATURE, CSIError, SnapshotKinds, missing_here, synced_content
 from pinnace.volumes.csi_objects import CollectedObjects, delete_objects
+from pinnace.volumes.disks import with_disks
 from pinnace.volumes.snapshots_restore import delete_snapshots
 from pinnace.volumes.snapshotters import SnapshotError, Snapshotters
 
@@ -28,7 +31,7 @@ log = get_logger(__name__)
 
 def snapshotters_of(scope: Scope, plugins: Operation) -> Snapshotters:
     """The providers of native snapshots for one backup, restore or deletion."""
-    return Snapshotters(scope.client, scope.namespace, plugins.volume_snapshotter)
+    return Snapshotters(scope.client, scope.namespace, with_disks(plugins.volume_snapshotter))
 
 
 def csi_objects(scope: Scope, discovery: Discovery, backup: Backup) -> CollectedObjects | None:
@@ -57,6 +60,15 @@ def csi_actions_for_restore(
     brought = {action.name for action in plugins.restore_actions}
     actions = csi_restore_actions(scope.client, discovery)
     return [action for action in actions if action.name not in brought]
+
+
+def csi_plugins(scope: Scope, discovery: Discovery) -> list[PluginId]:
+    """The built-in actions for CSI snapshots, for lists of plugins; none with the feature off."""
+    if FEATURE not in scope.features or SnapshotKinds.served(discovery) is None:
+        return []
+    backups = csi_backup_actions(scope.client, discovery, restic=False)
+    restores = csi_restore_actions(scope.client, discovery)
+    return ActionRegistry(builtin_backup_actions=backups, builtin_restore_actions=restores).ids
 
 
 async def create_contents(client: KubeClient, store: BackupStore, backup: str) -> list[str]:

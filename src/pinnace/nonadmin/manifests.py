@@ -30,16 +30,19 @@ def crds() -> list[JSONObject]:
     return [_labelled(crd) for crd in nonadmin_crds()]
 
 
-def resources(namespace: str, *, image: str = "") -> list[JSONObject]:
+def resources(namespace: str, *, image: str = "", account: str = NAME) -> list[JSONObject]:
     """Everything but the definitions, in the order of creation.
 
     Args:
         namespace: the server's.
-        image: of the process of its own; without one the server itself has to run self-service
-            (`--features=NonAdmin`).
+        image: of the process of its own; without one somebody else has to start it.
+        account: who gets the rights. One that is not its own exists already: the server's, which runs
+            self-service itself with `--features=NonAdmin`.
     """
-    made = [*_tenant_roles(), _cluster_role(), _role(namespace), _service_account(namespace)]
-    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+    made = [*_tenant_roles(), _cluster_role(), _role(namespace)]
+    if account == NAME:
+        made.append(_service_account(namespace))
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     made.append(_binding("ClusterRoleBinding", "ClusterRole", {"name": f"{NAME}-{namespace}"}, NAME, subject))
     made.append(_binding("RoleBinding", "Role", {"name": NAME, "namespace": namespace}, NAME, subject))
     if image:

@@ -1,29 +1,12 @@
 """Which restore actions see which items. (docs/spec: RST 5, 15)"""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from pinnace.api.selection import IncludesExcludes
-from pinnace.api.selectors import Selector
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemAction
+from pinnace.plugins.resolved import ResolvedAction
 from pinnace.restore.errors import SetupError
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicableAction:
-    """An action for one kind, with what is left to ask of each item."""
-
-    action: RestoreItemAction
-    namespaces: IncludesExcludes
-    selector: Selector
-
-    def wants(self, target_namespace: str, labels: Mapping[str, str] | None) -> bool:
-        """Whether the action is to see this item; cluster-scoped items have an empty namespace."""
-        if target_namespace:
-            admitted = self.namespaces.matches(target_namespace)
-        else:
-            admitted = self.namespaces.includes_everything
-        return admitted and (self.selector.empty or self.selector.matches(labels))
+ApplicableAction = ResolvedAction[RestoreItemAction]
 
 
 class ActionTable:
@@ -31,14 +14,11 @@ class ActionTable:
 
     def __init__(
         self,
-        declared: Sequence[tuple[RestoreItemAction, ResourceSelector, Selector]],
+        declared: Sequence[tuple[RestoreItemAction, ResourceSelector]],
         canonical: Callable[[str], str],
     ) -> None:
         self._declared = declared
-        self._resources = [
-            IncludesExcludes.resolved(wanted.included_resources, wanted.excluded_resources, canonical)
-            for _, wanted, _ in declared
-        ]
+        self._resolved = [ResolvedAction.of(action, wanted, canonical) for action, wanted in declared]
         self._by_resource: dict[str, tuple[ApplicableAction, ...]] = {}
 
     @classmethod
@@ -54,10 +34,11 @@ class ActionTable:
         for action in actions:
             try:
                 wanted = await action.applies_to()
-                declared.append((action, wanted, Selector.parse(wanted.label_selector)))
+                ResolvedAction.of(action, wanted, canonical)
             except Exception as error:
                 # Actions are foreign code, and any failure of theirs is to end in the results.
                 raise SetupError(f"error resolving restore item action {action.name}: {error}") from error
+            declared.append((action, wanted))
         return cls(declared, canonical)
 
     def with_discovery(self, canonical: Callable[[str], str]) -> "ActionTable":
@@ -69,12 +50,6 @@ class ActionTable:
         found = self._by_resource.get(group_resource)
         if found is None:
             found = self._by_resource[group_resource] = tuple(
-                ApplicableAction(
-                    action=action,
-                    namespaces=IncludesExcludes(wanted.included_namespaces, wanted.excluded_namespaces),
-                    selector=selector,
-                )
-                for (action, wanted, selector), resources in zip(self._declared, self._resources, strict=True)
-                if resources.matches(group_resource)
+                action for action in self._resolved if action.resources.matches(group_resource)
             )
         return found

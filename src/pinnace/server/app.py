@@ -28,8 +28,9 @@ from pinnace.controllers import (
 from pinnace.controllers.location_sync import Caches
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import MAIN_WORKERS, Scope
-from pinnace.controllers.runs import RunReconciler, is_new
+from pinnace.controllers.runs import RunReconciler
 from pinnace.controllers.settling import Settler
+from pinnace.controllers.snapshots import csi_plugins
 from pinnace.controllers.turns import NamespaceTurns
 from pinnace.controllers.writes import BACKUPS, RESTORES
 from pinnace.kube.client import KubeClient
@@ -159,6 +160,7 @@ class Assembly:
         self._informers: dict[APIResource, Informer] = {}
         if elector is None and options.leader_election:
             elector = LeaderElector(client, options.namespace, LEASE_NAME, _identity())
+        self._leads = elector is not None
         self._manager = Manager(elector=elector)
 
     def manager(self) -> Manager:
@@ -214,7 +216,13 @@ class Assembly:
             pod_volumes=self._restic.pod_volumes,
         )
         reconciler = RunReconciler(
-            self._scope, BACKUPS, Backup, work, self._settler, running=self._backups_in_hand
+            self._scope,
+            BACKUPS,
+            Backup,
+            work,
+            self._settler,
+            running=self._backups_in_hand,
+            leads=self._leads,
         )
         controller = Controller(
             backup.NAME,
@@ -224,7 +232,7 @@ class Assembly:
             resync=backup.BackupCensus(self._scope, informer).resync,
             resync_period_seconds=backup.METRICS_PERIOD_SECONDS,
         )
-        controller.watch(informer, predicate=is_new)
+        controller.watch(informer, predicate=reconciler.concerns)
         return controller
 
     def _deletions(self) -> Controller:
@@ -315,7 +323,9 @@ class Assembly:
         )
         alone = not self._options.parallel_restores_into_namespace
         turns = NamespaceTurns(queue.add) if alone else None
-        reconciler = RunReconciler(self._scope, RESTORES, Restore, work, self._settler, turns=turns)
+        reconciler = RunReconciler(
+            self._scope, RESTORES, Restore, work, self._settler, turns=turns, leads=self._leads
+        )
         controller = Controller(
             restore.NAME,
             reconciler.reconcile,
@@ -326,7 +336,7 @@ class Assembly:
             queue=queue,
         )
         # One that is deleted while it waits for its turn must not keep others waiting.
-        controller.watch(informer, predicate=is_new, on_delete=True)
+        controller.watch(informer, predicate=reconciler.concerns, on_delete=True)
         return controller
 
     def _storage_locations(self) -> Controller:
@@ -360,7 +370,10 @@ class Assembly:
 
     def _known_plugins(self) -> list[tuple[str, str]]:
         built_in = _built_in(self._client, self._discovery, self._options.namespace)
-        return [(plugin.name, plugin.kind.value) for plugin in (*built_in.ids, *self._plugins.ids)]
+        # The built-in actions for CSI give way to a plugin that brings them.
+        csi = csi_plugins(self._scope, self._discovery)
+        known = dict.fromkeys((*built_in.ids, *csi, *self._plugins.ids))
+        return [(plugin.name, plugin.kind.value) for plugin in known]
 
 
 def _identity() -> str:

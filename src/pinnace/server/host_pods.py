@@ -20,6 +20,13 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 
 async def check_host_pods(client: KubeClient, node: str, directory: Path) -> None:
     """Each running pod of the node has its directory. Raises StartupError, KubeError."""
+    # The pods first: what runs has its directory by then, and one that starts meanwhile is not looked for.
+    selector = f"spec.nodeName={node},status.phase=Running"
+    pods = [
+        item.decode()
+        async for page in client.list_pages(PODS, field_selector=selector, consistent=True)
+        for item in page.items
+    ]
     try:
         present = await in_thread(_directories, directory)
     except OSError as error:
@@ -27,12 +34,6 @@ async def check_host_pods(client: KubeClient, node: str, directory: Path) -> Non
             f"could not read pod volumes host path: {directory}: {error.strerror}: the pods subdirectory of "
             "the kubelet root directory must be mounted there"
         ) from error
-    selector = f"spec.nodeName={node},status.phase=Running"
-    pods = [
-        item.decode()
-        async for page in client.list_pages(PODS, field_selector=selector, consistent=True)
-        for item in page.items
-    ]
     missing = missing_directories(pods, present)
     for name in missing:
         log.debug("A running pod has no directory", pod=name)

@@ -127,7 +127,10 @@ class NodeAgent:
             client,
             POD_VOLUME_BACKUPS,
             options.namespace,
-            indexes={pod_volume_backup.CLAIM_INDEX: pod_volume_backup.by_claim},
+            indexes={
+                pod_volume_backup.CLAIM_INDEX: pod_volume_backup.by_claim,
+                pod_volume_backup.SNAPSHOT_INDEX: pod_volume_backup.by_snapshot,
+            },
         )
         self._restores = Informer(
             client,
@@ -168,7 +171,14 @@ class NodeAgent:
         manager.add_controller(controller)
 
     def _add_restores(self, manager: Manager) -> None:
-        work = PodVolumeRestoreWork(self._scope, self._volumes, self._restic, self._restores, self._pods)
+        work = PodVolumeRestoreWork(
+            self._scope,
+            self._volumes,
+            self._restic,
+            orders=self._restores,
+            pods=self._pods,
+            backups=self._backups,
+        )
         reconciler: OrderReconciler[PodVolumeRestore] = pod_volume_restore.new_reconciler(self._scope, work)
         controller = Controller(
             pod_volume_restore.NAME,

@@ -2,9 +2,12 @@
 
 ./backups   /mnt/backups   file:///mnt/backups
 s3://bucket/prefix?region=…&s3Url=…&profile=…&credentialsFile=…&caCertFile=…
+gs://bucket/prefix?credentialsFile=…&serviceAccount=…
+azblob://container/prefix?storageAccount=…&resourceGroup=…&credentialsFile=…
 """
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -16,7 +19,7 @@ from pinnace.api.storage_location import (
 )
 from pinnace.storage.errors import InvalidLocation
 from pinnace.storage.layout import clean_prefix
-from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER
+from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER, GCP_PROVIDER
 
 S3_PARAMETERS = (
     "region",
@@ -32,6 +35,21 @@ S3_PARAMETERS = (
     "resticRepoPrefix",
 )
 """What an S3 URL may say besides `caCertFile`: the keys of the location's configuration. (STO 14.1, 14.4)"""
+
+GCS_PARAMETERS = ("credentialsFile", "serviceAccount", "kmsKeyName", "storeEndpoint", "resticRepoPrefix")
+"""The same of a GCS URL. (STO 14.2)"""
+
+AZURE_PARAMETERS = (
+    "storageAccount",
+    "resourceGroup",
+    "subscriptionId",
+    "storageAccountKeyEnvVar",
+    "storageAccountURI",
+    "blockSizeInBytes",
+    "credentialsFile",
+    "resticRepoPrefix",
+)
+"""The same of an Azure URL. (STO 14.3)"""
 
 _CA_PARAMETER = "caCertFile"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -55,11 +73,12 @@ def location_from_url(url: str, *, name: str = "default", namespace: str = "vele
         spec = _directory_spec(Path(url))
     elif scheme == "file":
         spec = _directory_spec(_file_path(urlsplit(url)))
-    elif scheme == "s3":
-        spec = _s3_spec(urlsplit(url))
+    elif scheme in _CLOUDS:
+        spec = _bucket_spec(urlsplit(url), _CLOUDS[scheme])
     else:
         raise InvalidLocation(
-            f"unknown scheme {scheme!r} in the location: use a directory, file:///directory or s3://bucket/prefix"
+            f"unknown scheme {scheme!r} in the location: use a directory, file:///directory, "
+            "s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix"
         )
     return BackupStorageLocation(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec)
 
@@ -84,19 +103,55 @@ def _file_path(url: SplitResult) -> Path:
     return Path(unquote(url.path))
 
 
-def _s3_spec(url: SplitResult) -> BackupStorageLocationSpec:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cloud:
+    """What a URL of an object store means; the texts are for messages."""
+
+    provider: str
+    parameters: tuple[str, ...]
+    name: str
+    example: str
+    instead: str
+
+
+_CLOUDS = {
+    "s3": _Cloud(
+        provider=AWS_PROVIDER,
+        parameters=S3_PARAMETERS,
+        name="an S3 URL",
+        example="a bucket, as in s3://bucket/prefix",
+        instead="credentialsFile or profile",
+    ),
+    "gs": _Cloud(
+        provider=GCP_PROVIDER,
+        parameters=GCS_PARAMETERS,
+        name="a GCS URL",
+        example="a bucket, as in gs://bucket/prefix",
+        instead="credentialsFile",
+    ),
+    "azblob": _Cloud(
+        provider=AZURE_PROVIDER,
+        parameters=AZURE_PARAMETERS,
+        name="an Azure URL",
+        example="a container, as in azblob://container/prefix",
+        instead="credentialsFile or storageAccountKeyEnvVar",
+    ),
+}
+
+
+def _bucket_spec(url: SplitResult, cloud: _Cloud) -> BackupStorageLocationSpec:
     if "@" in url.netloc:
-        raise InvalidLocation("an S3 URL must not contain credentials: use credentialsFile or profile")
+        raise InvalidLocation(f"{cloud.name} must not contain credentials: use {cloud.instead}")
     if not url.netloc:
-        raise InvalidLocation("an S3 URL names a bucket, as in s3://bucket/prefix")
+        raise InvalidLocation(f"{cloud.name} names {cloud.example}")
     if url.fragment:
-        raise InvalidLocation("an S3 URL has no # part; write # as %23")
-    config = _parameters(url.query)
+        raise InvalidLocation(f"{cloud.name} has no # part; write # as %23")
+    config = _parameters(url.query, cloud)
     ca_file = config.pop(_CA_PARAMETER, "")
     if credentials_file := config.get("credentialsFile"):
         config["credentialsFile"] = str(Path(credentials_file).expanduser().absolute())
     return BackupStorageLocationSpec(
-        provider=AWS_PROVIDER,
+        provider=cloud.provider,
         config=config,
         object_storage=ObjectStorageLocation(
             bucket=unquote(url.netloc),
@@ -106,19 +161,21 @@ def _s3_spec(url: SplitResult) -> BackupStorageLocationSpec:
     )
 
 
-def _parameters(query: str) -> dict[str, str]:
+def _parameters(query: str, cloud: _Cloud) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
     except ValueError as error:
-        raise InvalidLocation("the parameters of the S3 URL must look like name=value&name=value") from error
-    known = (*S3_PARAMETERS, _CA_PARAMETER)
+        raise InvalidLocation(
+            f"the parameters of {cloud.name} must look like name=value&name=value"
+        ) from error
+    known = (*cloud.parameters, _CA_PARAMETER)
     names = [parameter for parameter, _ in pairs]
     if unknown := sorted(set(names) - set(known)):
         raise InvalidLocation(
-            f"unknown parameters [{' '.join(unknown)}] in the S3 URL; known are [{' '.join(known)}]"
+            f"unknown parameters [{' '.join(unknown)}] in {cloud.name}; known are [{' '.join(known)}]"
         )
     if len(set(names)) != len(names):
-        raise InvalidLocation("a parameter of the S3 URL is given twice")
+        raise InvalidLocation(f"a parameter of {cloud.name} is given twice")
     return dict(pairs)
 
 

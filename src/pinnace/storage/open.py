@@ -15,6 +15,8 @@ from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
 
 AWS_PROVIDER = "velero.io/aws"
+GCP_PROVIDER = "velero.io/gcp"
+AZURE_PROVIDER = "velero.io/azure"
 FILESYSTEM_PROVIDER = "pinnace.io/filesystem"
 """Our own provider: `config.path` is an absolute directory, the bucket a directory in it."""
 
@@ -67,7 +69,7 @@ def open_object_store(
     """Open the store of a provider; the caller closes it.
 
     Args:
-        provider: `aws`, `velero.io/aws` or FILESYSTEM_PROVIDER.
+        provider: `aws`, `gcp`, `azure` (short or as `velero.io/aws`) or FILESYSTEM_PROVIDER.
         config: as store_config() gives it.
         create: a directory that does not exist is an empty store and made when it is needed. Not for a
             server, to which a missing one means that it is not mounted; nor are buckets ever made.
@@ -80,11 +82,21 @@ def open_object_store(
     """
     name = qualified_provider(provider)
     if name == AWS_PROVIDER:
-        # Loaded here: a command that works on a directory needs neither.
+        # Loaded here, as are the others: who uses one provider pays for that one.
         from pinnace.storage.s3 import S3Store
         from pinnace.storage.s3_config import parse_s3_config
 
         return S3Store(parse_s3_config(config), environ=environ)
+    if name == GCP_PROVIDER:
+        from pinnace.storage.gcs import GCSStore
+        from pinnace.storage.gcs_config import parse_gcs_config
+
+        return GCSStore(parse_gcs_config(config), environ=environ)
+    if name == AZURE_PROVIDER:
+        from pinnace.storage.azure import AzureStore
+        from pinnace.storage.azure_config import parse_azure_config
+
+        return AzureStore(parse_azure_config(config), environ=environ)
     if name == FILESYSTEM_PROVIDER:
         return FilesystemStore(_directory(config), create=create)
     if others is not None and (store := others(name, config)) is not None:

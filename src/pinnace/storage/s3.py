@@ -79,7 +79,7 @@ class S3Store:
         self._policy = policy or RetryPolicy()
         self._region_urls = region_urls
         self._clock = clock
-        self._origin = find_origin(config, environ)
+        self._origin = find_origin(environ, profile=config.profile, credentials_file=config.credentials_file)
         self._tls = tls_context(config.ca_cert, insecure=config.insecure_skip_tls_verify)
         self._region = config.region
         self._credentials = CachedCredentials(self._fetch, clock=clock)

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from pinnace.api.times import utcnow
 from pinnace.storage.errors import StoreConfigError
-from pinnace.storage.s3_config import S3Config
 
 REFRESH_BEFORE = timedelta(minutes=5)
 """Temporary credentials are renewed this long before they end, so that no upload outlives them."""
@@ -70,20 +69,26 @@ _CONTAINER_HOST = "http://169.254.170.2"
 _METADATA_HOST = "http://169.254.169.254"
 
 
-def find_origin(config: S3Config, environ: Mapping[str, str]) -> Origin:
+def find_origin(
+    environ: Mapping[str, str], *, profile: str = "", credentials_file: Path | None = None
+) -> Origin:
     """Decide where credentials come from; reads at most the credentials file.
+
+    Args:
+        profile: the one that is configured, if any.
+        credentials_file: of the location itself.
 
     Raises:
         StoreConfigError: a named file or profile has none, or there is no source at all.
     """
-    profile = config.profile or environ.get("AWS_PROFILE") or "default"
-    if config.credentials_file is not None:
-        return _from_file(config.credentials_file, profile)
-    if not config.profile and (found := _from_environment(environ)) is not None:
+    configured, profile = profile, profile or environ.get("AWS_PROFILE") or "default"
+    if credentials_file is not None:
+        return _from_file(credentials_file, profile)
+    if not configured and (found := _from_environment(environ)) is not None:
         return found
     # A profile that somebody chose must exist. The variable alone proves nothing: it is always set in a
     # server's pod, also where a role takes the place of the file.
-    chosen = bool(config.profile or environ.get("AWS_PROFILE"))
+    chosen = bool(configured or environ.get("AWS_PROFILE"))
     path = _shared_file(environ)
     if path is not None and (chosen or _parse(path).has_section(profile)):
         return _from_file(path, profile)

@@ -19,10 +19,10 @@ from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavaila
 
 USER_AGENT = f"pinnace/{__version__}"
 
-_CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
 _MAX_BODY_BYTES = 16 << 20
 _MAX_TEXT_CHARACTERS = 300
-_RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +109,9 @@ async def send(
             )
         except (aiohttp.ClientError, TimeoutError) as error:
             if last or isinstance(error, aiohttp.ClientConnectorCertificateError):
-                raise StoreUnavailable(f"cannot reach {_origin(url)}: {_reason(error)}") from error
+                raise StoreUnavailable(f"cannot reach {origin_of(url)}: {reason_of(error)}") from error
         else:
-            if last or reply.status not in _RETRIED_STATUSES:
+            if last or reply.status not in RETRIED_STATUSES:
                 return reply
         await policy.wait(tries)
     raise AssertionError("the last try returns or raises")
@@ -133,22 +133,24 @@ async def _send_once(
         headers=headers,
         data=BytesIO(data) if isinstance(data, bytes) else data,  # sent in pieces, unlike plain bytes
         allow_redirects=False,
-        timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS),
+        timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
     ) as answer:
         body = bytearray()
         async for block in answer.content.iter_chunked(1 << 16):
             body += block
             if len(body) > _MAX_BODY_BYTES:
-                raise StorageError(f"{_origin(url)} answered with more than {_MAX_BODY_BYTES} bytes")
+                raise StorageError(f"{origin_of(url)} answered with more than {_MAX_BODY_BYTES} bytes")
         return Reply(status=answer.status, headers=answer.headers, body=bytes(body))
 
 
-def _origin(url: str) -> str:
+def origin_of(url: str) -> str:
+    """Scheme and host of a URL, which is all of it that error texts show."""
     parts = URL(url, encoded=True)
     return f"{parts.scheme}://{parts.authority}"
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Why a connection failed, in one line."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -182,16 +184,17 @@ def error_for(what: str, status: int, body: bytes | str) -> StorageError:
 
     Of the body only `Code` and `Message` are shown: others hold key ids and what was signed.
     """
-    code, message = _code_and_message(body)
+    code, message = code_and_message(body)
     text = f"{what}: {message or 'HTTP status ' + str(status)}{f' ({code})' if code else ''}"
     if code == "NoSuchBucket":
         return StoreConfigError(text)
-    if status in _RETRIED_STATUSES:
+    if status in RETRIED_STATUSES:
         return StoreUnavailable(text)
     return StorageError(text)
 
 
-def _code_and_message(body: bytes | str) -> tuple[str, str]:
+def code_and_message(body: bytes | str) -> tuple[str, str]:
+    """What an answer of an error status says of its reason; empty texts if nothing."""
     try:
         root = ElementTree.fromstring(body) if body else None  # noqa: S314
     except (ElementTree.ParseError, ValueError):

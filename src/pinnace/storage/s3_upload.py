@@ -5,12 +5,12 @@ cancellation those in flight are waited for, and only then the upload is aborted
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from typing import Protocol
 
 from pinnace.storage.blocking import finish, not_interrupted, settle
 from pinnace.storage.errors import StorageError
 from pinnace.storage.interface import Body
-from pinnace.storage.s3_requests import BucketRequests
 
 PART_SIZE_BYTES = 5 << 20
 """Parts of a multipart upload: the least that S3 allows, and Velero's size. There may be 10,000, which makes
@@ -21,7 +21,23 @@ _GRACE_SECONDS = 30.0
 """For requests in flight to end by themselves, and then for the abort."""
 
 
-async def upload(requests: BucketRequests, key: str, body: Body) -> None:
+class PartRequests(Protocol):
+    """The requests of a service that makes an object of parts; s3_requests.py describes them."""
+
+    async def put(self, key: str, data: bytes) -> None: ...
+
+    async def create_upload(self, key: str) -> str: ...
+
+    async def put_part(self, key: str, upload_id: str, number: int, data: bytes) -> str: ...
+
+    async def complete_upload(self, key: str, upload_id: str, etags: Sequence[str]) -> None: ...
+
+    async def abort_upload(self, key: str, upload_id: str) -> None: ...
+
+
+async def upload(
+    requests: PartRequests, key: str, body: Body, *, part_size_bytes: int = PART_SIZE_BYTES
+) -> None:
     """Store `body`: in one request if it fits into a part, else in parts, of which few are in memory.
 
     After a failure or cancellation nothing is in flight any more, and a multipart upload has been aborted. An
@@ -33,22 +49,24 @@ async def upload(requests: BucketRequests, key: str, body: Body) -> None:
     if isinstance(body, bytes):
         await not_interrupted(requests.put(key, body), grace_seconds=_GRACE_SECONDS)
         return
-    parts = split_into_parts(body)
+    parts = split_into_parts(body, part_size_bytes)
     first = await anext(parts, b"")
-    if len(first) < PART_SIZE_BYTES:
+    if len(first) < part_size_bytes:
         await not_interrupted(requests.put(key, first), grace_seconds=_GRACE_SECONDS)
     else:
         await _Multipart(requests, key).run(first, parts)
 
 
-async def split_into_parts(body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """The body cut into parts of PART_SIZE_BYTES; the last one is smaller, and may be empty."""
+async def split_into_parts(
+    body: AsyncIterable[bytes], part_size_bytes: int = PART_SIZE_BYTES
+) -> AsyncIterator[bytes]:
+    """The body cut into parts of one size; the last one is smaller, and may be empty."""
     gathered: list[bytes] = []
-    room = PART_SIZE_BYTES
+    room = part_size_bytes
     async for block in body:
         while len(block) >= room:
             gathered.append(block[:room])
-            block, room = block[room:], PART_SIZE_BYTES
+            block, room = block[room:], part_size_bytes
             part = b"".join(gathered)
             gathered.clear()
             yield part
@@ -61,7 +79,7 @@ async def split_into_parts(body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
 class _Multipart:
     """One multipart upload."""
 
-    def __init__(self, requests: BucketRequests, key: str) -> None:
+    def __init__(self, requests: PartRequests, key: str) -> None:
         self._requests = requests
         self._key = key
         self._id: str | None = None

@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 of S3 requests: pure.
+"""AWS Signature Version 4 of requests: pure.
 
 obstore signs what it sends; this is for the requests that we make ourselves (see s3_requests.py).
 """
@@ -36,14 +36,16 @@ def signed_headers(
     now: datetime,
     body_hash: str = EMPTY_HASH,
     headers: Mapping[str, str] | None = None,
+    service: str = "s3",
 ) -> dict[str, str]:
-    """The headers that authorize an S3 request, all of which are signed.
+    """The headers that authorize a request, all of which are signed.
 
     Args:
         url: complete, its path and query quoted by the functions above.
         now: the time of the signature, in UTC; services allow a quarter of an hour of difference.
         body_hash: SHA-256 of the body in hexadecimal.
         headers: further ones to send, with lower-case names.
+        service: as its host is called.
     """
     parts = urlsplit(url)
     timestamp = now.strftime("%Y%m%dT%H%M%SZ")
@@ -59,10 +61,10 @@ def signed_headers(
     names = ";".join(signed)
     lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
     request = "\n".join([method, parts.path or "/", parts.query, lines, names, body_hash])
-    scope = f"{timestamp[:8]}/{region}/s3/aws4_request"
+    scope = f"{timestamp[:8]}/{region}/{service}/aws4_request"
     digest = hashlib.sha256(request.encode()).hexdigest()
     signature = _hmac(
-        _signing_key(credentials.secret_access_key, timestamp[:8], region),
+        _signing_key(credentials.secret_access_key, timestamp[:8], region, service),
         f"AWS4-HMAC-SHA256\n{timestamp}\n{scope}\n{digest}",
     ).hex()
     signed["authorization"] = (
@@ -72,9 +74,9 @@ def signed_headers(
     return signed
 
 
-def _signing_key(secret: str, date: str, region: str) -> bytes:
+def _signing_key(secret: str, date: str, region: str, service: str) -> bytes:
     key = f"AWS4{secret}".encode()
-    for part in (date, region, "s3", "aws4_request"):
+    for part in (date, region, service, "aws4_request"):
         key = _hmac(key, part)
     return key
 

@@ -19,6 +19,15 @@ JSONObject = dict[str, Any]
 BACKUP_TAG: Final = "velero.io/backup"
 VOLUME_TAG: Final = "velero.io/pv"
 
+_ZONE_KEYS: Final = (
+    labels.TOPOLOGY_ZONE,
+    labels.FAILURE_DOMAIN_ZONE,
+    "topology.ebs.csi.aws.com/zone",
+    "topology.gke.io/zone",
+    "topology.disk.csi.azure.com/zone",
+)
+"""What nodes are labelled with: by Kubernetes, and by the CSI drivers of three clouds."""
+
 
 class NativeSnapshots:
     """Takes the snapshots of one backup.
@@ -26,11 +35,13 @@ class NativeSnapshots:
     Args:
         backup: prepared: its locations are chosen, at most one a provider.
         snapshotters: opened by the names of locations.
+        csi: snapshots of CSI volumes are taken by their drivers, and would be taken twice here.
     """
 
-    def __init__(self, backup: Backup, snapshotters: Snapshotters) -> None:
+    def __init__(self, backup: Backup, snapshotters: Snapshotters, *, csi: bool = False) -> None:
         self._backup = backup
         self._snapshotters = snapshotters
+        self._csi = csi
         self._snapshots: list[VolumeSnapshot] = []
 
     @property
@@ -46,6 +57,9 @@ class NativeSnapshots:
         Returns:
             The errors of the volume's item, which is then not in the backup.
         """
+        if self._csi and "csi" in (volume.get("spec") or {}):
+            log.info("Persistent volume is left to the snapshots of its CSI driver")
+            return ()
         zone = zone_of(volume)
         for location in self._backup.spec.volume_snapshot_locations:
             try:
@@ -104,6 +118,23 @@ class NativeSnapshots:
 
 
 def zone_of(volume: JSONObject) -> str:
-    """The zone that a persistent volume's labels name; empty if they name none. (docs/spec: BKP 10)"""
+    """The zone that a persistent volume's labels name, else the nodes it wants. (docs/spec: BKP 10)
+
+    Volumes of CSI drivers have no labels. Several zones are joined by `__`, as in labels of regional disks.
+    Empty if nothing names a zone.
+    """
     found = volume["metadata"].get("labels") or {}
-    return found.get(labels.TOPOLOGY_ZONE) or found.get(labels.FAILURE_DOMAIN_ZONE) or ""
+    return found.get(labels.TOPOLOGY_ZONE) or found.get(labels.FAILURE_DOMAIN_ZONE) or _zone_of_nodes(volume)
+
+
+def _zone_of_nodes(volume: JSONObject) -> str:
+    required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
+    zones = {
+        zone
+        for term in required.get("nodeSelectorTerms") or ()
+        for wanted in term.get("matchExpressions") or ()
+        if wanted.get("key") in _ZONE_KEYS and wanted.get("operator") == "In"
+        for zone in wanted.get("values") or ()
+        if zone
+    }
+    return "__".join(sorted(zones))

@@ -3,15 +3,17 @@
 Servers and agents run as pods here, and everything is driven through the command line.
 """
 
+import contextlib
 import secrets
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from deploy.image import build
 from deploy.image.root_filesystem import BuildError
+from hack.cluster import binaries, node_requirements
+from hack.cluster.errors import ClusterError
 from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
@@ -24,6 +26,25 @@ from tests.support.waiting import eventually
 
 TAGS = ("localhost/pinnace:v1", "localhost/pinnace:v2")
 """The same image under two names, to move from one to the other."""
+
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build Helm and the image before the first test starts, as that can outlast any test's timeout.
+
+    What cannot be had is reported by the tests that need it.
+    """
+    if session.config.option.collectonly:
+        return
+    ours = [item for item in session.items if HERE in item.path.parents]
+    fixtures = {name for item in ours for name in getattr(item, "fixturenames", ())}
+    with contextlib.suppress(ClusterError, BuildError):
+        if "helm" in fixtures:
+            binaries.locate(binaries.CHART_TOOLS)
+        if "image" in fixtures and node_requirements.why_impossible() is None:
+            build.cached(TAGS)
 
 
 @pytest.fixture(scope="session")
@@ -97,6 +118,6 @@ async def application(node_cluster: NodeCluster, node_client: KubeClient) -> Asy
     application = Application(node_cluster, node_client, f"shop-{secrets.token_hex(4)}")
     await application.deploy()
     yield application
-    with suppress(NotFound):
+    with contextlib.suppress(NotFound):
         await node_client.delete(NAMESPACES, application.namespace)
     await application.remove_disks()

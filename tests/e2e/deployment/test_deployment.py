@@ -101,13 +101,13 @@ async def test_a_second_install_leaves_all_as_it_is_and_apply_moves_on(
         "metadata": {"annotations": {"mine": "kept"}},
         "spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "linux"}}}},
     }
-    await client.patch(DEPLOYMENTS, "velero", change, namespace)
-    before = (await deployed.settled("deploy=velero", image=old))["metadata"]["uid"]
+    changed = await client.patch(DEPLOYMENTS, "velero", change, namespace)
 
     second = await deployed.install("--image", new)
 
     assert "Deployment/velero: already exists, proceeding" in second.lines
-    assert (await deployed.settled("deploy=velero", image=old))["metadata"]["uid"] == before
+    found = await client.get(DEPLOYMENTS, "velero", namespace)
+    assert found["metadata"]["generation"] == changed["metadata"]["generation"]
 
     credentials = tmp_path / "rotated"
     credentials.write_text(deployed.bucket.server.credentials_file.read_text() + "\n")

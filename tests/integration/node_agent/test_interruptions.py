@@ -166,7 +166,7 @@ async def test_a_location_that_is_gone_fails_the_restore_of_a_volume(stage: Stag
     with stage.agent():
         await stage.back_up()
         await stage.delete_app()
-        stage.hold("stats")
+        stage.hold("restore")
         await stage.begin_restore()
         await stage.held()
         # Once restic works it has what it needs; the next one does not.

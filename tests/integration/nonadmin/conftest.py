@@ -128,7 +128,8 @@ class Serve(Protocol):
     async def __call__(self, **flags: Any) -> Manager: ...
 
 
-async def _create(client: KubeClient, obj: JSONObject) -> None:
+async def create_object(client: KubeClient, obj: JSONObject) -> None:
+    """Create an object of a kind of which the tests know the plural, unless it is there."""
     group, _, version = obj["apiVersion"].rpartition("/")
     plural = {"RoleBinding": "rolebindings", "ClusterRoleBinding": "clusterrolebindings"}.get(
         obj["kind"], f"{obj['kind'].lower()}s"
@@ -163,7 +164,7 @@ async def nonadmin_crds(client: KubeClient, velero_crds: None) -> None:
 async def server(client: KubeClient, namespace: str, nonadmin_crds: None) -> Server:
     """The server's namespace with everything that `install` makes for self-service."""
     for obj in manifests.resources(namespace):
-        await _create(client, obj)
+        await create_object(client, obj)
     return Server(client, namespace)
 
 
@@ -195,9 +196,9 @@ async def new_tenant(
                 NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             )
             stack.push_async_callback(_remove_tenant, client, name)
-            await _create(client, edit_binding(name, f"user-of-{name}"))
+            await create_object(client, edit_binding(name, f"user-of-{name}"))
             own = await stack.enter_async_context(signed_in(control_plane, tmp_path, f"user-of-{name}"))
-            await eventually(lambda: _may(own, name))
+            await eventually(lambda: may_work(own, name))
             return Tenant(own, name)
 
         yield make
@@ -225,7 +226,7 @@ def edit_binding(namespace: str, user: str) -> JSONObject:
     }
 
 
-async def _may(client: KubeClient, namespace: str) -> bool:
+async def may_work(client: KubeClient, namespace: str) -> bool:
     """Whether the aggregated role has reached the authorizer."""
     try:
         for resource in (NABS, NARS, NABSLS, NADRS):

@@ -496,9 +496,10 @@ async def test_a_killed_plugin_leaves_no_socket(tmp_path: Path, compiled_sample:
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_plugin_ends_with_its_host(tmp_path: Path) -> None:
-    """The host is killed, so that it cannot ask."""
-    program = put_own(tmp_path)
+@pytest.mark.parametrize("own", [True, False], ids=["own", "compiled"])
+async def test_a_plugin_ends_with_its_host(tmp_path: Path, compiled_sample: Path, own: bool) -> None:
+    """The host is killed, so that it cannot ask; a compiled plugin does not look after it by itself."""
+    program = put_own(tmp_path) if own else compiled_sample
     script = f"""
 import asyncio, os, signal
 from pathlib import Path

@@ -1,6 +1,7 @@
 """CSI snapshots with real parts: kubelet, a CSI driver, the snapshot controller, pods with data."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hack.cluster.node_cluster import NodeCluster
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, SERVICE_ACCOUNTS
-from tests.integration.snapshots.conftest import make_bench
+from tests.integration.snapshots.bench import make_bench
 from tests.support.crds import ensure_crds
 from tests.support.csi_cluster import CLASS, CSICluster, csi_cluster
 from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
@@ -74,7 +75,7 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
     assert await _read(client, home) == "as it was"
     for namespace in (home, copy):
         await client.delete(NAMESPACES, namespace)
-        await eventually(lambda name=namespace: _is_gone(client, name), timeout_seconds=90)
+        await eventually(partial(_is_gone, client, namespace), timeout_seconds=90)
 
 
 async def _create_app(client: KubeClient, namespace: str) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.backup.pod_volumes import wanted_volumes
+from pinnace.backup.pod_volumes import HandledClaims, wanted_volumes
 from pinnace.kube.resources import PODS
 from tests.unit.backup.fakes import thing
 
@@ -34,3 +34,18 @@ NEVER: list[dict[str, Any]] = [
 def test_volumes_for_restic(annotations: dict[str, str], opt_out: bool, names: list[str]) -> None:
     pod = thing(PODS, "p", "ns", annotations=annotations, spec={"volumes": [*NEVER, *DATA]})
     assert wanted_volumes(pod, opt_out=opt_out) == names
+
+
+@pytest.mark.spec("PVL-009")
+def test_a_claim_of_two_pods_is_saved_with_the_first() -> None:
+    volumes = [
+        {"name": "shared", "persistentVolumeClaim": {"claimName": "c"}},
+        {"name": "own", "emptyDir": {}},
+    ]
+    pods = [thing(PODS, name, "ns", spec={"volumes": volumes}) for name in ("a", "b")]
+    claims = HandledClaims()
+
+    assert [claims.choose(pod, ["shared", "own"]) for pod in pods] == [["shared", "own"], ["own"]]
+    assert claims.has("ns", "c")
+    elsewhere = thing(PODS, "a", "other", spec={"volumes": volumes})
+    assert claims.choose(elsewhere, ["shared"]) == ["shared"]

@@ -432,7 +432,7 @@ class NeverReady:
     def __init__(self, error: KubeError | None = None) -> None:
         self.error = error
 
-    async def create(self, *_what: object) -> dict[str, Any]:
+    async def create(self, *_what: object, **_how: object) -> dict[str, Any]:
         return {}
 
     async def get(self, *_what: object) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class FakeRestic:
     """Notes what it is asked to do.
 
     Attributes:
+        sizes: what it was told of the sizes of restores.
         files: at the root of every snapshot.
         errors: what the next calls raise, one each.
         until: if there is one, calls wait for it.
@@ -39,6 +40,7 @@ class FakeRestic:
         self.calls: list[tuple[str, Path, str]] = []
         self.snapshot = SNAPSHOT
         self.files: set[str] = set()
+        self.sizes: list[int] = []
         self.errors: list[Exception] = []
         self.until: asyncio.Event | None = None
         self.working = asyncio.Event()
@@ -62,8 +64,10 @@ class FakeRestic:
         directory: Path,
         *,
         only: str = "",
+        size_bytes: int = 0,
         on_progress: OnProgress | None = None,
     ) -> None:
+        self.sizes.append(size_bytes)
         await self._work("restore", directory / only, snapshot, on_progress)
 
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
@@ -99,7 +103,12 @@ class NodeWorld:
             metrics=self.metrics,
             clock=self.clock,
         )
-        self.seen_backups = ObjectCache({pod_volume_backup.CLAIM_INDEX: pod_volume_backup.by_claim})
+        self.seen_backups = ObjectCache(
+            {
+                pod_volume_backup.CLAIM_INDEX: pod_volume_backup.by_claim,
+                pod_volume_backup.SNAPSHOT_INDEX: pod_volume_backup.by_snapshot,
+            }
+        )
         self.seen_restores = ObjectCache({pod_volume_restore.POD_INDEX: pod_volume_restore.by_pod})
         self.seen_pods = ObjectCache()
         volumes = NodeVolumes(self.scope)
@@ -110,8 +119,9 @@ class NodeWorld:
             self.scope,
             volumes,
             self.restic,
-            cast("Informer", self.seen_restores),
-            cast("Informer", self.seen_pods),
+            orders=cast("Informer", self.seen_restores),
+            pods=cast("Informer", self.seen_pods),
+            backups=cast("Informer", self.seen_backups),
         )
         self.backup_reconciler = pod_volume_backup.new_reconciler(self.scope, self.backups)
         self.restore_reconciler = pod_volume_restore.new_reconciler(self.scope, self.restores)

@@ -90,6 +90,19 @@ async def test_a_volume_is_filled_and_marked(world: NodeWorld) -> None:
     assert [path.name for path in (world.volume() / ".velero").iterdir()] == [RESTORE_UID]
 
 
+async def test_the_size_is_known_from_the_backup(world: NodeWorld) -> None:
+    world.add_restore("first")
+    await world.fill("first")
+    world.add_backup("pvb", phase="Completed", snapshotID=SNAPSHOT, progress={"totalBytes": 77})
+    world.add_restore("second")
+    await world.fill("second")
+    elsewhere = world.add_restore("third")
+    elsewhere["spec"]["backupStorageLocation"] = "other"
+    await world.fill("third")
+
+    assert world.restic.sizes == [0, 77, 0]
+
+
 @pytest.mark.parametrize("made_by_velero", [False, True])
 async def test_a_volume_that_was_migrated_to_csi(world: NodeWorld, made_by_velero: bool) -> None:
     """Its content is one level deeper than its persistent volume says, and so are Velero's snapshots."""

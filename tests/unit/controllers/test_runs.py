@@ -10,7 +10,7 @@ from pinnace.api.backup import Backup, BackupPhase
 from pinnace.controllers.runs import Plan, RunReconciler, is_new
 from pinnace.controllers.settling import Settler
 from pinnace.controllers.writes import BACKUPS
-from pinnace.kube.errors import KubeError, ServerFault
+from pinnace.kube.errors import Invalid, KubeError, ServerFault
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.keys import Key
 from tests.unit.controllers.fakes import BROKEN, World, fail_once, key
@@ -58,7 +58,7 @@ async def completed(run: Backup) -> Backup:
 
 
 class Scene:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, leads: bool = False) -> None:
         self.world = world
         self.work = ScriptedWork(world)
         self.running: set[Key] = set()
@@ -69,6 +69,7 @@ class Scene:
             self.work,
             Settler(world.scope, world.locations),
             running=self.running,
+            leads=leads,
         )
 
     async def reconcile(self, name: str = "b1") -> None:
@@ -207,6 +208,98 @@ async def test_a_claim_that_was_lost_on_the_way_is_made_again(scene: Scene) -> N
 
     assert scene.status == {"phase": "Completed", "startTimestamp": "2021-08-11T21:43:31Z"}
     assert scene.running == set()
+
+
+async def test_a_claim_that_arrives_after_the_next_try_began_is_ours_all_the_same(scene: Scene) -> None:
+    """The first patch was held up on its way, and was stored between the second look and the second patch."""
+    cluster = scene.world.cluster
+    cluster.add("backups", "b1", spec={})
+    cluster.before = fail_once("patch")
+    with pytest.raises(type(BROKEN)):
+        await scene.reconcile()
+    scene.world.clock.advance(5)
+    started = "2021-08-11T21:43:26Z"
+
+    def arrive(verb: str, plural: str, name: str) -> None:
+        if verb == "patch" and len(scene.work.planned) == 2 and not scene.work.executed:
+            obj = cluster.objects[plural, name]
+            obj["metadata"]["resourceVersion"] = "99"
+            obj["status"] = {"phase": "InProgress", "startTimestamp": started}
+
+    cluster.before = arrive
+    await scene.reconcile()
+
+    assert len(scene.work.executed) == 1
+    assert scene.status == {"phase": "Completed", "startTimestamp": started}
+    assert scene.running == set()
+
+
+async def test_a_claim_of_a_dead_server_that_is_stored_late_is_settled(world: World) -> None:
+    """After the orphans were: the request was still on its way when this server looked for them."""
+    scene = Scene(world, leads=True)
+    world.add_location()
+    obj = world.cluster.add("backups", "b1", spec={"storageLocation": "default"})
+    assert scene.reconciler.concerns(obj)
+    world.cluster.objects["backups", "b1"]["status"] = {"phase": "InProgress"}
+    assert scene.reconciler.concerns(world.cluster.objects["backups", "b1"])
+
+    await scene.reconcile()
+    await scene.reconcile()
+
+    assert scene.status["phase"] == "Failed"
+    assert scene.status["failureReason"] == "the backup was InProgress, but no server worked on it any more"
+    assert scene.work.executed == []
+    assert len(world.cluster.writes()) == 1
+    assert scene.running == set()
+
+
+async def test_where_another_server_may_work_what_is_in_progress_is_its_own(scene: Scene) -> None:
+    obj = scene.world.cluster.add("backups", "b1", spec={}, status={"phase": "InProgress"})
+
+    assert not scene.reconciler.concerns(obj)
+
+
+async def test_what_we_work_on_ourselves_is_not_settled(world: World) -> None:
+    """Its progress is seen by the watch, so that it is looked at again as soon as it has ended."""
+    scene = Scene(world, leads=True)
+    world.cluster.add("backups", "b1", spec={})
+
+    await scene.reconcile()
+    await scene.reconcile()
+
+    assert scene.phase == "Completed"
+    assert len(world.cluster.writes()) == 2
+
+
+async def test_an_end_that_was_refused_is_tried_once_more(world: World) -> None:
+    scene = Scene(world, leads=True)
+    world.add_location()
+    world.cluster.add("backups", "b1", spec={"storageLocation": "default"})
+    refused = Invalid(422, reason="Invalid", message="too long")
+
+    def refuse(verb: str, *_: str) -> None:
+        if verb == "patch" and scene.phase == "InProgress":
+            world.cluster.before = lambda *_: None
+            raise refused
+
+    world.cluster.before = refuse
+    await scene.reconcile()
+    assert scene.phase == "InProgress"
+    await scene.reconcile()
+
+    assert scene.phase == "Failed"
+
+
+async def test_a_backup_in_hand_is_nobodys_to_delete_only_while_it_is(world: World) -> None:
+    """A look at one that has ended must not keep it from being deleted just then."""
+    scene = Scene(world, leads=True)
+    world.cluster.add("backups", "b1", spec={}, status={"phase": "Completed"})
+    seen: list[set[Key]] = []
+    world.cluster.before = lambda *_: seen.append(set(scene.running))
+
+    await scene.reconcile()
+
+    assert seen == [set()]
 
 
 async def test_a_lost_claim_of_a_deleted_object_is_forgotten(scene: Scene) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from pinnace.storage.errors import StoreConfigError
-from pinnace.storage.s3_config import S3Config
 from pinnace.storage.s3_credentials import (
     CachedCredentials,
     ContainerEndpoint,
@@ -46,8 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def origin(environ: dict[str, str], *, profile: str = "", credentials_file: Path | None = None) -> Origin:
-    config = S3Config(bucket="b", profile=profile, credentials_file=credentials_file)
-    return find_origin(config, environ)
+    return find_origin(environ, profile=profile, credentials_file=credentials_file)
 
 
 def key_id(found: Origin) -> str:

@@ -15,6 +15,7 @@ from google.protobuf.empty_pb2 import Empty
 from pinnace.plugins.errors import PluginCallError, PluginStartError
 from pinnace.plugins.host.calls import Connection
 from pinnace.plugins.host.handshake import Address, parse_handshake, plugin_environment, without_features
+from pinnace.plugins.host.leash import NOT_STARTED, leashed
 from pinnace.plugins.host.options import ProcessLimits
 from pinnace.plugins.host.output import LINE_BYTES, LineSplitter, PluginLog, drain, relay
 from pinnace.plugins.protocol.methods import SHUTDOWN, STREAM_STDIO
@@ -105,8 +106,7 @@ class PluginProcess:
         try:
             transport, protocol = await loop.subprocess_exec(
                 lambda: _Protocol(loop),
-                program,
-                *arguments,
+                *leashed([program, *arguments]),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=PIPE,
                 stderr=PIPE,
@@ -121,8 +121,7 @@ class PluginProcess:
             await started._connect()
         except PluginStartError as error:
             await started.stop()
-            said = f"; it wrote:\n{log.tail}" if log.tail else ""
-            raise PluginStartError(f"plugin {program}: {error}{said}") from error
+            raise PluginStartError(f"plugin {program}{_what_happened(error, log.tail)}") from error
         except BaseException:
             await started.stop()
             raise
@@ -262,6 +261,12 @@ class PluginProcess:
         if self._address is not None and self._address.socket is not None:
             _remove_socket(Path(self._address.socket))
         self._log.own("debug", f"plugin ended: {await self.how_it_ended()}")
+
+
+def _what_happened(error: PluginStartError, said: str) -> str:
+    if said.startswith(NOT_STARTED):
+        return f" {said}"
+    return f": {error}; it wrote:\n{said}" if said else f": {error}"
 
 
 def _remove_socket(path: Path) -> None:

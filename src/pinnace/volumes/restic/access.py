@@ -13,14 +13,17 @@ from pathlib import Path
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
 from pinnace.storage.blocking import in_thread
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
+from pinnace.storage.dotenv import parse_variables
 from pinnace.storage.errors import StorageError
+from pinnace.storage.open import AZURE_PROVIDER, qualified_provider, store_config
 from pinnace.volumes.restic.commands import Files
-from pinnace.volumes.restic.environment import azure_credentials_file, environment, parse_variables
+from pinnace.volumes.restic.environment import azure_credentials_file, environment
 from pinnace.volumes.restic.errors import AccessError
 from pinnace.volumes.restic.passwords import read_password
 from pinnace.volumes.secrets import read_secret
@@ -109,6 +112,7 @@ class AccessProvider:
         try:
             credentials = await self._credentials(location, directory)
             variables = await self._azure_variables(location, credentials)
+            account = await self._azure_account(location, variables)
         except (StorageError, OSError) as error:
             raise AccessError(f"error setting restic cmd env: {error}") from error
         variables = environment(
@@ -117,6 +121,7 @@ class AccessProvider:
             repository.identifier,
             credentials_file=credentials,
             variables=variables,
+            account=account,
         )
         scratch = self.inherited.get(_SCRATCH_VARIABLE)
         files = Files(
@@ -140,6 +145,27 @@ class AccessProvider:
     ) -> dict[str, str]:
         file = azure_credentials_file(self.inherited, location, credentials)
         return parse_variables(await in_thread(_read_text, file)) if file is not None else {}
+
+    async def _azure_account(
+        self, location: BackupStorageLocation, variables: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """What opens a storage account whose key the location names no variable of. Raises StorageError."""
+        config = location.spec.config
+        azure = qualified_provider(location.spec.provider) == AZURE_PROVIDER
+        if not azure or config.get("storageAccountKeyEnvVar") or not config.get("storageAccount"):
+            return {}
+        # Loaded here: nobody else needs it.
+        from pinnace.storage.azure_account import AccountKey, find_account_access, resolve_account
+        from pinnace.storage.azure_config import parse_azure_config
+        from pinnace.storage.s3_http import RetryPolicy
+
+        access = find_account_access(
+            parse_azure_config(store_config(location)), {**self.inherited, **variables}
+        )
+        found = await resolve_account(access, policy=RetryPolicy(), now=utcnow())
+        if isinstance(found, AccountKey):
+            return {"AZURE_ACCOUNT_KEY": found.key}
+        return {"AZURE_ACCOUNT_SAS": found.query}
 
 
 def _write_private(path: Path, data: bytes) -> Path:

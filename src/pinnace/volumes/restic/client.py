@@ -135,6 +135,8 @@ class Restic:
             final = output.final_progress()
             if on_progress is not None:
                 await on_progress(final)
+            if snapshot := output.snapshot_id():
+                return snapshot
             try:
                 return await self._find_snapshot(access, tags)
             except ResticError as error:
@@ -147,21 +149,23 @@ class Restic:
         directory: Path,
         *,
         only: str = "",
+        size_bytes: int = 0,
         on_progress: OnProgress | None = None,
     ) -> None:
         """Write the content of a snapshot over what is in a directory; nothing is removed.
 
         Args:
             only: leave out what is not below this directory of the snapshot.
+            size_bytes: of what is restored, to tell the progress; 0 if it is not known.
 
         Raises:
             ResticError: the directory may hold a part.
         """
         async with self._accesses.open(repository) as access:
-            total = await self._snapshot_size(access, snapshot)
+            command, output = commands.restore(snapshot, only=only), Tail(_TEXT_BYTES)
+            total = size_bytes or await self._snapshot_size(access, snapshot)
             if on_progress is not None:
                 await on_progress(Progress(total_bytes=total, bytes_done=0))
-            command, output = commands.restore(snapshot, only=only), Tail(_TEXT_BYTES)
             async with reporting(Measured(directory, total), on_progress, self._sleep):
                 await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
             if on_progress is not None:
@@ -175,6 +179,7 @@ class Restic:
             return parse_has_file(output.data, name)
 
     async def _snapshot_size(self, access: Access, snapshot: str) -> int:
+        """Ask how large a snapshot is once restored: another run of restic, through all its directories."""
         command, output = commands.stats(snapshot), Tail(_ANSWER_BYTES)
         try:
             await self._run(access, command, output, LONG_SECONDS)
@@ -183,6 +188,7 @@ class Restic:
             raise UnexpectedOutput(f"error getting snapshot size: {error}") from error
 
     async def _find_snapshot(self, access: Access, tags: Mapping[str, str]) -> str:
+        """Ask for the id of a snapshot that restic did not tell: it costs another run of restic."""
         output = Tail(_ANSWER_BYTES)
         await self._run(access, commands.find_snapshot(tags), output, QUICK_SECONDS)
         return parse_snapshot_id(output.data)

@@ -1,14 +1,12 @@
 """The environment of a restic process: pure. (docs/spec: STO 16, PVL 7.2)"""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.storage.open import AWS_PROVIDER, qualified_provider
+from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider
 from pinnace.volumes.restic.commands import identifier_is_secret
 from pinnace.volumes.restic.errors import AccessError
-from pinnace.volumes.restic.identifiers import AZURE_PROVIDER, GCP_PROVIDER
 
 _WHAT = "error setting restic cmd env"
 
@@ -34,7 +32,6 @@ _AWS_KEYS = (
 """restic prefers these to a credentials file, and they are another location's."""
 
 _PROGRESS_VARIABLE = "RESTIC_PROGRESS_FPS"
-_DOTENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*")
 
 
 def environment(
@@ -44,6 +41,7 @@ def environment(
     *,
     credentials_file: Path | None = None,
     variables: Mapping[str, str] | None = None,
+    account: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """All variables for restic in a location.
 
@@ -52,6 +50,7 @@ def environment(
         identifier: the repository; put here if it has credentials in it.
         credentials_file: of the location's own credential, None if it has none.
         variables: for Azure, the content of its credentials file.
+        account: for Azure, the variable that opens the storage account, where the location names none.
 
     Raises:
         AccessError: a setting that Azure needs is missing.
@@ -74,7 +73,7 @@ def environment(
     elif provider == GCP_PROVIDER and file:
         made["GOOGLE_APPLICATION_CREDENTIALS"] = file
     elif provider == AZURE_PROVIDER:
-        made |= _azure(config, {**inherited, **(variables or {})})
+        made |= _azure(config, {**inherited, **(variables or {})}, account or {})
     return made
 
 
@@ -90,36 +89,23 @@ def azure_credentials_file(
     return Path(named) if named else None
 
 
-def parse_variables(text: str) -> dict[str, str]:
-    """The variables of a file of `KEY=value` lines, with `#` comments and quotes around values."""
-    found = {}
-    for line in text.splitlines():
-        match = _DOTENV_LINE.fullmatch(line)
-        if match is not None:
-            found[match[1]] = _unquoted(match[2])
-    return found
-
-
-def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1]
-    return re.sub(r"\s+#.*", "", value)
-
-
-def _azure(config: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+def _azure(
+    config: Mapping[str, str], variables: Mapping[str, str], opening: Mapping[str, str]
+) -> dict[str, str]:
     account = config.get("storageAccount", "")
     if not account:
         raise AccessError(
             f"{_WHAT}: unable to get all required config values: "
             "the following keys do not have values: storageAccount"
         )
-    variable = config.get("storageAccountKeyEnvVar", "")
-    if not variable:
+    if variable := config.get("storageAccountKeyEnvVar", ""):
+        key = variables.get(variable, "")
+        if not key:
+            raise AccessError(f"{_WHAT}: no storage key secret with key {variable} found")
+        opening = {"AZURE_ACCOUNT_KEY": key}
+    if not opening:
         raise AccessError(
-            f"{_WHAT}: asking Azure for the storage account's key is not supported: put the key into the "
-            "credentials file and its variable's name into the location's config storageAccountKeyEnvVar"
+            f"{_WHAT}: no key of the storage account: name its variable by storageAccountKeyEnvVar in the "
+            "location's config, or give the account's resourceGroup and credentials that may list its keys"
         )
-    key = variables.get(variable, "")
-    if not key:
-        raise AccessError(f"{_WHAT}: no storage key secret with key {variable} found")
-    return {"AZURE_ACCOUNT_NAME": account, "AZURE_ACCOUNT_KEY": key}
+    return {"AZURE_ACCOUNT_NAME": account, **opening}

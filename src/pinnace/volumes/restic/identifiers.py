@@ -5,11 +5,14 @@ from pathlib import PurePosixPath
 
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.storage.layout import clean_bucket, clean_prefix
-from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
+from pinnace.storage.open import (
+    AWS_PROVIDER,
+    AZURE_PROVIDER,
+    FILESYSTEM_PROVIDER,
+    GCP_PROVIDER,
+    qualified_provider,
+)
 from pinnace.volumes.restic.errors import IdentifierError
-
-AZURE_PROVIDER = "velero.io/azure"
-GCP_PROVIDER = "velero.io/gcp"
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _USER_INFO = re.compile(r"(?<=//)[^/@\s]+(?=@)")

@@ -1,5 +1,6 @@
 """What restic prints, read leniently: missing and new fields do no harm. Pure. (docs/spec: PVL 7.4)"""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,10 @@ from pinnace.volumes.restic.errors import UnexpectedOutput
 
 MAXIMUM_LINE_BYTES = 1 << 20
 """A longer line is dropped: it is no status line, and must not fill the memory."""
+
+
+SHORT_ID_LENGTH = 8
+_ID = re.compile(r"[0-9a-f]{8,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +101,14 @@ class BackupOutput:
             raise UnexpectedOutput(f"unable to {what} restic backup command output")
         total = _number(_object(self._summary), "total_bytes_processed")
         return Progress(total_bytes=total, bytes_done=total)
+
+    def snapshot_id(self) -> str:
+        """The short id of the snapshot, by the summary; empty where the summary does not say it.
+
+        Versions of restic name the short or the full id; the short one is the beginning of the full one.
+        """
+        found = _object(self._summary).get("snapshot_id")
+        return found[:SHORT_ID_LENGTH] if isinstance(found, str) and _ID.fullmatch(found) else ""
 
     def _take(self, line: bytes) -> None:
         self.last_line = line

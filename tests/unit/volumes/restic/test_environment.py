@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.volumes.restic.environment import azure_credentials_file, environment, parse_variables
+from pinnace.volumes.restic.environment import azure_credentials_file, environment
 from pinnace.volumes.restic.errors import AccessError
 from tests.unit.volumes.restic.test_identifiers import location
 
@@ -72,6 +72,14 @@ def test_azure_takes_its_key_from_the_variable_that_the_location_names() -> None
     assert (made["AZURE_ACCOUNT_NAME"], made["AZURE_ACCOUNT_KEY"]) == ("account", "of the file")
 
 
+def test_azure_takes_a_key_that_was_asked_for() -> None:
+    given = location("azure", storageAccount="account", resourceGroup="group")
+
+    made = environment(INHERITED, given, "id", account={"AZURE_ACCOUNT_KEY": "asked"})
+
+    assert (made["AZURE_ACCOUNT_NAME"], made["AZURE_ACCOUNT_KEY"]) == ("account", "asked")
+
+
 @pytest.mark.parametrize(
     ("config", "text"),
     [
@@ -106,9 +114,3 @@ def test_which_file_azure_reads(
 
 def test_only_azure_reads_variables_from_a_file() -> None:
     assert azure_credentials_file({"AZURE_CREDENTIALS_FILE": "/env"}, location("aws"), FILE) is None
-
-
-def test_files_of_variables() -> None:
-    text = "# a comment\nA=1\nexport B = two words # why\nC='kept # here'\n\nnonsense\nD=\nE=a=b\n"
-
-    assert parse_variables(text) == {"A": "1", "B": "two words", "C": "kept # here", "D": "", "E": "a=b"}

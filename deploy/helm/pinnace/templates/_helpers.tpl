@@ -1,0 +1,116 @@
+{{/* The image of server and node agent. */}}
+{{- define "pinnace.image" -}}
+{{- $repository := required "image.repository is required: the image is built with deploy/image" .Values.image.repository -}}
+{{- printf "%s:%s" $repository (.Values.image.tag | default (printf "v%s" .Chart.AppVersion)) -}}
+{{- end -}}
+
+{{- define "pinnace.pullPolicy" -}}
+{{- .Values.image.pullPolicy | default (eq .Values.image.tag "latest" | ternary "Always" "IfNotPresent") -}}
+{{- end -}}
+
+{{/* Of what is not in a namespace. */}}
+{{- define "pinnace.clusterWideName" -}}
+{{- eq .Release.Namespace "velero" | ternary "velero" (printf "velero-%s" .Release.Namespace) -}}
+{{- end -}}
+
+{{/* The Secret with the credentials; empty if there is none. */}}
+{{- define "pinnace.credentials" -}}
+{{- if .Values.credentials.existingSecret -}}
+{{- .Values.credentials.existingSecret -}}
+{{- else if .Values.credentials.content -}}
+cloud-credentials
+{{- end -}}
+{{- end -}}
+
+{{/* The name of a plugin's init container: its image without registry, tag and digest. */}}
+{{- define "pinnace.pluginName" -}}
+{{- $name := (splitList "@" .) | first -}}
+{{- $parts := splitList "/" $name -}}
+{{- $last := (splitList ":" (last $parts)) | first -}}
+{{- $parts = append (initial $parts) $last -}}
+{{- if and (gt (len $parts) 1) (or (gt (len $parts) 2) (contains ":" (first $parts))) -}}
+{{- $parts = rest $parts -}}
+{{- end -}}
+{{- regexReplaceAll "[/_.]" (join "/" $parts) "-" -}}
+{{- end -}}
+
+{{- define "pinnace.features" -}}
+{{- if .Values.features -}}
+- {{ printf "--features=%s" .Values.features | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "pinnace.probes" -}}
+ports:
+  - name: metrics
+    containerPort: 8085
+livenessProbe:
+  httpGet:
+    path: /healthz
+    port: metrics
+  periodSeconds: 10
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: metrics
+  periodSeconds: 10
+  timeoutSeconds: 5
+{{- end -}}
+
+{{- define "pinnace.credentialVariables" -}}
+{{- if include "pinnace.credentials" . -}}
+{{- range $index, $name := list "GOOGLE_APPLICATION_CREDENTIALS" "AWS_SHARED_CREDENTIALS_FILE" "AZURE_CREDENTIALS_FILE" "ALIBABA_CLOUD_CREDENTIALS_FILE" -}}
+{{- if $index }}{{ "\n" }}{{ end -}}
+- name: {{ $name }}
+  value: /credentials/cloud
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "pinnace.mounts" -}}
+- name: scratch
+  mountPath: /scratch
+- name: scratch
+  mountPath: /tmp
+  subPath: tmp
+{{- if include "pinnace.credentials" . }}
+- name: cloud-credentials
+  mountPath: /credentials
+{{- end }}
+{{- end -}}
+
+{{- define "pinnace.volumes" -}}
+- name: scratch
+  emptyDir: {}
+{{- with include "pinnace.credentials" . }}
+- name: cloud-credentials
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* Where a pod may run; `placement` is the part of the values of its workload. */}}
+{{- define "pinnace.placement" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- with .placement.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .placement.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .placement.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .placement.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end -}}

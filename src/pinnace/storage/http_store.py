@@ -1,0 +1,143 @@
+"""An ObjectStore over the requests of one service, shared by GCS and Azure.
+
+What a service's requests must do is `Requests`; this adds the rules of the interface: keys are checked, and a
+put whose outcome is unknown is undone. Nothing is asked of the network before the first call.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Protocol
+
+import aiohttp
+
+from pinnace.storage.blocking import finish
+from pinnace.storage.downloads import Download, Source
+from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.interface import Body, check_key, check_prefix
+from pinnace.storage.s3_http import RetryPolicy, new_session
+from pinnace.storage.s3_requests import ListPage
+
+_FORGET_SECONDS = 30.0
+
+
+class Requests(Protocol):
+    """Authorized requests to one bucket or container. All raise StorageError."""
+
+    async def upload(self, key: str, body: Body) -> None:
+        """Store a body; after a failure or cancellation nothing is in flight any more."""
+        ...
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such an object; a missing bucket is an error."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Delete an object; a missing one is success, a missing bucket an error."""
+        ...
+
+    def pages(self, prefix: str, *, delimiter: str = "") -> AsyncIterator[ListPage]:
+        """A listing, page by page."""
+        ...
+
+    def source(self, key: str) -> Source:
+        """Where an object is read from."""
+        ...
+
+    async def signed_url(self, key: str, ttl: timedelta) -> str:
+        """A URL to read the object with."""
+        ...
+
+
+class HTTPStore:
+    """An ObjectStore.
+
+    Args:
+        connect: makes the service's requests, given the session that they use.
+        tls: whom to trust.
+        policy: retries and deadlines.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[aiohttp.ClientSession], Requests],
+        *,
+        tls: ssl.SSLContext,
+        policy: RetryPolicy,
+    ) -> None:
+        self._connect = connect
+        self._tls = tls
+        self._policy = policy
+        self._session: aiohttp.ClientSession | None = None
+        self._opened: Requests | None = None
+
+    async def put(self, key: str, body: Body) -> None:
+        """See ObjectStore.put."""
+        check_key(key)
+        requests = self._requests()
+        try:
+            await requests.upload(key, body)
+        except (StoreUnavailable, asyncio.CancelledError):
+            # The request may have been carried out although its answer did not arrive.
+            await _forget(requests, key)
+            raise
+
+    @asynccontextmanager
+    async def get(self, key: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """See ObjectStore.get."""
+        check_key(key)
+        requests = self._requests()
+        assert self._session is not None, "it is made with the requests"
+        download = Download(self._session, requests.source(key), self._policy)
+        try:
+            await download.open()
+            yield download.blocks()
+        finally:
+            download.close()
+
+    async def exists(self, key: str) -> bool:
+        """See ObjectStore.exists."""
+        check_key(key)
+        return await self._requests().exists(key)
+
+    async def list_prefixes(self, prefix: str) -> list[str]:
+        """See ObjectStore.list_prefixes."""
+        check_prefix(prefix)
+        pages = self._requests().pages(prefix, delimiter="/")
+        return sorted({found async for page in pages for found in page.prefixes})
+
+    async def list_keys(self, prefix: str) -> list[str]:
+        """See ObjectStore.list_keys. Markers of pseudo-directories (`b1/`) are keys as well."""
+        check_prefix(prefix)
+        pages = self._requests().pages(prefix)
+        return sorted([key async for page in pages for key in page.keys], reverse=True)
+
+    async def delete(self, key: str) -> None:
+        """See ObjectStore.delete."""
+        await self._requests().delete(key)
+
+    async def signed_url(self, key: str, ttl: timedelta) -> str:
+        """See ObjectStore.signed_url."""
+        check_key(key)
+        return await self._requests().signed_url(key, ttl)
+
+    async def close(self) -> None:
+        """See ObjectStore.close."""
+        session, self._session, self._opened = self._session, None, None
+        if session is not None:
+            await session.close()
+
+    def _requests(self) -> Requests:
+        if self._opened is None:
+            self._session = new_session(self._tls)
+            self._opened = self._connect(self._session)
+        return self._opened
+
+
+async def _forget(requests: Requests, key: str) -> None:
+    try:
+        await finish(requests.delete(key), limit_seconds=_FORGET_SECONDS)
+    except (StorageError, TimeoutError):
+        return  # the store is still away; the failure that brought us here is what counts

@@ -1,0 +1,30 @@
+"""The disks of three clouds: snapshotters of EBS volumes, GCE persistent disks and Azure managed disks.
+
+They follow the protocol of `volumes/snapshotters.py` and speak to the clouds by a few small requests of their
+own, as the object stores do. One is made for each operation; who uses one cloud loads that one.
+"""
+
+from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider
+from pinnace.volumes.snapshotters import FindSnapshotter, Snapshotter
+
+
+def with_disks(others: FindSnapshotter) -> FindSnapshotter:
+    """Finds the snapshotters of the three clouds here, and those of other providers where `others` does."""
+
+    def find(provider: str) -> Snapshotter:
+        name = qualified_provider(provider)
+        if name == AWS_PROVIDER:
+            from pinnace.volumes.disks.aws import EBSSnapshotter
+
+            return EBSSnapshotter()
+        if name == GCP_PROVIDER:
+            from pinnace.volumes.disks.gcp import GCESnapshotter
+
+            return GCESnapshotter()
+        if name == AZURE_PROVIDER:
+            from pinnace.volumes.disks.azure import AzureDiskSnapshotter
+
+            return AzureDiskSnapshotter()
+        return others(provider)
+
+    return find

@@ -1,0 +1,120 @@
+"""Requests to EC2 by its query interface, signed like those to S3."""
+
+import hashlib
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from urllib.parse import urlencode
+from xml.etree.ElementTree import Element
+
+from pinnace.storage.errors import StorageError
+from pinnace.storage.s3_credentials import CachedCredentials
+from pinnace.storage.s3_http import (
+    RetryPolicy,
+    child_text,
+    code_and_message,
+    error_for,
+    local_name,
+    new_session,
+    parse_xml,
+    send,
+)
+from pinnace.storage.signing_v4 import signed_headers
+
+_VERSION = "2016-11-15"
+
+
+class EC2Error(StorageError):
+    """EC2 refused; `code` is its own word for the reason."""
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class EC2:
+    """EC2 in one region.
+
+    Args:
+        endpoint: empty is AWS's own.
+    """
+
+    def __init__(
+        self,
+        region: str,
+        credentials: CachedCredentials,
+        *,
+        endpoint: str,
+        policy: RetryPolicy,
+        clock: Callable[[], datetime],
+    ) -> None:
+        suffix = ".cn" if region.startswith("cn-") else ""
+        self._url = f"{endpoint.rstrip('/') or f'https://ec2.{region}.amazonaws.com{suffix}'}/"
+        self._region = region
+        self._credentials = credentials
+        self._policy = policy
+        self._clock = clock
+
+    async def call(
+        self, action: str, params: Mapping[str, str], what: str, *, policy: RetryPolicy | None = None
+    ) -> Element:
+        """The answer to an action.
+
+        Args:
+            what: what cannot be done if it fails, for the error.
+            policy: of an action that must not be tried again blindly.
+
+        Raises:
+            EC2Error: a refusal.
+            StoreUnavailable: no answer, or EC2 failed by itself.
+        """
+        body = urlencode({"Action": action, "Version": _VERSION, **params}).encode()
+
+        async def headers() -> Mapping[str, str]:
+            return signed_headers(
+                "POST",
+                self._url,
+                region=self._region,
+                credentials=await self._credentials.get(),
+                now=self._clock(),
+                body_hash=hashlib.sha256(body).hexdigest(),
+                headers={"content-type": "application/x-www-form-urlencoded; charset=utf-8"},
+                service="ec2",
+            )
+
+        async with new_session(ssl.create_default_context()) as session:
+            reply = await send(
+                session, "POST", self._url, policy=policy or self._policy, headers=headers, data=body
+            )
+        if reply.status == 200:
+            return parse_xml(reply.body, what)
+        error = error_for(what, reply.status, reply.body)
+        code = code_and_message(reply.body)[0]
+        raise EC2Error(str(error), code) if type(error) is StorageError else error
+
+
+def items(root: Element, list_name: str) -> list[Element]:
+    """The items of a list in an answer."""
+    return [item for element in root if local_name(element) == list_name for item in element]
+
+
+def tags_of(item: Element) -> dict[str, str]:
+    """The tags of a volume or snapshot, without those that AWS itself sets and nobody else may."""
+    found = {child_text(tag, "key"): child_text(tag, "value") for tag in items(item, "tagSet")}
+    return {key: value for key, value in found.items() if not key.startswith("aws:")}
+
+
+def numbered(name: str, values: Sequence[str]) -> dict[str, str]:
+    """A list as parameters."""
+    return {f"{name}.{number}": value for number, value in enumerate(values, start=1)}
+
+
+def tag_specification(resource: str, tags: Mapping[str, str]) -> dict[str, str]:
+    """Tags of what is made, as parameters."""
+    if not tags:
+        return {}
+    prefix = "TagSpecification.1"
+    params = {f"{prefix}.ResourceType": resource}
+    for number, (key, value) in enumerate(sorted(tags.items()), start=1):
+        params |= {f"{prefix}.Tag.{number}.Key": key, f"{prefix}.Tag.{number}.Value": value}
+    return params

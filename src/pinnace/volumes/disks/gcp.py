@@ -1,0 +1,269 @@
+"""Snapshots of disks of Google Compute Engine, zonal and regional. (docs/spec: STO 14.2, PLG 7.2)"""
+
+import asyncio
+import json
+import os
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from pinnace.api.times import utcnow
+from pinnace.storage.gcs_credentials import (
+    GoogleOrigin,
+    fetch_google_token,
+    find_google_origin,
+    find_google_project,
+)
+from pinnace.storage.oauth import CachedToken, Token
+from pinnace.storage.s3_http import RetryPolicy
+from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
+from pinnace.volumes.disks.volumes import (
+    DiskInfo,
+    JSONObject,
+    Kind,
+    check_keys,
+    restored_name,
+    snapshot_name,
+)
+from pinnace.volumes.disks.waiting import Pause, wait_until
+from pinnace.volumes.snapshotters import SnapshotError
+
+PD = Kind(source="gcePersistentDisk", id_field="pdName", driver="pd.csi.storage.gke.io")
+ENDPOINT = "https://compute.googleapis.com"
+
+_LONGEST_NAME = 63
+_ZONES_SEPARATOR = "__"
+_READY_SECONDS = 600.0
+_ZONE = re.compile(r"([a-z]+-[a-z]+[0-9]+)-[a-z]")
+_HANDLE = re.compile(r"projects/[^/]+/((?:zones|regions)/[^/]+)/disks/([^/]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a disk is: a zone, or a region with the zones that have its copies."""
+
+    path: str
+    zones: tuple[str, ...]
+
+    @property
+    def is_region(self) -> bool:
+        """Whether the disk is regional."""
+        return self.path.startswith("regions/")
+
+
+def region_of(zones: str) -> str:
+    """The region of a zone, of zones joined by `__`, or of a region itself. Raises SnapshotError."""
+    first = zones.partition(_ZONES_SEPARATOR)[0]
+    found = _ZONE.fullmatch(first)
+    region = found[1] if found else first
+    if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", region):
+        raise SnapshotError(f"failed to parse region from zone {zones!r}")
+    return region
+
+
+def place_of(zones: str) -> Place:
+    """The place that the zone text of a volume means. (docs/spec: STO 14.2) Raises SnapshotError."""
+    if not zones:
+        raise SnapshotError("the persistent volume does not say in which zone its disk is")
+    if _ZONES_SEPARATOR in zones:
+        return Place(path=f"regions/{region_of(zones)}", zones=tuple(zones.split(_ZONES_SEPARATOR)))
+    return Place(path=f"zones/{quote(zones, safe='')}", zones=(zones,))
+
+
+class GCESnapshotter:
+    """The snapshotter `velero.io/gcp`.
+
+    Args:
+        environ: where credentials are looked for.
+        policy: retries and deadlines.
+        endpoint: of the compute service.
+    """
+
+    name = "velero.io/gcp"
+
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        policy: RetryPolicy | None = None,
+        clock: Callable[[], datetime] = utcnow,
+        endpoint: str = ENDPOINT,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        self._environ = environ
+        self._policy = policy or RetryPolicy()
+        self._clock = clock
+        self._base = f"{endpoint}/compute/v1"
+        self._pause = pause
+        self._location = ""
+        self._wanted_project = ""
+        self._origin: GoogleOrigin | None = None
+        self._known_project = ""
+        token = CachedToken(self._fetch, clock=clock)
+
+        async def value() -> str:
+            return (await token.get()).value
+
+        self._service = JSONService(token=value, policy=self._policy)
+
+    async def init(self, config: Mapping[str, str]) -> None:
+        """Check the configuration and find credentials; asks nobody.
+
+        Raises:
+            SnapshotError, StoreConfigError: something is wrong or missing in it.
+        """
+        check_keys(config, ("snapshotLocation", "project"))
+        self._location = config.get("snapshotLocation", "")
+        self._wanted_project = config.get("project", "")
+        self._origin = find_google_origin(None, self._environ)
+
+    async def get_volume_id(self, persistent_volume: JSONObject) -> str:
+        """The name of its disk; empty for volumes of others. Raises SnapshotError."""
+        handle = PD.handle_of(persistent_volume)
+        if not handle or not PD.is_csi(persistent_volume):
+            return handle
+        found = _HANDLE.fullmatch(handle)
+        if found is None:
+            raise SnapshotError(f"spec.csi.volumeHandle {handle!r} does not name a disk")
+        return found[2]
+
+    async def set_volume_id(self, persistent_volume: JSONObject, volume_id: str) -> JSONObject:
+        """The persistent volume on another disk, in the same place of our project. Raises StorageError."""
+        handle = ""
+        if PD.is_csi(persistent_volume):
+            found = _HANDLE.fullmatch(PD.handle_of(persistent_volume))
+            if found is None:
+                raise SnapshotError("spec.csi.volumeHandle does not name a disk")
+            handle = f"projects/{await self._project()}/{found[1]}/disks/{volume_id}"
+        return PD.changed(persistent_volume, {"pdName": volume_id}, handle=handle)
+
+    async def get_volume_info(self, volume_id: str, volume_az: str) -> DiskInfo:
+        """The URL of its type, as Velero keeps it. Raises StorageError, SnapshotError."""
+        return DiskInfo(volume_type=str((await self._disk(volume_id, volume_az)).get("type", "")))
+
+    async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
+        """Take a snapshot and wait until it no longer depends on what is written to the disk.
+
+        Raises:
+            StorageError, SnapshotError: it cannot be taken, or failed.
+        """
+        disk = await self._disk(volume_id, volume_az)
+        name = snapshot_name(volume_id, _LONGEST_NAME)
+        project = self._wanted_project or await self._project()
+        what = f"cannot take a snapshot of disk {volume_id}"
+        body: JSONObject = {
+            "name": name,
+            "sourceDisk": f"projects/{await self._project()}/{place_of(volume_az).path}/disks/{volume_id}",
+            "description": _description(str(disk.get("description", "")), tags),
+        }
+        if self._location:
+            body["storageLocations"] = [self._location]
+        url = f"{self._base}/projects/{project}/global"
+        operation = await self._insert(f"{url}/snapshots", body, what)
+
+        async def taken() -> bool:
+            if await self._is_done(f"{url}/operations/{operation}", what):
+                return True
+            try:
+                found = (await self._service.call("GET", f"{url}/snapshots/{name}", what)).body
+            except NotFoundError:
+                return False
+            if found.get("status") == "FAILED":
+                raise SnapshotError(f"{what}: snapshot {name} failed")
+            return found.get("status") in ("UPLOADING", "READY")
+
+        await self._wait(taken, f"snapshot {name} of disk {volume_id}")
+        return name
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        """Delete a snapshot; a missing one is success. Raises StorageError."""
+        try:
+            what = f"cannot delete snapshot {snapshot_id}"
+            await self._service.call("DELETE", await self._snapshot_url(snapshot_id), what)
+        except NotFoundError:
+            return
+
+    async def create_volume_from_snapshot(
+        self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
+    ) -> str:
+        """Make a disk where the old one was, and wait until it is there.
+
+        Raises:
+            StorageError, SnapshotError: it cannot be made.
+        """
+        what = f"cannot make a disk of snapshot {snapshot_id}"
+        snapshot = (await self._service.call("GET", await self._snapshot_url(snapshot_id), what)).body
+        place, project = place_of(volume_az), await self._project()
+        name = restored_name()
+        where = f"projects/{project}/{place.path}"
+        body: JSONObject = {
+            "name": name,
+            "sourceSnapshot": snapshot["selfLink"],
+            "description": snapshot.get("description", ""),
+        }
+        if volume_type:
+            body["type"] = f"{where}/diskTypes/{volume_type.rpartition('/')[2]}"
+        if place.is_region:
+            body["replicaZones"] = [f"projects/{project}/zones/{zone}" for zone in place.zones]
+        url = f"{self._base}/{where}"
+        operation = await self._insert(f"{url}/disks", body, what)
+
+        async def made() -> bool:
+            return await self._is_done(f"{url}/operations/{operation}", what)
+
+        await self._wait(made, f"disk {name} of snapshot {snapshot_id}")
+        return name
+
+    async def _fetch(self) -> Token:
+        assert self._origin is not None, "init comes first"
+        return await fetch_google_token(
+            self._origin, environ=self._environ, policy=self._policy, now=self._clock()
+        )
+
+    async def _project(self) -> str:
+        """The project of the disks: that of the credentials."""
+        assert self._origin is not None, "init comes first"
+        if not self._known_project:
+            self._known_project = await find_google_project(
+                self._origin, environ=self._environ, policy=self._policy
+            )
+        return self._known_project
+
+    async def _disk(self, name: str, zones: str) -> JSONObject:
+        url = f"{self._base}/projects/{await self._project()}/{place_of(zones).path}/disks/{name}"
+        return (await self._service.call("GET", url, f"cannot look at disk {name}")).body
+
+    async def _snapshot_url(self, name: str) -> str:
+        project = self._wanted_project or await self._project()
+        return f"{self._base}/projects/{project}/global/snapshots/{quote(name, safe='')}"
+
+    async def _insert(self, url: str, body: JSONObject, what: str) -> str:
+        """Begin to make something and return the name of the operation.
+
+        The id of the request keeps a second try from making a second one.
+        """
+        answer = await self._service.call("POST", f"{url}?requestId={uuid.uuid4()}", what, body)
+        return str(answer.body.get("name", ""))
+
+    async def _is_done(self, url: str, what: str) -> bool:
+        operation = (await self._service.call("GET", url, what)).body
+        if errors := (operation.get("error") or {}).get("errors"):
+            texts = "; ".join(f"{error.get('message')} ({error.get('code')})" for error in errors)
+            raise SnapshotError(f"{what}: {texts}")
+        return operation.get("status") == "DONE"
+
+    async def _wait(self, done: Callable[[], Any], what: str) -> None:
+        await wait_until(done, what, limit_seconds=_READY_SECONDS, pause=self._pause)
+
+
+def _description(old: str, tags: Mapping[str, str]) -> str:
+    """The tags as JSON, which is where Velero keeps them, beside what the disk's description has."""
+    try:
+        found = json.loads(old) if old else {}
+    except (ValueError, RecursionError):
+        found = {}
+    return json.dumps({**(found if isinstance(found, dict) else {}), **tags})

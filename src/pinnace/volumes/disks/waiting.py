@@ -1,0 +1,35 @@
+"""Waiting for what a cloud does in its own time, with a limit."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from pinnace.volumes.snapshotters import SnapshotError
+
+Pause = Callable[[float], Awaitable[None]]
+"""Waits between two questions, so many seconds; injected for tests."""
+
+INTERVAL_SECONDS = 2.0
+
+
+async def wait_until(
+    done: Callable[[], Awaitable[bool]],
+    what: str,
+    *,
+    limit_seconds: float,
+    pause: Pause = asyncio.sleep,
+) -> None:
+    """Ask until it is done.
+
+    Args:
+        done: one question; raises for what can never be done.
+        what: names what is waited for, for the error.
+
+    Raises:
+        SnapshotError: it was not done in time.
+    """
+    try:
+        async with asyncio.timeout(limit_seconds):
+            while not await done():
+                await pause(INTERVAL_SECONDS)
+    except TimeoutError as error:
+        raise SnapshotError(f"{what} was not done within {limit_seconds:g} seconds") from error

@@ -1,0 +1,242 @@
+"""The Helm chart: with Helm itself, against what `pinnace install` makes and against a real API server."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.helm import definitions
+from hack.cluster import binaries
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.errors import ProgramUnavailable
+from pinnace.cli.install_run import _RESOURCES as RESOURCES
+from pinnace.cli.program import run
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import DEPLOYMENTS
+
+JSONObject = dict[str, Any]
+
+HELM_SECONDS = 60
+IMAGE = "registry.example.com/pinnace:v7"
+SMALLEST = ["--set", "image.repository=registry.example.com/pinnace,image.tag=v7"]
+LOCATION = ["--set", "backupLocation.bucket=b"]
+
+CASES = {
+    "smallest": (
+        ["--provider", "aws", "--bucket", "b", "--no-secret"],
+        LOCATION,
+    ),
+    "no locations": (
+        ["--no-default-backup-location", "--use-volume-snapshots=false", "--no-secret"],
+        ["--set", "backupLocation.enabled=false,snapshotLocation.enabled=false"],
+    ),
+    "another provider, by a plugin": (
+        [
+            *("--provider", "gcp", "--bucket", "b", "--no-secret"),
+            *("--plugins", "a.example.com:5000/x/y_z:v1,b@sha256:1"),
+        ],
+        [*LOCATION, "--set", "backupLocation.provider=gcp,plugins={a.example.com:5000/x/y_z:v1,b@sha256:1}"],
+    ),
+    "everything": (
+        [
+            *("--provider", "aws", "--bucket", "b", "--prefix", "p", "--secret-file", "FOLDER/credentials"),
+            *("--cacert", "FOLDER/ca.pem", "--backup-location-config", "s3ForcePathStyle=true,s3Url=http://x:1"),
+            *("--snapshot-location-config", "region=r", "--use-restic", "--default-volumes-to-restic"),
+            *("--default-restic-prune-frequency", "24h", "--restic-password-file", "FOLDER/password"),
+            *("--restore-only", "--features", "EnableCSI,EnableAPIGroupVersions", "--minimal-rbac"),
+            *("--pod-annotations", "prometheus.io/scrape=false,a=b", "--sa-annotations", "role=arn:x"),
+            *("--velero-pod-cpu-limit", "0", "--velero-pod-mem-request", "1Gi"),
+            *("--velero-pod-mem-limit", "2Gi"),
+            *("--plugins", "velero/velero-plugin-for-gcp:v1.2.0,my-image"),
+        ],
+        [
+            *(*LOCATION, "--set", "backupLocation.prefix=p,backupLocation.config.s3ForcePathStyle=true"),
+            *("--set", "backupLocation.config.s3Url=http://x:1,snapshotLocation.config.region=r"),
+            *("--set-file", "credentials.content=FOLDER/credentials,backupLocation.caCert=FOLDER/ca.pem"),
+            *("--set-file", "restic.password=FOLDER/password"),
+            *("--set", "nodeAgent.enabled=true,server.defaultVolumesToRestic=true,server.restoreOnly=true"),
+            *("--set", "server.defaultResticPruneFrequency=24h0m0s,rbac.minimal=true"),
+            *("--set", r"features=EnableCSI\,EnableAPIGroupVersions"),
+            *("--set-string", r"podAnnotations.prometheus\.io/scrape=false,podAnnotations.a=b"),
+            *("--set", "serviceAccount.annotations.role=arn:x,server.resources.limits.cpu=null"),
+            *("--set", "server.resources.requests.memory=1Gi,server.resources.limits.memory=2Gi"),
+            *("--set", "plugins={velero/velero-plugin-for-gcp:v1.2.0,my-image}"),
+        ],
+    ),
+}  # fmt: skip
+"""The same wish, in the flags of `install` and in values of the chart."""
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> "Helm":
+    """Helm, with folders of its own."""
+    try:
+        program = binaries.locate(binaries.CHART_TOOLS)["helm"]
+    except ProgramUnavailable as error:
+        pytest.skip(str(error))
+    return Helm(program, tmp_path_factory.mktemp("helm"))
+
+
+class Helm:
+    """Runs Helm; what it says must not be an error."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.program = program
+        self.environ = {f"HELM_{name}_HOME": str(folder / name) for name in ("CACHE", "CONFIG", "DATA")}
+
+    def __call__(self, *words: str, kubeconfig: Path | None = None) -> str:
+        done = self.run(*words, kubeconfig=kubeconfig)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def run(self, *words: str, kubeconfig: Path | None = None) -> "subprocess.CompletedProcess[str]":
+        environ = {**self.environ, "KUBECONFIG": str(kubeconfig or "/dev/null")}
+        return subprocess.run(
+            [self.program, *words],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=HELM_SECONDS,
+            check=False,
+        )
+
+    def render(self, namespace: str, *values: str) -> list[JSONObject]:
+        text = self("template", "x", str(definitions.CHART), "--namespace", namespace, *SMALLEST, *values)
+        return [document for document in yaml.safe_load_all(text) if document]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("credentials", "ca.pem", "password"):
+        (tmp_path / name).write_text(f"content of {name}\n")
+    return tmp_path
+
+
+def in_folder(words: list[str], folder: Path) -> list[str]:
+    return [word.replace("FOLDER", str(folder)) for word in words]
+
+
+def by_name(objects: list[JSONObject]) -> dict[str, JSONObject]:
+    """The objects as the API server takes them: without empty times, in no order."""
+    return {f"{obj['kind']}/{obj['metadata']['name']}": without_nulls(obj) for obj in objects}
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(member) for key, member in value.items() if member is not None}
+    return [without_nulls(member) for member in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("namespace", ["velero", "backup"])
+@pytest.mark.parametrize("case", CASES)
+def test_it_makes_what_install_makes(
+    helm: Helm, folder: Path, capsys: pytest.CaptureFixture[str], case: str, namespace: str
+) -> None:
+    flags, values = (in_folder(words, folder) for words in CASES[case])
+    assert run(["install", "-n", namespace, "--image", IMAGE, *flags, "--dry-run", "-o", "json"]) == 0
+    installed = json.loads(capsys.readouterr().out)["items"]
+    # Helm makes the namespace itself (--create-namespace), and definitions from a folder of their own.
+    expected = [obj for obj in installed if obj["kind"] not in ("Namespace", "CustomResourceDefinition")]
+
+    assert by_name(helm.render(namespace, *values)) == by_name(expected)
+
+
+def test_its_definitions_are_those_of_this_version() -> None:
+    assert definitions.FILE.read_text() == definitions.text(), "run `python -m deploy.helm.definitions`"
+
+
+def test_helm_finds_nothing_to_complain_about(helm: Helm) -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(definitions.CHART), *SMALLEST, *LOCATION)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([], "backupLocation.bucket is required"),
+        ([*LOCATION, "--set", "image.repository="], "image.repository is required"),
+        ([*LOCATION, "--set", "server.defaultVolumesToRestic=true"], "needs nodeAgent.enabled"),
+        (
+            [*LOCATION, "--set", "credentials.content=a,credentials.existingSecret=b"],
+            "exclude each other",
+        ),
+    ],
+    ids=["bucket", "image", "node agent", "two credentials"],
+)
+def test_what_cannot_work_is_refused(helm: Helm, values: list[str], text: str) -> None:
+    done = helm.run("template", "x", str(definitions.CHART), *SMALLEST, *values)
+
+    assert done.returncode != 0
+    assert text in done.stderr
+
+
+def test_what_install_has_no_flags_for(helm: Helm) -> None:
+    rendered = by_name(
+        helm.render(
+            "velero",
+            *(*LOCATION, "--set", "credentials.existingSecret=mine,imagePullSecrets={pull}"),
+            *("--set", "nodeAgent.enabled=true"),
+            *("--set-json", 'nodeAgent.tolerations=[{"operator":"Exists"}]'),
+            *("--set", "server.extraArgs={--backup-workers=2},server.priorityClassName=high"),
+            *("--set", "server.nodeSelector.a=b"),
+            *("--set", "image.pullPolicy=Never,nodeAgent.podVolumePath=/k/pods"),
+        )
+    )  # fmt: skip
+    server, agent = (
+        rendered[name]["spec"]["template"]["spec"] for name in ("Deployment/velero", "DaemonSet/restic")
+    )
+
+    assert "Secret/cloud-credentials" not in rendered
+    for pod in (server, agent):
+        assert {"name": "cloud-credentials", "secret": {"secretName": "mine"}} in pod["volumes"]
+        assert pod["imagePullSecrets"] == [{"name": "pull"}]
+        assert pod["containers"][0]["imagePullPolicy"] == "Never"
+    assert server["containers"][0]["args"] == ["server", "--backup-workers=2"]
+    assert (server["nodeSelector"], server["priorityClassName"]) == ({"a": "b"}, "high")
+    assert agent["tolerations"] == [{"operator": "Exists"}]
+    assert {"name": "host-pods", "hostPath": {"path": "/k/pods"}} in agent["volumes"]
+
+
+async def test_the_api_server_knows_every_member(
+    helm: Helm, client: KubeClient, namespace: str, velero_crds: None, folder: Path
+) -> None:
+    values = in_folder(CASES["everything"][1], folder)
+
+    for obj in helm.render(namespace, *values):
+        resource = RESOURCES[obj["kind"]]
+        await client.request(
+            "POST",
+            resource.path(namespace if resource.namespaced else None),
+            params={"dryRun": "All", "fieldValidation": "Strict"},
+            body=json.dumps(obj).encode(),
+        )
+
+
+async def test_helm_installs_upgrades_and_removes(
+    helm: Helm, client: KubeClient, control_plane: ControlPlane, namespace: str, velero_crds: None
+) -> None:
+    chart = (str(definitions.CHART), "--namespace", namespace, *SMALLEST, *LOCATION)
+    helm("install", "pinnace", *chart, "--set", "rbac.minimal=true", kubeconfig=control_plane.kubeconfig)
+    helm(
+        "upgrade",
+        "pinnace",
+        *chart,
+        "--set",
+        "rbac.minimal=true,image.tag=v8",
+        kubeconfig=control_plane.kubeconfig,
+    )
+
+    found = await client.get(DEPLOYMENTS, "velero", namespace)
+    assert found["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":v8")
+
+    helm("uninstall", "pinnace", "--namespace", namespace, kubeconfig=control_plane.kubeconfig)
+    for resource, name in (
+        (DEPLOYMENTS, "velero"),
+        (RESOURCES["ClusterRole"], f"velero-{namespace}"),
+        (RESOURCES["ClusterRoleBinding"], f"velero-{namespace}"),
+    ):
+        with pytest.raises(NotFound):
+            await client.get(resource, name, namespace)

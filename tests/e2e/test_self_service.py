@@ -1,0 +1,141 @@
+"""Self-service inside the server, from `install` to `uninstall`, by a tenant with rights in one namespace."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hack.cluster.control_plane import ControlPlane
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import Forbidden, NotFound
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIGMAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    APIResource,
+    velero,
+)
+from pinnace.nonadmin import manifests
+from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.runtime.keys import JSONObject
+from tests.e2e.conftest import Home
+from tests.e2e.server_process import ServerProcess
+from tests.e2e.test_server_install import as_server
+from tests.e2e.without_server.command import Pinnace
+from tests.integration.nonadmin.conftest import (
+    Tenant,
+    create_object,
+    edit_binding,
+    may_work,
+    signed_in,
+)
+from tests.support.waiting import eventually
+
+WITHOUT_LOCATION = ("--no-default-backup-location", "--use-volume-snapshots=false", "--no-secret")
+
+
+@pytest.fixture
+async def installed(
+    client: KubeClient, velero_crds: None, command: Pinnace, tmp_path: Path
+) -> AsyncIterator[Home]:
+    """A namespace with what `install` makes for a server that is the controller too, and a location."""
+    home = Home(client, f"velero-{secrets.token_hex(4)}", tmp_path)
+    words = ("install", "-n", home.namespace, *WITHOUT_LOCATION, "--minimal-rbac", "--features=NonAdmin")
+    made = await command(*words)
+    assert (made.code, made.err) == (0, ""), made
+    await home.furnish()
+    yield home
+    with suppress(NotFound):
+        await client.delete(NAMESPACES, home.namespace)
+    for resource in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
+        for obj in await client.list_all(resource, label_selector="component=velero"):
+            await client.delete(resource, obj["metadata"]["name"])
+
+
+@pytest.fixture
+async def tenant(
+    installed: Home, control_plane: ControlPlane, client: KubeClient, tmp_path: Path
+) -> AsyncIterator[Tenant]:
+    """Somebody with the role `edit` in a namespace that has a config map."""
+    name = f"tenant-{secrets.token_hex(4)}"
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    await create_object(client, edit_binding(name, f"user-of-{name}"))
+    async with signed_in(control_plane, tmp_path, f"user-of-{name}") as own:
+        await eventually(lambda: may_work(own, name))
+        made = Tenant(own, name)
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prices"}, "data": {"tea": "3"}}
+        await own.create(CONFIGMAPS, body, name)
+        yield made
+    await client.delete(NAMESPACES, name)
+
+
+async def completed(tenant: Tenant, resource: APIResource, name: str, mirrored: str) -> JSONObject:
+    """The request, once what the server made of it is Completed."""
+
+    def is_completed(request: JSONObject) -> bool:
+        made = (request.get("status") or {}).get(mirrored) or {}
+        return bool((made.get("status") or {}).get("phase") == "Completed")
+
+    return await tenant.until(resource, name, is_completed)
+
+
+async def test_a_tenant_backs_up_restores_and_deletes(
+    installed: Home,
+    tenant: Tenant,
+    client: KubeClient,
+    command: Pinnace,
+    control_plane: ControlPlane,
+    tmp_path: Path,
+) -> None:
+    namespace = installed.namespace
+    server = ServerProcess(
+        tmp_path,
+        await as_server(client, control_plane, namespace, tmp_path),
+        *("-n", namespace, "--features", "NonAdmin"),
+    )
+    try:
+        await server.start()
+        await server.ready()
+        with pytest.raises(Forbidden):
+            await tenant.client.list_all(velero("backups"), namespace)
+
+        await tenant.back_up("nightly", includedResources=["configmaps"])
+        nab = await completed(tenant, NABS, "nightly", "veleroBackup")
+        backup = nab["status"]["veleroBackup"]["name"]
+        assert (installed.location / "backups" / backup / "velero-backup.json").exists()
+
+        await tenant.client.delete(CONFIGMAPS, "prices", tenant.namespace)
+        await tenant.restore("back", backupName="nightly")
+        await completed(tenant, NARS, "back", "veleroRestore")
+        assert (await tenant.get(CONFIGMAPS, "prices"))["data"] == {"tea": "3"}
+
+        await tenant.client.patch(NABS, "nightly", {"spec": {"deleteBackup": True}}, tenant.namespace)
+        await tenant.gone(NABS, "nightly")
+        await tenant.gone(NARS, "back")
+        assert not (installed.location / "backups" / backup).exists()
+        assert await client.list_all(velero("backups"), namespace) == []
+
+        await tenant.back_up("kept", includedResources=["configmaps"])
+        await completed(tenant, NABS, "kept", "veleroBackup")
+        assert await server.stop() == 0
+        assert "forbidden" not in server.log
+    finally:
+        await server.kill()
+
+    outcome = await command("uninstall", "-n", namespace, "--force", "--wait")
+
+    assert (outcome.code, outcome.err) == (0, ""), outcome
+    for obj in manifests.resources(namespace):
+        for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS):
+            if obj["kind"] == resource.kind:
+                with pytest.raises(NotFound):
+                    await client.get(resource, obj["metadata"]["name"])
+    for crd in manifests.crds():
+        with pytest.raises(NotFound):
+            await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"])
+    # The request that was left had a finalizer, and nobody to take it off.
+    assert (await tenant.get(CONFIGMAPS, "prices"))["data"] == {"tea": "3"}

@@ -1,0 +1,144 @@
+"""The controllers of one namespace, called by a test, with a provider of snapshots in folders."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import decode
+from pinnace.api.nonadmin.names import Origin
+from pinnace.api.restore import Restore
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.backup.request import ServerDefaults
+from pinnace.controllers.backup import BackupWork
+from pinnace.controllers.backup_deletion import REQUESTS, BackupDeletionReconciler
+from pinnace.controllers.location_sync import Caches, LocationMemory, LocationSync
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.restore import RestoreWork
+from pinnace.controllers.runs import RunReconciler
+from pinnace.controllers.settling import Settler
+from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import APIResource, velero
+from pinnace.plugins.installed import PluginOptions, find_plugins
+from pinnace.restore.engine import RestoreOptions
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+from pinnace.server.metrics import ServerMetrics
+from pinnace.storage.backup_store import BackupStore
+from pinnace.volumes.csi import FEATURE
+
+JSONObject = dict[str, Any]
+PLUGIN_MODULE = "tests.support.folder_snapshotter"
+
+
+class Bench:
+    """The controllers of one namespace, called by the test. Locations are in a folder."""
+
+    def __init__(self, scope: Scope, folder: Path) -> None:
+        self.scope = scope
+        self.client = scope.client
+        self.namespace = scope.namespace
+        self.folder = folder
+        self.locations = LocationStores(scope.client, scope.namespace, folder / "credentials")
+        self._settler = Settler(scope, self.locations)
+
+    async def create(self, plural: str, name: str, spec: Mapping[str, Any]) -> JSONObject:
+        resource = velero(plural)
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": spec,
+        }
+        return await self.client.create(resource, body, self.namespace)
+
+    async def status(self, resource: APIResource, name: str) -> JSONObject:
+        found = await self.client.get(resource, name, self.namespace)
+        return {"phase": "", **(found.get("status") or {})}
+
+    async def back_up(self, name: str, **spec: Any) -> JSONObject:
+        """Make a backup; its status."""
+        await self.create("backups", name, spec)
+        work = BackupWork(self.scope, self.locations, defaults=ServerDefaults())
+        await RunReconciler(self.scope, BACKUPS, Backup, work, self._settler).reconcile(self._key(name))
+        return await self.status(BACKUPS, name)
+
+    async def restore(self, name: str, backup: str, **spec: Any) -> JSONObject:
+        """Make a restore; its status."""
+        await self.create("restores", name, {"backupName": backup, **spec})
+        options = RestoreOptions(features=self.scope.features, terminating_timeout_seconds=30)
+        work = RestoreWork(self.scope, self.locations, options=options)
+        await RunReconciler(self.scope, RESTORES, Restore, work, self._settler).reconcile(self._key(name))
+        return await self.status(RESTORES, name)
+
+    async def delete(self, name: str, backup: str) -> list[str]:
+        """Delete a backup; the errors of the request, none if it succeeded."""
+        await self.create("deletebackuprequests", name, {"backupName": backup})
+        informer = Informer(self.client, REQUESTS, self.namespace)
+        reconciler = BackupDeletionReconciler(self.scope, self.locations, informer, running=set())
+        await reconciler.reconcile(self._key(name))
+        try:
+            errors: list[str] = (await self.status(REQUESTS, name)).get("errors") or []
+        except NotFound:
+            return []
+        return errors
+
+    async def sync(self, *, tenant: str = "") -> None:
+        """Look into the location once, as a server does that has just started."""
+        found = await self.client.get(velero("backupstoragelocations"), "default", self.namespace)
+        location = decode(BackupStorageLocation, found)
+        if tenant:
+            location.metadata.annotations[Origin.LOCATION.namespace_annotation] = tenant
+        resources = (BACKUPS, velero("schedules"))
+        backups, schedules = (Informer(self.client, each, self.namespace) for each in resources)
+        caches = Caches(backups=backups, schedules=schedules)
+        async with await self.store() as store:
+            await LocationSync(self.scope, caches, location, store, LocationMemory()).run()
+
+    async def status_of_backup(self, name: str) -> JSONObject:
+        return await self.status(BACKUPS, name)
+
+    async def set_provider(self, location: str, provider: str) -> None:
+        """Let a snapshot location name another provider."""
+        patch = {"spec": {"provider": provider}}
+        await self.client.patch(velero("volumesnapshotlocations"), location, patch, self.namespace)
+
+    async def store(self) -> BackupStore:
+        """The store of the only location; the caller closes it."""
+        return await self.locations.acquire("default")
+
+    async def results(self, name: str) -> str:
+        """Warnings and errors of a restore; for messages of failed assertions too."""
+        async with await self.store() as store:
+            results = await store.read_restore_results(name)
+        return str(results)
+
+    def _key(self, name: str) -> Key:
+        return Key(self.namespace, name)
+
+
+async def make_bench(
+    client: KubeClient, namespace: str, folder: Path, *, features: frozenset[str] = frozenset({FEATURE})
+) -> Bench:
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    scope = Scope(
+        client=client,
+        namespace=namespace,
+        metrics=ServerMetrics(),
+        workdir=work,
+        features=features,
+        plugins=await find_plugins(PluginOptions(modules=[PLUGIN_MODULE])),
+    )
+    bench = Bench(scope, folder)
+    (folder / "bucket").mkdir(exist_ok=True)
+    spec = {
+        "provider": "pinnace.io/filesystem",
+        "config": {"path": str(folder)},
+        "objectStorage": {"bucket": "bucket"},
+    }
+    await bench.create("backupstoragelocations", "default", spec)
+    return bench

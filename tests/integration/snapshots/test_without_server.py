@@ -1,0 +1,67 @@
+"""Snapshots in backups and restores that the command makes itself."""
+
+from pathlib import Path
+
+import pytest
+
+from hack.cluster.control_plane import ControlPlane
+from tests.e2e.without_server.command import Pinnace
+from tests.integration.snapshots.apps import FILE, CSIApp, FolderApp
+from tests.integration.snapshots.bench import PLUGIN_MODULE
+
+CHECKOUT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def pinnace(tmp_path: Path, control_plane: ControlPlane) -> Pinnace:
+    location = tmp_path / "own"
+    environ = {"PINNACE_PLUGINS": PLUGIN_MODULE, "PYTHONPATH": str(CHECKOUT)}
+    return Pinnace(
+        tmp_path, kubeconfig=control_plane.kubeconfig, location=str(location), secrets=(), environ=environ
+    )
+
+
+async def test_csi_snapshots(csi_app: CSIApp, pinnace: Pinnace) -> None:
+    feature, namespace = ("--features", "EnableCSI"), csi_app.namespace
+    resources = csi_app.of()["includedResources"]
+
+    made = await pinnace(
+        *feature,
+        *("backup", "create", "b1", "--include-namespaces", namespace),
+        *("--include-resources", ",".join(resources)),
+    )
+    assert made.code == 0, made.err + made.out
+    (snapshot,) = await csi_app.snapshots()
+    await csi_app.lose()
+    restored = await pinnace(*feature, "restore", "create", "r1", "--from-backup", "b1")
+
+    assert restored.code == 0, restored.err + restored.out
+    claim = await csi_app.claim()
+    assert claim["spec"]["dataSource"]["name"] == snapshot["metadata"]["name"]
+
+    deleted = await pinnace("backup", "delete", "b1", "--confirm")
+
+    assert deleted.code == 0
+    (handle,) = csi_app.storage.storage
+    assert f"delete them at their provider: {handle}" in deleted.err
+
+
+async def test_native_snapshots_are_taken_where_they_are_asked_for(
+    folder_app: FolderApp, pinnace: Pinnace, tmp_path: Path
+) -> None:
+    namespace, snapshots = folder_app.bench.namespace, tmp_path / "provider/snapshots"
+    create = ("--namespace", namespace, "backup", "create", "--include-namespaces", namespace)
+    selected = ("--selector", f"app={namespace}")
+
+    plain = await pinnace(*create, "b0", *selected)
+    assert plain.code == 0, plain.err + plain.out
+    assert not snapshots.exists()
+    asked = await pinnace(*create, "b1", *selected, "--snapshot-volumes")
+
+    assert asked.code == 0, asked.err + asked.out
+    assert len(list(snapshots.iterdir())) == 1
+    await folder_app.lose()
+    restored = await pinnace("--namespace", namespace, "restore", "create", "r1", "--from-backup", "b1")
+    assert restored.code == 0, restored.err + restored.out
+    volume = await folder_app.volume_of(namespace)
+    assert (Path(volume["spec"]["hostPath"]["path"]) / FILE).read_text() == "as it was"

@@ -1,0 +1,227 @@
+"""Azure Blob against azurite: conformance, certificates, signed URLs, faults, and what uploads leave behind."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from hack.cluster.azure_blob import AzureBlobServer
+from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Respond
+from hack.cluster.proxy import FaultProxy
+from pinnace.storage.azure import AzureStore
+from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.interface import ObjectStore
+from tests.support.store_conformance import (
+    BrokenBodyError,
+    Hanging,
+    StoreConformance,
+    blocks,
+    broken,
+    content,
+)
+
+OpenAzure = Callable[..., AzureStore]
+StartProxy = Callable[[AzureBlobServer], Awaitable[FaultProxy]]
+
+BUSY = Respond(503, b"<Error><Code>ServerBusy</Code><Message>Busy.\nRequestId:1\nTime:2</Message></Error>")
+SMALL_BLOCKS = {"blockSizeInBytes": str(1 << 20)}
+
+
+class TestConformance(StoreConformance):
+    @pytest.fixture
+    def store(self, azure: AzureBlobServer, azure_container: str, open_azure: OpenAzure) -> ObjectStore:
+        return open_azure(azure, azure_container)
+
+    @pytest.fixture
+    def missing(self, azure: AzureBlobServer, open_azure: OpenAzure) -> ObjectStore:
+        return open_azure(azure, "no-such-container")
+
+
+@pytest.fixture
+def store(azure: AzureBlobServer, azure_container: str, open_azure: OpenAzure) -> AzureStore:
+    return open_azure(azure, azure_container)
+
+
+@pytest.fixture
+async def proxy(azure: AzureBlobServer, fault_proxy: StartProxy) -> FaultProxy:
+    return await fault_proxy(azure)
+
+
+@pytest.fixture
+def through(
+    azure: AzureBlobServer, azure_container: str, open_azure: OpenAzure, proxy: FaultProxy
+) -> AzureStore:
+    """The same container through a proxy, with small blocks."""
+    return open_azure(azure, azure_container, storageAccountURI=f"{proxy.url}/tests", **SMALL_BLOCKS)
+
+
+class TestUploads:
+    async def test_blocks_that_were_not_listed_do_no_harm(
+        self, azure: AzureBlobServer, azure_container: str, open_azure: OpenAzure
+    ) -> None:
+        store = open_azure(azure, azure_container, **SMALL_BLOCKS)
+        with pytest.raises(BrokenBodyError):
+            await store.put("large", broken(5))
+        body = Hanging(5)
+        putting = asyncio.create_task(store.put("large", body))
+        await body.reached.wait()
+        putting.cancel()
+        await asyncio.wait({putting})
+        assert not await store.exists("large")
+        await store.put("large", blocks(3))
+
+        assert await content(store, "large") == b"".join([block async for block in blocks(3)])
+
+    async def test_two_uploads_at_once_do_not_mix(
+        self, azure: AzureBlobServer, azure_container: str, open_azure: OpenAzure
+    ) -> None:
+        store = open_azure(azure, azure_container, **SMALL_BLOCKS)
+        outcomes = await asyncio.gather(
+            store.put("same", blocks(4)), store.put("same", blocks(6)), return_exceptions=True
+        )
+
+        # The service drops the blocks of the other when one is complete; then that one is refused.
+        assert None in outcomes
+        found = await content(store, "same")
+        assert found in [b"".join([block async for block in blocks(count)]) for count in (4, 6)]
+
+    @pytest.mark.parametrize("count", [0, 5], ids=["whole", "in blocks"])
+    async def test_an_unknown_outcome_is_undone(
+        self, store: AzureStore, through: AzureStore, proxy: FaultProxy, count: int
+    ) -> None:
+        """The server stores the blob, but the answer never arrives and no try succeeds."""
+        query = {"comp": "blocklist"} if count else None
+        proxy.rules.add(DropResponse(), method="PUT", query=query)
+        with pytest.raises(StoreUnavailable):
+            await through.put("unknown", blocks(count))
+
+        assert await store.list_keys("") == []
+
+    async def test_a_refused_block_ends_the_put(
+        self, store: AzureStore, through: AzureStore, proxy: FaultProxy
+    ) -> None:
+        denied = (
+            b"<Error><Code>AuthorizationFailure</Code><Message>Not authorized.\nRequestId:1</Message></Error>"
+        )
+        proxy.rules.add(Respond(403, denied), method="PUT", query={"comp": "block"})
+        with pytest.raises(
+            StorageError, match=r"cannot write 'large': Not authorized. \(AuthorizationFailure\)$"
+        ):
+            await through.put("large", blocks(5))
+
+        assert not await store.exists("large")
+
+
+class TestFaults:
+    async def test_transient_faults_are_tried_again(self, through: AzureStore, proxy: FaultProxy) -> None:
+        for fault in (BUSY, CutBeforeRequest()):
+            for method in ("PUT", "HEAD", "GET", "DELETE"):
+                proxy.rules.add(fault, method=method, times=1)
+            await through.put("a/b", b"x")
+            assert await through.exists("a/b")
+            assert await content(through, "a/b") == b"x"
+            assert await through.list_keys("a/") == ["a/b"]
+            await through.delete("a/b")
+
+    async def test_lasting_faults_end(self, through: AzureStore, proxy: FaultProxy) -> None:
+        proxy.rules.add(BUSY)
+        calls: list[Awaitable[object]] = [
+            through.put("a", b"x"),
+            through.exists("a"),
+            content(through, "a"),
+            through.list_keys(""),
+            through.delete("a"),
+        ]
+        for call in calls:
+            with pytest.raises(StoreUnavailable) as caught:
+                await call
+            assert "RequestId" not in str(caught.value)
+
+    async def test_an_interrupted_download_goes_on(
+        self, store: AzureStore, through: AzureStore, proxy: FaultProxy
+    ) -> None:
+        await store.put("large", blocks(4))
+        proxy.rules.add(CutBody(after_bytes=1 << 20), method="GET", times=2)
+
+        assert await content(through, "large") == b"".join([block async for block in blocks(4)])
+        assert [exchange.status for exchange in proxy.exchanges] == [200, 206, 206]
+
+    async def test_a_download_that_always_breaks_fails(
+        self, store: AzureStore, through: AzureStore, proxy: FaultProxy
+    ) -> None:
+        await store.put("large", blocks(2))
+        proxy.rules.add(CutBody(after_bytes=0), method="GET")
+        with pytest.raises(StoreUnavailable, match="cannot read 'large'"):
+            await content(through, "large")
+
+    async def test_an_object_that_changes_meanwhile_is_never_mixed(
+        self, store: AzureStore, through: AzureStore, proxy: FaultProxy
+    ) -> None:
+        await store.put("large", blocks(4))
+        proxy.rules.add(CutBody(after_bytes=1 << 20), method="GET", times=1)
+        with pytest.raises(StorageError, match="'large': it changed while it was read"):
+            async with through.get("large") as stream:
+                await anext(stream)
+                await store.put("large", blocks(5))
+                async for _ in stream:
+                    pass
+
+    async def test_a_wrong_key_is_said_without_telling_it(
+        self, azure: AzureBlobServer, azure_container: str, open_azure: OpenAzure, tmp_path: Path
+    ) -> None:
+        wrong = tmp_path / "wrong"
+        wrong.write_text("KEY=d3Jvbmctc2VjcmV0\n")
+        store = open_azure(azure, azure_container, credentialsFile=str(wrong), storageAccountKeyEnvVar="KEY")
+        for call in (store.put("a", b"x"), store.list_keys(""), store.delete("a"), content(store, "a")):
+            with pytest.raises(StorageError, match="AuthorizationFailure") as caught:
+                await call
+            assert "\n" not in str(caught.value)
+            assert "d3Jvbmct" not in str(caught.value)
+
+    async def test_a_missing_container(self, azure: AzureBlobServer, open_azure: OpenAzure) -> None:
+        store = open_azure(azure, "no-such-container")
+        for call in (store.put("a", b"x"), store.list_keys(""), store.delete("a"), content(store, "a")):
+            with pytest.raises(StoreConfigError, match=r"\(ContainerNotFound\)"):
+                await call
+
+
+class TestCertificates:
+    async def test_an_own_authority(self, azure_tls: AzureBlobServer, open_azure: OpenAzure) -> None:
+        assert azure_tls.authority is not None
+        container = f"test-{secrets.token_hex(4)}"
+        azure_tls.create_container(container)
+        trusting = open_azure(azure_tls, container, caCert=azure_tls.authority.certificate.read_text())
+        await trusting.put("a/b", b"x")
+        assert await content(trusting, "a/b") == b"x"
+
+        store = open_azure(azure_tls, container)
+        for call in (store.put("a", b"x"), store.list_keys(""), content(store, "a/b")):
+            with pytest.raises(StoreUnavailable, match="(?i)certificate"):
+                await call
+
+
+class TestSignedURLs:
+    @pytest.mark.parametrize("key", ["backups/b1/b1.tar.gz", "odd/ü x+y%25&=?#~"])
+    async def test_read_without_credentials(self, store: AzureStore, key: str) -> None:
+        await store.put(key, b"x" * 1000)
+        url = await store.signed_url(key, timedelta(minutes=10))
+
+        async with aiohttp.ClientSession() as session:
+            async with session.get(URL(url, encoded=True)) as answer:
+                assert (answer.status, await answer.read()) == (200, b"x" * 1000)
+            async with session.delete(URL(url, encoded=True)) as answer:
+                assert answer.status == 403
+            async with session.get(URL(url.replace("sp=r", "sp=rw"), encoded=True)) as answer:
+                assert answer.status == 403
+
+    async def test_end_when_their_time_is_over(self, store: AzureStore) -> None:
+        await store.put("a", b"x")
+        url = await store.signed_url("a", timedelta(seconds=-5))
+
+        async with aiohttp.ClientSession() as session, session.get(URL(url, encoded=True)) as answer:
+            assert answer.status == 403

@@ -1,0 +1,1 @@
+"""Snapshots of the disks of clouds, against a server that acts as EC2."""

@@ -1,0 +1,1 @@
+"""Snapshots of the disks of clouds, against scripted servers on loopback."""

@@ -1,0 +1,298 @@
+"""Snapshots of disks of Google Compute Engine, against a scripted service with the real one's answers."""
+
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from pinnace.storage.errors import StorageError, StoreConfigError
+from pinnace.storage.s3_http import RetryPolicy
+from pinnace.volumes.disks.gcp import GCESnapshotter, Place, place_of, region_of
+from pinnace.volumes.snapshotters import SnapshotError
+from tests.unit.volumes.disks.conftest import no_pause
+from tests.unit.volumes.disks.service import Cloud
+
+QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
+ZONE = "europe-west1-b"
+DISKS = "/compute/v1/projects/shop/zones/europe-west1-b/disks"
+SNAPSHOTS = "/compute/v1/projects/shop/global/snapshots"
+TYPE = "https://www.googleapis.com/compute/v1/projects/shop/zones/europe-west1-b/diskTypes/pd-ssd"
+TAGS = {"velero.io/backup": "b1", "velero.io/pv": "pv1"}
+
+Open = Callable[..., Awaitable[GCESnapshotter]]
+
+
+@pytest.fixture
+def opened(cloud: Cloud, key_file: Path) -> Open:
+    async def open_with(**config: str) -> GCESnapshotter:
+        environ = {"GOOGLE_APPLICATION_CREDENTIALS": str(key_file)}
+        snapshotter = GCESnapshotter(environ=environ, policy=QUICK, endpoint=cloud.url, pause=no_pause)
+        await snapshotter.init(config)
+        return snapshotter
+
+    return open_with
+
+
+def snapshot_path(name: str, project: str = "shop") -> str:
+    return f"/compute/v1/projects/{project}/global/snapshots/{name}"
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that a script can know: every uuid is the same."""
+    monkeypatch.setattr("uuid.uuid4", lambda: "00000000-0000-4000-8000-000000000000")
+
+
+UUID = "00000000-0000-4000-8000-000000000000"
+
+
+def operations(where: str, name: str = "op1") -> str:
+    return f"/compute/v1/projects/{where}/operations/{name}"
+
+
+@pytest.mark.usefixtures("names")
+class TestSnapshots:
+    async def test_is_taken_when_it_is_uploading(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", f"{DISKS}/data", {"type": TYPE, "description": '{"kubernetes.io/created-for": "x"}'})
+        cloud.on("POST", SNAPSHOTS, {"name": "op1", "status": "PENDING"})
+        cloud.on("GET", operations("shop/global"), {"status": "RUNNING"})
+        cloud.on("GET", snapshot_path(f"data-{UUID}"), {"error": {"code": 404}}, status=404)
+        cloud.on("GET", snapshot_path(f"data-{UUID}"), {"status": "CREATING"})
+        cloud.on("GET", snapshot_path(f"data-{UUID}"), {"status": "UPLOADING"})
+        snapshotter = await opened(snapshotLocation="eu")
+
+        assert await snapshotter.create_snapshot("data", ZONE, TAGS) == f"data-{UUID}"
+
+        (asked,) = cloud.requests("POST", SNAPSHOTS)
+        assert asked.headers["authorization"] == "Bearer google-token"
+        assert asked.query == {"requestId": UUID}
+        assert asked.json["name"] == f"data-{UUID}"
+        assert asked.json["sourceDisk"] == f"projects/shop/zones/{ZONE}/disks/data"
+        assert asked.json["storageLocations"] == ["eu"]
+        assert json.loads(asked.json["description"]) == {"kubernetes.io/created-for": "x", **TAGS}
+        assert len(cloud.requests("GET", snapshot_path(f"data-{UUID}"))) == 3
+
+    async def test_of_a_regional_disk_into_another_project(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", "/compute/v1/projects/shop/regions/europe-west1/disks/data", {"description": "mine"})
+        cloud.on("POST", "/compute/v1/projects/vault/global/snapshots", {"name": "op1"})
+        cloud.on("GET", operations("vault/global"), {"status": "DONE"})
+        snapshotter = await opened(project="vault")
+
+        await snapshotter.create_snapshot("data", "europe-west1-b__europe-west1-c", TAGS)
+
+        (asked,) = cloud.requests("POST", "/compute/v1/projects/vault/global/snapshots")
+        assert asked.json["sourceDisk"] == "projects/shop/regions/europe-west1/disks/data"
+        assert json.loads(asked.json["description"]) == TAGS
+        assert "storageLocations" not in asked.json
+
+    async def test_a_long_name_is_cut(self, cloud: Cloud, opened: Open) -> None:
+        disk = "d" * 60
+        cloud.on("GET", f"{DISKS}/{disk}", {})
+        cloud.on("POST", SNAPSHOTS, {"name": "op1"})
+        cloud.on("GET", operations("shop/global"), {"status": "DONE"})
+
+        name = await (await opened()).create_snapshot(disk, ZONE, {})
+        assert (len(name), name) == (63, f"{'d' * 26}-{UUID}")
+
+    async def test_an_operation_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", f"{DISKS}/data", {})
+        cloud.on("POST", SNAPSHOTS, {"name": "op1"})
+        errors = [{"code": "QUOTA_EXCEEDED", "message": "Quota 'SNAPSHOTS' exceeded."}]
+        cloud.on("GET", operations("shop/global"), {"status": "DONE", "error": {"errors": errors}})
+        with pytest.raises(SnapshotError, match=r"disk data: Quota 'SNAPSHOTS' exceeded. \(QUOTA_EXCEEDED\)"):
+            await (await opened()).create_snapshot("data", ZONE, TAGS)
+
+    async def test_a_snapshot_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", f"{DISKS}/data", {})
+        cloud.on("POST", SNAPSHOTS, {"name": "op1"})
+        cloud.on("GET", operations("shop/global"), {"status": "RUNNING"})
+        cloud.on("GET", snapshot_path(f"data-{UUID}"), {"status": "FAILED"})
+        with pytest.raises(SnapshotError, match="failed"):
+            await (await opened()).create_snapshot("data", ZONE, TAGS)
+
+    async def test_a_second_try_is_the_same_request(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", f"{DISKS}/data", {})
+        cloud.on("POST", SNAPSHOTS, {"error": {"code": 503, "message": "Busy"}}, status=503)
+        cloud.on("POST", SNAPSHOTS, {"name": "op1"})
+        cloud.on("GET", operations("shop/global"), {"status": "DONE"})
+
+        await (await opened()).create_snapshot("data", ZONE, TAGS)
+
+        first, second = cloud.requests("POST", SNAPSHOTS)
+        assert (first.query, first.body) == (second.query, second.body)
+
+    async def test_deletion(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("DELETE", snapshot_path("s1", "vault"), {"name": "op"})
+        snapshotter = await opened(project="vault")
+
+        await snapshotter.delete_snapshot("s1")
+        await snapshotter.delete_snapshot("is not there")
+
+        assert len(cloud.requests("DELETE", snapshot_path("s1", "vault"))) == 1
+
+    async def test_a_refusal(self, cloud: Cloud, opened: Open) -> None:
+        message = "Required 'compute.snapshots.delete' permission for 's1'"
+        cloud.on("DELETE", snapshot_path("s1"), {"error": {"code": 403, "message": message}}, status=403)
+        with pytest.raises(StorageError, match=f"cannot delete snapshot s1: {message}$"):
+            await (await opened()).delete_snapshot("s1")
+
+
+@pytest.mark.usefixtures("names")
+class TestRestoredDisks:
+    SELF_LINK = "https://www.googleapis.com/compute/v1/projects/shop/global/snapshots/s1"
+
+    async def test_are_made_where_the_old_ones_were(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", snapshot_path("s1"), {"selfLink": self.SELF_LINK, "description": "{}"})
+        cloud.on("POST", DISKS, {"name": "op1"})
+        cloud.on("GET", operations(f"shop/zones/{ZONE}"), {"status": "RUNNING"})
+        cloud.on("GET", operations(f"shop/zones/{ZONE}"), {"status": "DONE"})
+
+        made = await (await opened()).create_volume_from_snapshot("s1", TYPE, ZONE, None)
+
+        assert made == f"restore-{UUID}"
+        (asked,) = cloud.requests("POST", DISKS)
+        assert asked.json == {
+            "name": made,
+            "sourceSnapshot": self.SELF_LINK,
+            "description": "{}",
+            "type": f"projects/shop/zones/{ZONE}/diskTypes/pd-ssd",
+        }
+
+    async def test_regional_ones_have_copies_in_the_same_zones(self, cloud: Cloud, opened: Open) -> None:
+        region = "shop/regions/europe-west1"
+        cloud.on("GET", snapshot_path("s1"), {"selfLink": self.SELF_LINK})
+        cloud.on("POST", f"/compute/v1/projects/{region}/disks", {"name": "op1"})
+        cloud.on("GET", operations(region), {"status": "DONE"})
+
+        zones = "europe-west1-b__europe-west1-c"
+        await (await opened()).create_volume_from_snapshot("s1", "pd-standard", zones, None)
+
+        (asked,) = cloud.requests("POST", f"/compute/v1/projects/{region}/disks")
+        assert asked.json["type"] == f"projects/{region}/diskTypes/pd-standard"
+        assert asked.json["replicaZones"] == [
+            "projects/shop/zones/europe-west1-b",
+            "projects/shop/zones/europe-west1-c",
+        ]
+
+    async def test_the_type_of_a_disk_is_its_url(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", f"{DISKS}/data", {"type": TYPE})
+        info = await (await opened()).get_volume_info("data", ZONE)
+
+        assert (info.volume_type, info.iops) == (TYPE, None)
+
+    async def test_without_a_zone(self, opened: Open) -> None:
+        with pytest.raises(SnapshotError, match="in which zone"):
+            await (await opened()).get_volume_info("data", "")
+
+
+class TestVolumes:
+    CSI = "pd.csi.storage.gke.io"
+
+    @pytest.mark.parametrize(
+        ("spec", "expected"),
+        [
+            ({"gcePersistentDisk": {"pdName": "data"}}, "data"),
+            ({"csi": {"driver": CSI, "volumeHandle": "projects/p/zones/z/disks/data"}}, "data"),
+            ({"csi": {"driver": CSI, "volumeHandle": "projects/p/regions/r/disks/data"}}, "data"),
+            ({"csi": {"driver": "other", "volumeHandle": "x"}}, ""),
+            ({"hostPath": {}}, ""),
+            ({}, ""),
+        ],
+    )
+    async def test_ids(self, opened: Open, spec: dict[str, Any], expected: str) -> None:
+        assert await (await opened()).get_volume_id({"spec": spec}) == expected
+
+    @pytest.mark.parametrize(
+        ("spec", "text"),
+        [
+            ({"gcePersistentDisk": {"pdName": ""}}, "spec.gcePersistentDisk.pdName not found"),
+            ({"csi": {"driver": CSI}}, "spec.csi.volumeHandle not found"),
+            ({"csi": {"driver": CSI, "volumeHandle": "data"}}, "does not name a disk"),
+        ],
+    )
+    async def test_ids_that_are_missing(self, opened: Open, spec: dict[str, Any], text: str) -> None:
+        with pytest.raises(SnapshotError, match=text):
+            await (await opened()).get_volume_id({"spec": spec})
+
+    async def test_another_disk(self, opened: Open) -> None:
+        snapshotter = await opened()
+        in_tree = {"metadata": {"name": "pv"}, "spec": {"gcePersistentDisk": {"pdName": "a", "fsType": "x"}}}
+        csi = {"spec": {"csi": {"driver": self.CSI, "volumeHandle": "projects/old/zones/z/disks/a"}}}
+
+        assert await snapshotter.set_volume_id(in_tree, "b") == {
+            "metadata": {"name": "pv"},
+            "spec": {"gcePersistentDisk": {"pdName": "b", "fsType": "x"}},
+        }
+        changed = await snapshotter.set_volume_id(csi, "b")
+        assert changed["spec"]["csi"]["volumeHandle"] == "projects/shop/zones/z/disks/b"
+        assert in_tree["spec"]["gcePersistentDisk"]["pdName"] == "a"
+        with pytest.raises(SnapshotError, match="spec.gcePersistentDisk not found"):
+            await snapshotter.set_volume_id({"spec": {}}, "b")
+
+
+@pytest.mark.spec("STO-036")
+def test_regions_of_zones() -> None:
+    assert region_of("us-central1-a__us-central1-b") == "us-central1"
+    assert region_of("us-central1") == "us-central1"
+    assert place_of("us-central1-a__us-central1-b") == Place(
+        path="regions/us-central1", zones=("us-central1-a", "us-central1-b")
+    )
+    assert place_of("us-central1-a") == Place(path="zones/us-central1-a", zones=("us-central1-a",))
+    with pytest.raises(SnapshotError, match="failed to parse region from zone 'nonsense'"):
+        region_of("nonsense")
+
+
+class TestConfiguration:
+    async def test_unknown_keys(self, opened: Open) -> None:
+        with pytest.raises(SnapshotError, match=r"invalid keys \[foo\]; valid keys are \[snapshotLocation proj"):
+            await opened(foo="1")
+
+    async def test_no_credentials(self) -> None:
+        with pytest.raises(StoreConfigError, match="no Google credentials found"):
+            await GCESnapshotter(environ={"NO_GCE_CHECK": "true"}).init({})
+
+    async def test_the_token_is_asked_for_by_a_signed_assertion(
+        self, cloud: Cloud, opened: Open, rsa_key: RSAPrivateKey
+    ) -> None:
+        cloud.on("GET", f"{DISKS}/data", {"type": TYPE})
+        snapshotter = await opened()
+        await snapshotter.get_volume_info("data", ZONE)
+        await snapshotter.get_volume_info("data", ZONE)
+
+        (asked,) = cloud.requests("POST", "/token")
+        form = parse_qs(asked.body.decode())
+        content, _, signature = form["assertion"][0].rpartition(".")
+        rsa_key.public_key().verify(_decoded(signature), content.encode(), PKCS1v15(), SHA256())
+        claims = json.loads(_decoded(content.partition(".")[2]))
+        assert claims["iss"] == "velero@shop.iam.gserviceaccount.com"
+        assert claims["aud"] == f"{cloud.url}/token"
+        assert claims["exp"] - claims["iat"] == 3600
+
+    async def test_the_metadata_server_knows_account_and_project(self, cloud: Cloud) -> None:
+        base = "/computeMetadata/v1"
+        token = {"access_token": "metadata-token", "expires_in": 3599, "token_type": "Bearer"}
+        cloud.on("GET", f"{base}/instance/service-accounts/default/token", token)
+        cloud.on("GET", f"{base}/project/project-id", None)  # the scripted body is JSON
+        environ = {"GCE_METADATA_HOST": cloud.url.removeprefix("http://")}
+        snapshotter = GCESnapshotter(environ=environ, policy=QUICK, endpoint=cloud.url, pause=no_pause)
+        await snapshotter.init({})
+        with pytest.raises(StoreConfigError, match="do not say of which project"):
+            await snapshotter.get_volume_info("data", ZONE)
+        cloud.on("GET", f"{base}/project/project-id", 7)
+        cloud.on("GET", "/compute/v1/projects/7/zones/europe-west1-b/disks/data", {"type": TYPE})
+        cloud.answers["GET", f"{base}/project/project-id"].pop(0)
+
+        assert (await snapshotter.get_volume_info("data", ZONE)).volume_type == TYPE
+        for asked in cloud.requests("GET", f"{base}/instance/service-accounts/default/token"):
+            assert asked.headers["Metadata-Flavor"] == "Google"
+
+
+def _decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
