@@ -5,19 +5,25 @@ import sys
 import time
 from collections.abc import Callable
 
-from hack.cluster import binaries, development, node_network, node_requirements
+from hack.cluster import azure_blob, binaries, development, node_network, node_requirements
 from hack.cluster.errors import ClusterError
 
 
-def build(*, node: bool) -> int:
+def build(*, node: bool, tests: bool) -> int:
     """Get the programs ready, and say where each is."""
     programs = [*binaries.CONTROL_PLANE, *binaries.S3_SERVER]
+    if tests:
+        programs += [*binaries.PLUGIN_TOOLS, *binaries.CHART_TOOLS, *binaries.GCS_SERVER]
     if node and (reason := node_requirements.why_impossible()):
         print(f"[cluster] not building the programs of a node: {reason}", file=sys.stderr)
     elif node:
-        programs += binaries.NODE
+        programs += [*binaries.NODE, *(binaries.CSI_TOOLS if tests else ())]
     for path in binaries.locate(programs).values():
         print(path)
+    if tests and (reason := azure_blob.why_impossible()):
+        print(f"[cluster] not installing azurite: {reason}", file=sys.stderr)
+    elif tests:
+        print(azure_blob.locate_azurite())
     return 0
 
 
@@ -79,6 +85,8 @@ def main() -> int:
             subparser.add_argument(
                 "--node", action="store_true", help="with a node, so that pods run (Linux, as root)"
             )
+        if name == "build":
+            subparser.add_argument("--tests", action="store_true", help="and what only tests need")
     options = vars(parser.parse_args())
     command = COMMANDS[options.pop("command")]
     try:
