@@ -107,7 +107,7 @@ async def test_a_person_who_starts_a_plugin_is_told(tmp_path: Path) -> None:
     assert b"put it into the server's plugin directory" in stderr
 
 
-@pytest.mark.spec("PLG-005")
+@pytest.mark.spec("PLG-005", "SRV-011")
 async def test_a_plugin_offered_by_two_programs_names_both(tmp_path: Path) -> None:
     put_own(tmp_path, "one")
     put_own(tmp_path, "two")

@@ -323,6 +323,7 @@ async def test_which_volumes_are_snapshotted(tmp_path: Path, spec: dict[str, Any
     assert snapshots.taken == taken
 
 
+@pytest.mark.spec("BKP-051", "BKP-053")
 async def test_volumes_saved_by_restic_are_not_snapshotted(tmp_path: Path) -> None:
     cluster = FakeCluster().put(
         PODS, pod("ns/p", "c1", "c2", annotations={"backup.velero.io/backup-volumes": "vol-c1,vol-c2"})
@@ -342,6 +343,7 @@ async def test_volumes_saved_by_restic_are_not_snapshotted(tmp_path: Path) -> No
 RESTIC = {"default_volumes_to_restic": True}
 
 
+@pytest.mark.spec("BKP-052", "BKP-067")
 async def test_shared_claim_is_saved_from_the_first_pod(tmp_path: Path) -> None:
     first = pod("ns/first", "c")
     first["spec"]["volumes"].append({"name": "again", "persistentVolumeClaim": {"claimName": "c"}})

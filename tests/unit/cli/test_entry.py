@@ -172,7 +172,7 @@ def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path, words: list[str]
     assert errors.replace("WARNING: can't get kubectl version: kubectl is not in PATH\n", "") == ""
 
 
-@pytest.mark.spec("CLI-002")
+@pytest.mark.spec("CLI-002", "SRV-005")
 def test_the_config_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ def put(root: Path, name: str, mode: int) -> Path:
     return path
 
 
-@pytest.mark.spec("PLG-004")
+@pytest.mark.spec("PLG-004", "SRV-011")
 def test_executables_in_order_of_their_names(tmp_path: Path) -> None:
     for name, mode in {
         "nested/nonexecutable5": 0o644,
@@ -32,7 +32,7 @@ def test_executables_in_order_of_their_names(tmp_path: Path) -> None:
     assert found == ["executable1", "executable3", "nested/executable4"]
 
 
-@pytest.mark.spec("PLG-004")
+@pytest.mark.spec("PLG-004", "SRV-011")
 @pytest.mark.parametrize(
     ("mode", "counts"),
     [(0o444, False), (0o666, False), (0o100, True), (0o010, True), (0o001, True), (0o777, True)],
@@ -43,7 +43,7 @@ def test_any_execute_bit_counts(tmp_path: Path, mode: int, counts: bool) -> None
     assert bool(find_programs(tmp_path)) is counts
 
 
-@pytest.mark.spec("PLG-004")
+@pytest.mark.spec("PLG-004", "SRV-011")
 def test_no_directory_is_no_plugins(tmp_path: Path) -> None:
     assert find_programs(tmp_path / "missing") == []
 
