@@ -12,7 +12,7 @@ from deploy.helm import definitions
 from hack.cluster import binaries
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ProgramUnavailable
-from pinnace.cli.install_run import _RESOURCES as RESOURCES
+from pinnace.cli.install_run import RESOURCES
 from pinnace.cli.program import run
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
@@ -87,6 +87,7 @@ class Helm:
     def __init__(self, program: Path, folder: Path) -> None:
         self.program = program
         self.environ = {f"HELM_{name}_HOME": str(folder / name) for name in ("CACHE", "CONFIG", "DATA")}
+        self.environ["HOME"] = str(folder)  # without one it keeps what it discovers where it was started
 
     def __call__(self, *words: str, kubeconfig: Path | None = None) -> str:
         done = self.run(*words, kubeconfig=kubeconfig)
