@@ -15,6 +15,9 @@ from bench.figures import Figure, text_table
 from bench.generate import Generator
 from bench.idle_server import measure_idle
 from bench.measure import SampleFailed
+from bench.nonadmin import measure_nonadmin
+from bench.plugins import OBJECTS as ITEMS
+from bench.plugins import measure_plugins
 from bench.posting import CreateFailed
 from bench.restic import SIZE_MEBIBYTES, measure_restic
 from bench.scenarios import (
@@ -28,8 +31,8 @@ from bench.scenarios import (
 )
 from hack.cluster.errors import ClusterError
 
-SCENARIOS = ("backup", "restore", "memory", "start", "idle", "restic")
-WITHOUT_OBJECTS = frozenset({"start", "idle", "restic"})
+SCENARIOS = ("backup", "restore", "memory", "start", "idle", "restic", "plugins", "nonadmin")
+WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "plugins", "nonadmin"})
 """They bring what they need."""
 
 
@@ -105,6 +108,10 @@ def main(arguments: Sequence[str]) -> int:
                 figures += measure_idle(Path(folder) / "idle", say)
             if "restic" in options.only:
                 figures += measure_restic(Path(folder) / "restic", options.runs, options.restic_mib, say)
+            if "plugins" in options.only:
+                figures += measure_plugins(Path(folder) / "plugins", ITEMS, options.runs, say)
+            if "nonadmin" in options.only:
+                figures += measure_nonadmin(Path(folder) / "nonadmin", say)
             if set(options.only) - WITHOUT_OBJECTS:
                 found, setting = measure_cluster(options, Path(folder))
                 figures = [*found, *figures]

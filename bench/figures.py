@@ -15,8 +15,10 @@ class Unit(StrEnum):
 
     SECONDS = "s"
     MILLISECONDS = "ms"
+    MICROSECONDS = "us"
     MEBIBYTES = "MiB"
     REQUESTS = "requests"
+    PASSES = "passes"
 
 
 class Rule(StrEnum):

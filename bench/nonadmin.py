@@ -1,21 +1,24 @@
-"""Self-service with many tenants: what one change costs, and whether all queue positions are right.
+"""Self-service with many tenants: `python -m bench.nonadmin`, or the scenario `nonadmin`.
 
-    python -m bench.nonadmin [--requests 500] [--namespaces 100]
-
-A control plane of its own; the backup server is played here, so that only self-service is measured.
+What one change costs, and how long it takes until all queue positions are right, as a model says them. A
+control plane of its own; the backup server is played here, so that only self-service is measured.
 """
 
 import argparse
 import asyncio
+import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.figures import Figure, Rule, Series, Target, Unit, text_table
+from bench.measure import SampleFailed
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api.crds import crd_manifests
 from pinnace.api.durations import Duration
@@ -33,8 +36,18 @@ from pinnace.runtime.manager import Manager, ManagerPhase
 
 BACKUPS = velero("backups")
 SERVER = "bench-server"
+REQUESTS = 500
+NAMESPACE_COUNT = 100
+FINISHES = 10
+CHANGE_TARGET = Target(first=4, aim=2)
+"""However many requests there are."""
+
+NO_LISTS = Target(first=0, aim=0)
 DEADLINE_SECONDS = 600.0
 POLL_SECONDS = 0.1
+REST_SECONDS = 3.0
+
+Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -123,14 +136,21 @@ class Crowd:
     async def progress(self) -> tuple[int, int, int]:
         """Let the server report progress of one; the passes, requests and lists that this led to."""
         key = min(self._backups, key=lambda each: self._backups[each]["metadata"]["creationTimestamp"])
-        await asyncio.sleep(1.0)  # what came before has to come to rest
-        passes, calls, lists = self._counts()
+        passes, calls, lists = await self._at_rest()
         name = self._backups[key]["metadata"]["name"]
         await self._client.patch(BACKUPS, name, {"status": {"phase": "InProgress"}}, SERVER)
         await self._until(lambda nabs: any(_shown(nab) == "InProgress" for nab in nabs))
-        await asyncio.sleep(1.0)
-        now = self._counts()
+        now = await self._at_rest()
         return now[0] - passes, now[1] - calls, now[2] - lists
+
+    async def _at_rest(self) -> tuple[int, int, int]:
+        """The counts, once nothing has moved for a while: what met a conflict is tried again later."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while True:
+                before = self._counts()
+                await asyncio.sleep(REST_SECONDS)
+                if self._counts() == before:
+                    return before
 
     def _counts(self) -> tuple[int, int, int]:
         calls = self._work.calls
@@ -190,8 +210,25 @@ async def prepare(client: KubeClient) -> None:
                 await asyncio.sleep(POLL_SECONDS)
 
 
-async def measure(plane: ControlPlane, *, requests: int, namespaces: int, finishes: int) -> list[str]:
-    """One run; a line for each figure."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one run shows.
+
+    Attributes:
+        created_seconds: until all requests are Created.
+        calls: of the API server until then.
+        progress: passes, requests and lists that one change of progress leads to.
+        end_seconds: from each end of a backup until all positions are right.
+    """
+
+    created_seconds: float
+    calls: int
+    progress: tuple[int, int, int]
+    end_seconds: Sequence[float]
+
+
+async def observe(plane: ControlPlane, *, requests: int, namespaces: int, finishes: int) -> Outcome:
+    """One run."""
     config, work = load_config(str(plane.kubeconfig)), Work()
     async with KubeClient(config) as observer, CountingClient(config, work=work) as client:
         await prepare(observer)
@@ -206,35 +243,72 @@ async def measure(plane: ControlPlane, *, requests: int, namespaces: int, finish
             created = await crowd.create()
             calls = sum(work.calls.values())
             await crowd.settle_positions()
-            passes, asked, lists = await crowd.progress()
-            started = time.monotonic()
+            progress = await crowd.progress()
+            ends = []
             for _ in range(finishes):
+                started = time.monotonic()
                 await crowd.finish_oldest()
                 await crowd.settle_positions()
-            seconds = (time.monotonic() - started) / finishes if finishes else 0.0
+                ends.append(time.monotonic() - started)
             stop.set()
+    return Outcome(created_seconds=created, calls=calls, progress=progress, end_seconds=ends)
+
+
+def figures(outcome: Outcome, requests: int) -> list[Figure]:
+    """The lines of the table."""
+
+    def figure(name: str, unit: Unit, *values: float, target: Target | None = None) -> Figure:
+        ours = Series(name="self-service", values=values)
+        return Figure(name=f"self-service, {name}", unit=unit, rule=Rule.ALONE, ours=ours, target=target)
+
+    passes, calls, lists = outcome.progress
+    a_request = outcome.created_seconds * 1000 / requests
     return [
-        f"requests, namespaces                        {requests}, {namespaces}",
-        f"until all are Created                       {created:.1f} s, {requests / created:.0f} /s",
-        f"calls of the API server for each            {calls / requests:.1f}",
-        f"one change of progress: passes, calls, lists {passes}, {asked}, {lists}",
-        f"one end: until all positions are right      {seconds:.2f} s ({finishes} times, all right)",
+        figure(f"{requests} requests at once, each", Unit.MILLISECONDS, a_request),
+        figure("API calls for a request", Unit.REQUESTS, outcome.calls / requests),
+        figure("one change of progress", Unit.PASSES, passes, target=CHANGE_TARGET),
+        figure("one change of progress, API calls", Unit.REQUESTS, calls, target=CHANGE_TARGET),
+        figure("one change of progress, lists", Unit.REQUESTS, lists, target=NO_LISTS),
+        figure("one end, until all positions are right", Unit.SECONDS, *outcome.end_seconds),
     ]
 
 
-def main() -> None:
-    """Run once and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=500)
-    parser.add_argument("--namespaces", type=int, default=100)
-    parser.add_argument("--finishes", type=int, default=10)
+def measure_nonadmin(
+    folder: Path,
+    say: Say,
+    *,
+    requests: int = REQUESTS,
+    namespaces: int = NAMESPACE_COUNT,
+    finishes: int = FINISHES,
+) -> list[Figure]:
+    """Run the scenario. Raises SampleFailed, ClusterError."""
+    say(f"nonadmin: {requests} requests in {namespaces} namespaces")
+    try:
+        with ControlPlane(folder, name="nonadmin") as plane:
+            outcome = asyncio.run(observe(plane, requests=requests, namespaces=namespaces, finishes=finishes))
+    except TimeoutError as error:
+        raise SampleFailed("self-service did not come to where it should in time") from error
+    return figures(outcome, requests)
+
+
+def main() -> int:
+    """Run it alone."""
+    parser = argparse.ArgumentParser(prog="python -m bench.nonadmin", description=__doc__)
+    parser.add_argument("--requests", type=int, default=REQUESTS)
+    parser.add_argument("--namespaces", type=int, default=NAMESPACE_COUNT)
+    parser.add_argument("--finishes", type=int, default=FINISHES)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, ControlPlane(Path(folder)) as plane:
-        lines = asyncio.run(
-            measure(plane, requests=given.requests, namespaces=given.namespaces, finishes=given.finishes)
+    with tempfile.TemporaryDirectory(prefix="pinnace-bench-") as folder:
+        found = measure_nonadmin(
+            Path(folder, "nonadmin"),
+            lambda text: print(text, file=sys.stderr, flush=True),
+            requests=given.requests,
+            namespaces=given.namespaces,
+            finishes=given.finishes,
         )
-    print("\n".join(lines))
+    print(text_table(found))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""`python -m bench.plugins`: items a second through an action in another process.
+"""What an item action in another process costs: `python -m bench.plugins`, or the scenario `plugins`.
 
 Sends 10,000 generated pods through the backup item action of the sample plugin: our own program, and the one
 that Velero's framework was compiled into, with as many items at once as the backup engine takes and with
@@ -7,17 +7,16 @@ many. A bare call of the action in this process stands beside them.
 
 import argparse
 import asyncio
-import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
+from bench.figures import Figure, Rule, Series, Target, Unit, text_table
+from bench.measure import SampleFailed
 from hack.cluster import binaries
-from hack.cluster.errors import ClusterError
 from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
 from pinnace.backup.engine import ITEMS_AT_ONCE
@@ -26,9 +25,14 @@ from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.protocols import BackupItemAction
 from tests.support.plugin_programs import SAMPLE_MODULE, put_own
 
-FIRST_TARGET: Final = 1_000.0
-AIM: Final = 3_000.0
+TARGET: Final = Target(first=1e6 / 1_000, aim=1e6 / 3_000)
+"""A thousand, and three thousand, objects a second."""
+
+OBJECTS: Final = 10_000
 MANY: Final = 64
+IN_PROCESS: Final = "in this process"
+Say = Callable[[str], None]
+
 BACKUP = Backup(metadata=ObjectMeta(name="bench", namespace="velero"))
 
 
@@ -74,49 +78,67 @@ async def rate(action: BackupItemAction, items: Sequence[dict[str, Any]], at_onc
     return len(items) / (time.perf_counter() - start)
 
 
-async def measure(count: int, runs: int) -> dict[str, list[float]]:
+async def observe(folder: Path, count: int, runs: int, say: Say) -> dict[str, list[float]]:
     """The rates of each candidate, interleaved."""
     found: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory(prefix="pinnace-bench-") as folder:
-        own, compiled = Path(folder, "own"), Path(folder, "compiled")
-        put_own(own)
-        compiled.mkdir()
-        (compiled / "sample").symlink_to(binaries.locate(["plugin-sample"])["plugin-sample"])
-        ways = {
-            "in this process": PluginOptions(modules=[SAMPLE_MODULE]),
-            "own program": PluginOptions(modules=[], directory=own),
-            "compiled program": PluginOptions(modules=[], directory=compiled),
-        }
-        for _ in range(runs):
-            for name, options in ways.items():
-                plugins = await find_plugins(options)
-                for at_once in (ITEMS_AT_ONCE, MANY):
-                    async with plugins.operation() as operation:
-                        (action,) = operation.backup_actions
-                        label = f"{name}, {at_once} at once"
-                        found.setdefault(label, []).append(await rate(action, pods(count), at_once))
+    own, compiled = folder / "own", folder / "compiled"
+    put_own(own)
+    compiled.mkdir()
+    (compiled / "sample").symlink_to(binaries.locate(["plugin-sample"])["plugin-sample"])
+    ways = {
+        IN_PROCESS: PluginOptions(modules=[SAMPLE_MODULE]),
+        "own program": PluginOptions(modules=[], directory=own),
+        "compiled program": PluginOptions(modules=[], directory=compiled),
+    }
+    for number in range(1, runs + 1):
+        for name, options in ways.items():
+            plugins = await find_plugins(options)
+            for at_once in (ITEMS_AT_ONCE, MANY):
+                async with plugins.operation() as operation:
+                    (action,) = operation.backup_actions
+                    label = f"{name}, {at_once} at once"
+                    found.setdefault(label, []).append(await rate(action, pods(count), at_once))
+        say(f"plugins {number}/{runs}")
     return found
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m bench.plugins", description=__doc__)
-    parser.add_argument("--objects", type=int, default=10_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
-    options = parser.parse_args(arguments)
+def figures(rates: Mapping[str, Sequence[float]]) -> list[Figure]:
+    """The lines of the table: time for an object, as in it less is better."""
+    return [
+        Figure(
+            name=f"backup item action, {label}",
+            unit=Unit.MICROSECONDS,
+            rule=Rule.ALONE,
+            ours=Series(name=label, values=[1e6 / each for each in values]),
+            target=None if label.startswith(IN_PROCESS) else TARGET,
+        )
+        for label, values in rates.items()
+    ]
+
+
+def measure_plugins(folder: Path, count: int, runs: int, say: Say) -> list[Figure]:
+    """Run the scenario. Raises SampleFailed, ClusterError."""
+    folder.mkdir()
     try:
-        found = asyncio.run(measure(options.objects, options.runs))
-    except (PluginError, ClusterError) as error:
-        print(f"bench failed: {error}", file=sys.stderr)
-        return 1
-    print(f"{'candidate':32}{'objects/s, median':>20}{'min':>10}{'max':>10}  target / aim")
-    for label, rates in found.items():
-        middle = median(rates)
-        met = f"{'yes' if middle >= FIRST_TARGET else 'no'} / {'yes' if middle >= AIM else 'no'}"
-        print(f"{label:32}{middle:>20,.0f}{min(rates):>10,.0f}{max(rates):>10,.0f}  {met}")
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+        return figures(asyncio.run(observe(folder, count, runs, say)))
+    except PluginError as error:
+        raise SampleFailed(str(error)) from error
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run it alone."""
+    parser = argparse.ArgumentParser(prog="python -m bench.plugins", description=__doc__)
+    parser.add_argument("--objects", type=int, default=OBJECTS, help=f"items of a sample ({OBJECTS})")
+    parser.add_argument("--runs", type=int, default=5, help="samples of each candidate (5)")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="pinnace-bench-") as folder:
+        found = measure_plugins(
+            Path(folder, "plugins"),
+            options.objects,
+            options.runs,
+            lambda text: print(text, file=sys.stderr, flush=True),
+        )
+    print(text_table(found))
     return 0
 
 

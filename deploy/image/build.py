@@ -19,7 +19,7 @@ from hack.cluster.images import ImageConfig, image_from_tree
 INPUTS = ("src/pinnace", "pyproject.toml", "README.md", "LICENSE", "requirements", "deploy/image")
 """What of the checkout decides what the image is; the Dockerfile copies the same."""
 KEPT = 3
-"""How many archives the cache keeps: they are 100 MiB each and change with every change of the source."""
+"""How many archives the cache keeps: they are 160 MB each and change with every change of the source."""
 
 
 def build(archive: Path, tags: Sequence[str]) -> Path:

@@ -52,6 +52,7 @@ _SUPERFLUOUS = (
     *("usr/share/bash-completion", "usr/share/zsh", "usr/share/gcc", "usr/share/gdb", "usr/share/binfmts"),
     *("usr/lib/*/gconv", "usr/sbin", "etc/init.d", "etc/cron.daily", "etc/logrotate.d", "etc/update-motd.d"),
 )
+_NOTES_OF_PIP = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
 _USERS = f"""\
 root:x:0:0:root:/root:/sbin/nologin
 nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin
@@ -166,8 +167,10 @@ def _add_project(tree: Path, scratch: Path) -> None:
     _run(wheel, environment={"PYTHONPATH": str(backend)})
     _run([*pip, "install", *into, "--no-deps", "--no-index", *wheels.glob("*.whl")])
 
-    # pip's scripts name the interpreter that runs pip.
+    # pip's scripts name the interpreter that runs pip, and its notes this machine's paths.
     shutil.rmtree(target / "bin", ignore_errors=True)
+    for note in [path for name in _NOTES_OF_PIP for path in target.glob(f"*.dist-info/{name}")]:
+        note.unlink()
     command = tree / "usr/local/bin" / ENTRYPOINT[0]
     command.parent.mkdir(parents=True, exist_ok=True)
     command.write_text(_SCRIPT)

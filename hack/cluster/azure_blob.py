@@ -93,7 +93,9 @@ class AzureBlobServer:
         self.serving_pair: KeyPair | None = None
         if tls:
             self.authority = CertificateAuthority(self.directory / "pki", name="Azure CA")
-            self.serving_pair = self.authority.issue_server("server", addresses=(self.address,), names=("localhost",))
+            self.serving_pair = self.authority.issue_server(
+                "server", addresses=(self.address,), names=("localhost",)
+            )
         self._process: ManagedProcess | None = None
 
     @property

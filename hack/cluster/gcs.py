@@ -1,4 +1,4 @@
-"""A GCS server on loopback: fake-gcs-server in memory, and a token service for a service account of its own."""
+"""A GCS server on loopback: fake-gcs-server in memory, and a token service for an account of its own."""
 
 import http.client
 import http.server
@@ -45,7 +45,9 @@ class GCSServer:
         self.serving_pair: KeyPair | None = None
         if tls:
             self.authority = CertificateAuthority(self.directory / "pki", name="GCS CA")
-            self.serving_pair = self.authority.issue_server("server", addresses=(self.address,), names=("localhost",))
+            self.serving_pair = self.authority.issue_server(
+                "server", addresses=(self.address,), names=("localhost",)
+            )
         self._process: ManagedProcess | None = None
         self._tokens: http.server.ThreadingHTTPServer | None = None
 

@@ -17,7 +17,7 @@ from hack.cluster.processes import free_port
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import LEASES, NAMESPACES
+from pinnace.kube.resources import LEASES, NAMESPACES, velero
 from tests.e2e.conftest import PASSWORD, Home, NewServer
 from tests.e2e.server_process import TEXT_LINE, ServerProcess
 from tests.e2e.without_server.command import Pinnace
@@ -285,6 +285,29 @@ async def test_a_kill_between_upload_and_last_patch_loses_nothing(
     assert status == stored
     assert status["phase"] == "Completed"
     assert "failureReason" not in status
+
+
+async def test_a_claim_that_is_stored_after_its_server_died_is_settled(
+    home: Home, new_server: NewServer, client: KubeClient
+) -> None:
+    """The request was on its way for so long that the next server had looked for orphans already."""
+    server = await new_server()
+    await server.ready()
+    for plural, kind in (("backups", "Backup"), ("restores", "Restore")):
+        body = {"apiVersion": "velero.io/v1", "kind": kind, "metadata": {"name": "late"}}
+        spec = {"storageLocation": "default"} if kind == "Backup" else {"backupName": "b1"}
+        status = {"phase": "InProgress", "startTimestamp": "2021-08-11T21:43:26Z"}
+        await client.create(velero(plural), {**body, "spec": spec, "status": status}, home.namespace)
+
+        found = await home.ended(plural, "late")
+
+        assert found["phase"] == "Failed"
+        reason = f"the {kind.lower()} was InProgress, but no server worked on it any more"
+        assert found["failureReason"] == reason
+    # It goes on with what is asked of it.
+    await home.create_backup("b1")
+    assert (await home.ended("backups", "b1"))["phase"] == "Completed"
+    assert await server.stop() == 0
 
 
 async def test_one_server_leads_and_another_takes_over(

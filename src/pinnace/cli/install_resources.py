@@ -15,7 +15,7 @@ JSONObject = dict[str, Any]
 COMPONENT = {"component": "velero"}
 
 
-def crds(*, non_admin: bool) -> list[JSONObject]:
+def crds(*, non_admin: bool = False) -> list[JSONObject]:
     """The eleven definitions, and those of self-service, with the label that uninstall looks for."""
     more = manifests.crds() if non_admin else []
     return [_labelled(crd) for crd in (*crd_manifests(), *more)]

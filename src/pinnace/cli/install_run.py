@@ -34,7 +34,7 @@ from pinnace.kube.resources import (
 
 JSONObject = dict[str, Any]
 
-_RESOURCES = {
+RESOURCES = {
     resource.kind: resource
     for resource in (
         CUSTOM_RESOURCE_DEFINITIONS,
@@ -173,7 +173,7 @@ async def _create(client: KubeClient, obj: JSONObject) -> None:
     click.echo(f"{name}: attempting to create resource")
     try:
         await client.create(
-            _RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"), field_manager=MANAGER
+            RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"), field_manager=MANAGER
         )
     except AlreadyExists:
         click.echo(f"{name}: already exists, proceeding")
@@ -193,7 +193,7 @@ async def _apply(client: KubeClient, obj: JSONObject) -> None:
         if other := await _other_role(client, obj):
             _warn_of_other_role(obj, other)
             return
-        overruled = await apply(client, _RESOURCES[obj["kind"]], obj)
+        overruled = await apply(client, RESOURCES[obj["kind"]], obj)
     except KubeError as exc:
         raise CommandError(f"Error applying resource {name}: {exc}") from exc
     say_overruled(name, overruled)

@@ -65,17 +65,25 @@ async def delete_actions(
     discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
     resolved = [await _resolve(action, discovery.canonical) for action in actions]
     with tempfile.TemporaryDirectory(prefix="deletion-", dir=scope.workdir) as folder:
-        path = Path(folder) / "contents.tar.gz"
-        try:
-            await store.download_contents(backup.metadata.name, path)
-        except ObjectNotFound:
+        archive = await _fetch(store, backup.metadata.name, Path(folder))
+        if archive is None:
             log.warning("The backup has no contents in its location; its delete item actions are not run")
             yield None
             return
-        archive = await ArchiveIndex.open(path, Path(folder))
-        path.unlink()  # all is in the index's spool: disk space is what large backups lack
         with archive:
             yield DeleteActions(resolved, archive, backup, discovery.canonical)
+
+
+async def _fetch(store: BackupStore, backup: str, folder: Path) -> ArchiveIndex | None:
+    """The contents of a backup, None if there are none."""
+    path = folder / "contents.tar.gz"
+    try:
+        await store.download_contents(backup, path)
+    except ObjectNotFound:
+        return None
+    archive = await ArchiveIndex.open(path, folder)
+    path.unlink()  # all is in the index's spool: disk space is what large backups lack
+    return archive
 
 
 async def _resolve(action: DeleteItemAction, canonical: Callable[[str], str]) -> Action:

@@ -99,8 +99,8 @@ class SnapshotDeletion:
 
     Args:
         plugins: of this deletion.
-        trusted: whether the administrator's own location holds the backup. In a tenant's, anybody could have
-            written ids of snapshots that are not the backup's. (docs/spec: NAC A15, A35)
+        trusted: whether the administrator's own location holds the backup. A backup in a tenant's has none,
+            and what its files and its name stand for is the tenant's choice. (docs/spec: NAC A15, A35)
     """
 
     def __init__(
@@ -172,6 +172,6 @@ class SnapshotDeletion:
         return await self._store.read_csi_volume_snapshot_contents(self._backup)
 
     async def _kinds(self) -> SnapshotKinds | None:
-        if FEATURE not in self._scope.features:
+        if not self._trusted or FEATURE not in self._scope.features:
             return None
         return SnapshotKinds.served(await Discovery.load(self._scope.client))

@@ -18,7 +18,11 @@ from pinnace.storage.signing_v4 import quote_key
 
 
 class AzureStore(HTTPStore):
-    """An ObjectStore in a container of an Azure storage account."""
+    """An ObjectStore in a container of an Azure storage account.
+
+    Attributes:
+        account_url: of the account's blob service.
+    """
 
     def __init__(
         self,
@@ -30,7 +34,7 @@ class AzureStore(HTTPStore):
     ) -> None:
         """Args:
             config: the location's settings.
-            environ: where credentials are looked for, below those of the credentials file.
+            environ: where credentials are looked for if the location has no file of its own.
             policy: retries and deadlines.
 
         Raises:
@@ -41,7 +45,7 @@ class AzureStore(HTTPStore):
         self._clock = clock
         self._wanted = find_account_access(config, variables)
         suffix = cloud_of(variables).storage_suffix
-        self._account_url = config.account_url or f"https://{config.account}.blob.{suffix}"
+        self.account_url = config.account_url or f"https://{config.account}.blob.{suffix}"
         self._lock = asyncio.Lock()
         self._found: AccountKey | SharedAccess | None = None
         super().__init__(
@@ -55,7 +59,7 @@ class AzureStore(HTTPStore):
             session=session,
             account=self._config.account,
             container=self._config.bucket,
-            url=f"{self._account_url}/{quote_key(self._config.bucket)}",
+            url=f"{self.account_url}/{quote_key(self._config.bucket)}",
             access=self._access,
             policy=self._policy,
             clock=self._clock,

@@ -1,7 +1,8 @@
 """Finding the credentials for Azure and getting tokens with them. (docs/spec: STO 14.3)
 
-They are variables: those of the process, and over them those of the location's credentials file (else of the
-one that AZURE_CREDENTIALS_FILE names). With AZURE_TENANT_ID and AZURE_CLIENT_ID, the first that is there:
+They are variables: of the location's own credentials file and nothing else if it has one, else those of the
+process and over them those of the file that AZURE_CREDENTIALS_FILE names. With AZURE_TENANT_ID and
+AZURE_CLIENT_ID, the first that is there:
 
     1. AZURE_CLIENT_SECRET
     2. AZURE_CERTIFICATE_PATH, a PEM file with certificate and RSA key
@@ -86,19 +87,43 @@ def cloud_of(variables: Mapping[str, str]) -> AzureCloud:
     return cloud
 
 
+_OF_THE_PROCESS = (
+    "AZURE_AUTHORITY_HOST",
+    "AZURE_RESOURCE_MANAGER_URL",
+    "AZURE_POD_IDENTITY_AUTHORITY_HOST",
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "AZURE_IMDS_DISABLED",
+)
+"""What no location's own file may say: a tenant's file would else send the server's secrets somewhere."""
+
+_FOR_ALL = ("AZURE_AUTHORITY_HOST", "AZURE_RESOURCE_MANAGER_URL", "AZURE_CLOUD_NAME", "AZURE_SUBSCRIPTION_ID")
+"""What a location with its own file has of the environment: addresses and defaults, nothing that opens."""
+
+
 def azure_variables(credentials_file: Path | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """All variables: the environment and over it the credentials file.
+    """All variables.
 
     The file of the environment may be missing, as the variable is always set in a server's pod.
+
+    Args:
+        credentials_file: the location's own. Neither the environment's credentials nor the machine's
+            identity are used beside it: who may write a location would else read with the server's rights.
 
     Raises:
         StoreConfigError: the file cannot be read.
     """
+    if credentials_file is not None:
+        own = _variables_of(credentials_file)
+        shared = {name: environ[name] for name in _FOR_ALL if name in environ}
+        mine = {name: value for name, value in own.items() if name not in _OF_THE_PROCESS}
+        return {**shared, **mine, "AZURE_IMDS_DISABLED": "true"}
     named = environ.get("AZURE_CREDENTIALS_FILE", "")
-    path = credentials_file or (Path(named) if named and Path(named).is_file() else None)
-    if path is None:
-        return dict(environ)
-    return {**environ, **parse_variables(_read(path).decode("utf-8", "replace"))}
+    path = Path(named) if named and Path(named).is_file() else None
+    return {**environ, **(_variables_of(path) if path is not None else {})}
+
+
+def _variables_of(path: Path) -> dict[str, str]:
+    return parse_variables(_read(path).decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +164,8 @@ def find_azure_origin(variables: Mapping[str, str]) -> AzureOrigin:
     if variables.get("AZURE_IMDS_DISABLED", "").lower() == "true":
         raise StoreConfigError(
             "no Azure credentials found: set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET in the "
-            "credentials file; the machine's identity is not asked for, as AZURE_IMDS_DISABLED is set"
+            "credentials file; the machine's identity is not asked for where a location has a file of its "
+            "own or AZURE_IMDS_DISABLED is set"
         )
     host = variables.get("AZURE_POD_IDENTITY_AUTHORITY_HOST") or _METADATA_HOST
     return ManagedIdentity(client_id=client, host=host.rstrip("/"))

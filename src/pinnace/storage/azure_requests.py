@@ -89,7 +89,7 @@ class ContainerRequests:
         while True:
             reply = await self._send("GET", f"{self.url}?{quote_query(params)}")
             _check(what, reply)
-            page, marker = _parse_page(reply.body, what)
+            page, marker = parse_page(reply.body, what)
             yield page
             if not marker:
                 return
@@ -202,7 +202,8 @@ def _check(what: str, reply: Reply) -> None:
         raise _error(what, reply)
 
 
-def _parse_page(body: bytes, what: str) -> tuple[ListPage, str]:
+def parse_page(body: bytes, what: str) -> tuple[ListPage, str]:
+    """A page of a listing, and where the next one begins; empty if there is none. Raises StorageError."""
     root = parse_xml(body, what)
     keys: list[str] = []
     prefixes: list[str] = []

@@ -109,6 +109,7 @@ class _Cloud:
 
     provider: str
     parameters: tuple[str, ...]
+    article: str
     name: str
     example: str
     instead: str
@@ -118,21 +119,24 @@ _CLOUDS = {
     "s3": _Cloud(
         provider=AWS_PROVIDER,
         parameters=S3_PARAMETERS,
-        name="an S3 URL",
+        article="an",
+        name="S3 URL",
         example="a bucket, as in s3://bucket/prefix",
         instead="credentialsFile or profile",
     ),
     "gs": _Cloud(
         provider=GCP_PROVIDER,
         parameters=GCS_PARAMETERS,
-        name="a GCS URL",
+        article="a",
+        name="GCS URL",
         example="a bucket, as in gs://bucket/prefix",
         instead="credentialsFile",
     ),
     "azblob": _Cloud(
         provider=AZURE_PROVIDER,
         parameters=AZURE_PARAMETERS,
-        name="an Azure URL",
+        article="an",
+        name="Azure URL",
         example="a container, as in azblob://container/prefix",
         instead="credentialsFile or storageAccountKeyEnvVar",
     ),
@@ -141,11 +145,13 @@ _CLOUDS = {
 
 def _bucket_spec(url: SplitResult, cloud: _Cloud) -> BackupStorageLocationSpec:
     if "@" in url.netloc:
-        raise InvalidLocation(f"{cloud.name} must not contain credentials: use {cloud.instead}")
+        raise InvalidLocation(
+            f"{cloud.article} {cloud.name} must not contain credentials: use {cloud.instead}"
+        )
     if not url.netloc:
-        raise InvalidLocation(f"{cloud.name} names {cloud.example}")
+        raise InvalidLocation(f"{cloud.article} {cloud.name} names {cloud.example}")
     if url.fragment:
-        raise InvalidLocation(f"{cloud.name} has no # part; write # as %23")
+        raise InvalidLocation(f"{cloud.article} {cloud.name} has no # part; write # as %23")
     config = _parameters(url.query, cloud)
     ca_file = config.pop(_CA_PARAMETER, "")
     if credentials_file := config.get("credentialsFile"):
@@ -166,16 +172,16 @@ def _parameters(query: str, cloud: _Cloud) -> dict[str, str]:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
     except ValueError as error:
         raise InvalidLocation(
-            f"the parameters of {cloud.name} must look like name=value&name=value"
+            f"the parameters of the {cloud.name} must look like name=value&name=value"
         ) from error
     known = (*cloud.parameters, _CA_PARAMETER)
     names = [parameter for parameter, _ in pairs]
     if unknown := sorted(set(names) - set(known)):
         raise InvalidLocation(
-            f"unknown parameters [{' '.join(unknown)}] in {cloud.name}; known are [{' '.join(known)}]"
+            f"unknown parameters [{' '.join(unknown)}] in the {cloud.name}; known are [{' '.join(known)}]"
         )
     if len(set(names)) != len(names):
-        raise InvalidLocation(f"a parameter of {cloud.name} is given twice")
+        raise InvalidLocation(f"a parameter of the {cloud.name} is given twice")
     return dict(pairs)
 
 

@@ -1,6 +1,7 @@
-"""Requests over HTTP for S3 and what belongs to it: TLS, bounded retries, errors as clear texts.
+"""Requests over HTTP to object stores and clouds: TLS, bounded retries, errors as clear texts.
 
-Answers are read whole, within a limit; downloads, which are streamed, are obstore's work.
+Answers are read whole, within a limit; downloads, which are streamed, are the work of obstore (S3) and of
+downloads.py (the others).
 """
 
 import asyncio

@@ -49,6 +49,15 @@ class Deployed:
         assert outcome.code == 0, f"{words[:3]}: {outcome.out}{outcome.err}\n{await self.logs()}"
         return outcome
 
+    async def phase(self, noun: str, name: str) -> str:
+        """What `describe` says of a backup or restore; a failure's log is in the text of the assertion."""
+        described = (await self.run(noun, "describe", name)).out
+        phase = described.partition("\nPhase:")[2].split(maxsplit=1)[0]
+        if phase != "Completed":
+            log = await self.run(noun, "logs", name)
+            raise AssertionError(f"{described}\n{log.out}\n{await self.logs()}")
+        return phase
+
     async def pods(self, selector: str = OURS) -> list[JSONObject]:
         """Our pods that are not on their way out."""
         found = await self.client.list_all(PODS, self.namespace, label_selector=selector)

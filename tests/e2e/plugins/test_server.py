@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from hack.cluster.faults import Stall
+from hack.cluster.faults import Rule, Stall
 from hack.cluster.proxy import FaultProxy
 from tests.e2e.conftest import Home
 from tests.e2e.plugins.conftest import PluginServer
@@ -83,7 +83,7 @@ async def test_a_broken_plugin_ends_the_start_with_one_line(
 
 async def with_plugins_at_work(
     home: Home, plugin_server: PluginServer, proxy: FaultProxy
-) -> tuple[ServerProcess, Stall]:
+) -> tuple[ServerProcess, Rule]:
     """A server in the middle of a backup whose actions run in two programs."""
     held = proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/secrets$")
     server = await plugin_server(via=proxy)

@@ -75,9 +75,7 @@ class TestUploads:
         await asyncio.wait({putting})
 
         assert putting.cancelled()
-        resumable = [
-            each for each in proxy.exchanges if each.head.query.get("uploadType") == "resumable"
-        ]
+        resumable = [each for each in proxy.exchanges if each.head.query.get("uploadType") == "resumable"]
         assert resumable[-1].head.method == "DELETE"
 
     @pytest.mark.parametrize("count", [1, 12], ids=["whole", "in chunks"])
@@ -98,7 +96,7 @@ class TestUploads:
         self, store: GCSStore, through: GCSStore, proxy: FaultProxy
     ) -> None:
         proxy.rules.add(DENIED, method="PUT")
-        with pytest.raises(StorageError, match="cannot write 'large': tests has no storage.objects.create"):
+        with pytest.raises(StorageError, match=r"cannot write 'large': tests has no storage.objects.create"):
             await through.put("large", blocks(20))
 
         assert not await store.exists("large")
@@ -164,7 +162,7 @@ class TestFaults:
     async def test_nobody_listens(self, gcs: GCSServer, gcs_bucket: str, open_gcs: OpenGCS) -> None:
         store = open_gcs(gcs, gcs_bucket, storeEndpoint="http://127.0.0.1:1")
         for call in (store.put("a", b"x"), store.list_keys(""), content(store, "a")):
-            with pytest.raises(StoreUnavailable, match="http://127.0.0.1:1"):
+            with pytest.raises(StoreUnavailable, match=r"http://127.0.0.1:1"):
                 await call
 
 
@@ -194,7 +192,7 @@ class TestCertificates:
 
         store = open_gcs(gcs_tls, bucket)
         for call in (store.put("a", b"x"), store.list_keys(""), content(store, "a/b")):
-            with pytest.raises(StoreUnavailable, match="(?i)certificate"):
+            with pytest.raises(StoreUnavailable, match=r"(?i)certificate"):
                 await call
 
 

@@ -13,10 +13,10 @@ from pinnace.backup.collaborators import Collaborators
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pinnace.plugins.builtin.backup_pod import PodAction
 from pinnace.plugins.builtin.backup_pv import PersistentVolumeAction
-from pinnace.plugins.protocols import VolumeInfo
+from pinnace.plugins.protocols import JSONObject, VolumeInfo
 from pinnace.volumes.snapshots_backup import NativeSnapshots
 from pinnace.volumes.snapshotters import LOCATIONS, Snapshotters
-from tests.unit.backup.fakes import FakeCluster, JSONObject, Outcome, a_backup, run_backup, thing
+from tests.unit.backup.fakes import FakeCluster, Outcome, a_backup, run_backup, thing
 
 ITEM = "resources/persistentvolumes/cluster/{}.json"
 
@@ -268,8 +268,9 @@ async def test_the_error_of_a_snapshot_takes_the_whole_chain_with_it_and_counts_
             status={"phase": "Running"},
         ),
     )
-    claim = {"spec": {"volumeName": "pv-1"}, "status": {"phase": "Bound"}}
-    scene.cluster.put(PERSISTENT_VOLUME_CLAIMS, thing(PERSISTENT_VOLUME_CLAIMS, "pvc-1", "ns-1", **claim))
+    spec, status = {"volumeName": "pv-1"}, {"phase": "Bound"}
+    claim = thing(PERSISTENT_VOLUME_CLAIMS, "pvc-1", "ns-1", spec=spec, status=status)
+    scene.cluster.put(PERSISTENT_VOLUME_CLAIMS, claim)
     scene.cluster.put(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
 
     outcome = await scene.back_up("default")

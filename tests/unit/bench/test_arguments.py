@@ -8,7 +8,7 @@ from bench.__main__ import parse
 def test_defaults() -> None:
     options = parse([])
     assert (options.objects, options.namespaces, options.runs) == (10_000, 50, 5)
-    assert options.only == ["backup", "restore", "memory", "start", "idle", "restic"]
+    assert options.only == ["backup", "restore", "memory", "start", "idle", "restic", "plugins", "nonadmin"]
 
 
 @pytest.mark.parametrize("arguments", [["--only", "backup,speed"], ["--runs", "0"]])

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from pinnace.api.quantities import resource_requirements
 from pinnace.cli.build import ordered_resources
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.main import run
-from pinnace.api.quantities import resource_requirements
 
 
 @pytest.fixture(autouse=True)

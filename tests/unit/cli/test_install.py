@@ -345,7 +345,7 @@ REFUSED = [
         "and --use-volume-snapshots=false",
     ),
     (list(AWS), "One of --secret-file or --no-secret is required"),
-    (["--provider", "gcp", "--bucket", "b", "--no-secret"], "--plugins flag is required"),
+    (["--provider", "alibabacloud", "--bucket", "b", "--no-secret"], "--plugins flag is required"),
     (
         [*AWS, "--no-secret", *SERVER, "--default-volumes-to-restic"],
         "--use-restic is required when using --default-volumes-to-restic",

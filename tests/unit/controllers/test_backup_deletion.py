@@ -1,5 +1,6 @@
 """Deleting a backup: what is refused, what goes, and that it can be resumed at every point."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,13 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.controllers.backup_deletion import REQUESTS, BackupDeletionReconciler, NotMarked
 from pinnace.kube.errors import ConnectionFailed
+from pinnace.plugins.host.options import LaunchOptions
+from pinnace.plugins.installed import InstalledPlugins
+from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import JSONObject, Key
@@ -303,6 +308,44 @@ async def test_snapshots_that_nobody_here_can_delete_are_never_leaked(
     assert scene.errors == [f"this server cannot delete the backup's snapshots: {named}"]
     assert scene.world.files() == before
     assert scene.world.cluster.status("backups", "b1") == COMPLETED
+
+
+class Vault:
+    """A provider of snapshots that notes which it deletes."""
+
+    name = "example.io/vault"
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    async def init(self, config: Mapping[str, str]) -> None:
+        pass
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        self.deleted.append(snapshot_id)
+
+
+@pytest.mark.parametrize("tenant", ["", "evil"], ids=["administrator's location", "tenant's"])
+async def test_snapshots_that_a_tenant_wrote_down_are_not_deleted(scene: Scene, tenant: str) -> None:
+    """Ids of anybody's snapshots can stand in a bucket of one's own. (docs/spec: NAC A15)"""
+    vault = Vault()
+    plugins = InstalledPlugins(
+        {PluginId(PluginKind.VOLUME_SNAPSHOTTER, Vault.name): lambda: vault}, (), LaunchOptions(environ={})
+    )
+    scope = dataclasses.replace(scene.world.scope, plugins=plugins)
+    scene.reconciler = BackupDeletionReconciler(scope, scene.world.locations, scene.requests, running=set())
+    scene.world.cluster.add("volumesnapshotlocations", "aws", spec={"provider": Vault.name})
+    if tenant:
+        location = scene.world.cluster.objects["backupstoragelocations", "default"]
+        location["metadata"]["annotations"] = {Origin.LOCATION.namespace_annotation: tenant}
+    await scene.backup(snapshots=[SNAPSHOT])
+    scene.request()
+
+    await scene.reconcile()
+
+    assert vault.deleted == ([] if tenant else ["snap-1"])
+    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert scene.world.files() == []
 
 
 async def test_restic_snapshots_known_only_to_the_cluster_count_too(scene: Scene) -> None:

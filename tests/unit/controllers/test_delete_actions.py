@@ -95,7 +95,7 @@ class Scene:
             PluginId(PluginKind.DELETE_ITEM_ACTION, action.name): lambda action=action: action
             for action in self.actions
         }
-        plugins = InstalledPlugins(python, (), LaunchOptions(environ={}))  # type: ignore[arg-type]
+        plugins = InstalledPlugins(python, (), LaunchOptions(environ={}))
         scope = dataclasses.replace(self.world.scope, plugins=plugins)
         informer = Informer(self.world.cluster.client, REQUESTS, NAMESPACE)
         reconciler = BackupDeletionReconciler(scope, self.world.locations, informer, running=set())
@@ -338,7 +338,7 @@ async def test_nothing_is_left_on_the_disk_when_it_is_interrupted(scene: Scene) 
         begun.set()
         await asyncio.Event().wait()
 
-    action.execute = hang  # type: ignore[method-assign]
+    action.execute = hang  # type: ignore[method-assign, assignment]
     before = sorted(path.name for path in scene.world.folder.iterdir())
     task = asyncio.create_task(scene.delete())
     await begun.wait()

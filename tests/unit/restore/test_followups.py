@@ -8,6 +8,7 @@ import pytest
 
 from pinnace.api.meta import LabelSelector, ObjectMeta, ObjectReference
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore import (
     ExecRestoreHook,
     InitRestoreHook,
@@ -19,7 +20,6 @@ from pinnace.kube.errors import Forbidden
 from pinnace.restore.crds import is_ready
 from pinnace.restore.engine import Helpers
 from pinnace.restore.hooks import PodExecHook
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.restore.ports import RestoreLog
 from tests.unit.restore.world import Harness, obj, pod, ready_status
 

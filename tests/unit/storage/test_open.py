@@ -193,7 +193,10 @@ class TestURLs:
         ("url", "message"),
         [
             ("", "must not be empty"),
-            ("gs://bucket", "unknown scheme 'gs' in the location"),
+            ("swift://bucket", "unknown scheme 'swift' in the location"),
+            ("gs://", "a GCS URL names a bucket"),
+            ("gs://bucket?region=x", r"unknown parameters \[region\] in the GCS URL"),
+            ("azblob:///prefix", "an Azure URL names a container"),
             ("http://host/bucket", "unknown scheme 'http'"),
             ("s3://", "names a bucket"),
             ("s3:///prefix", "names a bucket"),
@@ -213,6 +216,23 @@ class TestURLs:
     def test_refused(self, url: str, message: str) -> None:
         with pytest.raises(InvalidLocation, match=message):
             location_from_url(url)
+
+    @pytest.mark.parametrize(
+        ("url", "provider", "config"),
+        [
+            ("gs://bucket/a/b?serviceAccount=x%40y", "velero.io/gcp", {"serviceAccount": "x@y"}),
+            (
+                "azblob://bucket/a/b?storageAccount=acc&storageAccountKeyEnvVar=KEY",
+                "velero.io/azure",
+                {"storageAccount": "acc", "storageAccountKeyEnvVar": "KEY"},
+            ),
+        ],
+    )
+    def test_other_clouds(self, url: str, provider: str, config: dict[str, str]) -> None:
+        spec = location_from_url(url).spec
+
+        assert (spec.provider, spec.config) == (provider, config)
+        assert (spec.object_storage.bucket, spec.object_storage.prefix) == ("bucket", "a/b")
 
     def test_credentials_in_the_url_are_refused_and_not_repeated(self) -> None:
         with pytest.raises(InvalidLocation, match="must not contain credentials") as caught:

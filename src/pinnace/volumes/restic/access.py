@@ -112,7 +112,7 @@ class AccessProvider:
         try:
             credentials = await self._credentials(location, directory)
             variables = await self._azure_variables(location, credentials)
-            account = await self._azure_account(location, variables)
+            account = await self._azure_account(location, credentials)
         except (StorageError, OSError) as error:
             raise AccessError(f"error setting restic cmd env: {error}") from error
         variables = environment(
@@ -147,7 +147,7 @@ class AccessProvider:
         return parse_variables(await in_thread(_read_text, file)) if file is not None else {}
 
     async def _azure_account(
-        self, location: BackupStorageLocation, variables: Mapping[str, str]
+        self, location: BackupStorageLocation, credentials: Path | None
     ) -> Mapping[str, str]:
         """What opens a storage account whose key the location names no variable of. Raises StorageError."""
         config = location.spec.config
@@ -157,11 +157,12 @@ class AccessProvider:
         # Loaded here: nobody else needs it.
         from pinnace.storage.azure_account import AccountKey, find_account_access, resolve_account
         from pinnace.storage.azure_config import parse_azure_config
+        from pinnace.storage.azure_credentials import azure_variables
         from pinnace.storage.s3_http import RetryPolicy
 
-        access = find_account_access(
-            parse_azure_config(store_config(location)), {**self.inherited, **variables}
-        )
+        settings = parse_azure_config(store_config(location, credentials_file=credentials))
+        variables = await in_thread(azure_variables, settings.credentials_file, self.inherited)
+        access = find_account_access(settings, variables)
         found = await resolve_account(access, policy=RetryPolicy(), now=utcnow())
         if isinstance(found, AccountKey):
             return {"AZURE_ACCOUNT_KEY": found.key}

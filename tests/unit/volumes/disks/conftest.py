@@ -5,23 +5,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.unit.volumes.disks.service import Cloud
+from tests.support.scripted_cloud import Cloud, scripted_cloud
 
 
 @pytest.fixture
 async def cloud() -> AsyncIterator[Cloud]:
-    cloud = Cloud()
-    runner = web.ServerRunner(web.Server(cloud.handle), shutdown_timeout=0)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    cloud.url = f"http://{host}:{port}"
-    yield cloud
-    await runner.cleanup()
+    async with scripted_cloud() as cloud:
+        yield cloud
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +37,3 @@ def key_file(tmp_path: Path, rsa_key: RSAPrivateKey, cloud: Cloud) -> Path:
     }
     path.write_text(json.dumps(values))
     return path
-
-
-async def no_pause(seconds: float) -> None:
-    """Go on at once."""

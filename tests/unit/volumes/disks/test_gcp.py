@@ -2,6 +2,7 @@
 
 import base64
 import json
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,7 @@ from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.s3_http import RetryPolicy
 from pinnace.volumes.disks.gcp import GCESnapshotter, Place, place_of, region_of
 from pinnace.volumes.snapshotters import SnapshotError
-from tests.unit.volumes.disks.conftest import no_pause
-from tests.unit.volumes.disks.service import Cloud
+from tests.support.scripted_cloud import Cloud, no_pause
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
 ZONE = "europe-west1-b"
@@ -47,7 +47,7 @@ def snapshot_path(name: str, project: str = "shop") -> str:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names that a script can know: every uuid is the same."""
-    monkeypatch.setattr("uuid.uuid4", lambda: "00000000-0000-4000-8000-000000000000")
+    monkeypatch.setattr("uuid.uuid4", lambda: uuid.UUID(UUID))
 
 
 UUID = "00000000-0000-4000-8000-000000000000"
@@ -71,7 +71,7 @@ class TestSnapshots:
         assert await snapshotter.create_snapshot("data", ZONE, TAGS) == f"data-{UUID}"
 
         (asked,) = cloud.requests("POST", SNAPSHOTS)
-        assert asked.headers["authorization"] == "Bearer google-token"
+        assert asked.headers["Authorization"] == "Bearer google-token"
         assert asked.query == {"requestId": UUID}
         assert asked.json["name"] == f"data-{UUID}"
         assert asked.json["sourceDisk"] == f"projects/shop/zones/{ZONE}/disks/data"
@@ -223,7 +223,10 @@ class TestVolumes:
 
     async def test_another_disk(self, opened: Open) -> None:
         snapshotter = await opened()
-        in_tree = {"metadata": {"name": "pv"}, "spec": {"gcePersistentDisk": {"pdName": "a", "fsType": "x"}}}
+        in_tree: dict[str, Any] = {
+            "metadata": {"name": "pv"},
+            "spec": {"gcePersistentDisk": {"pdName": "a", "fsType": "x"}},
+        }
         csi = {"spec": {"csi": {"driver": self.CSI, "volumeHandle": "projects/old/zones/z/disks/a"}}}
 
         assert await snapshotter.set_volume_id(in_tree, "b") == {
@@ -233,7 +236,7 @@ class TestVolumes:
         changed = await snapshotter.set_volume_id(csi, "b")
         assert changed["spec"]["csi"]["volumeHandle"] == "projects/shop/zones/z/disks/b"
         assert in_tree["spec"]["gcePersistentDisk"]["pdName"] == "a"
-        with pytest.raises(SnapshotError, match="spec.gcePersistentDisk not found"):
+        with pytest.raises(SnapshotError, match=r"spec.gcePersistentDisk not found"):
             await snapshotter.set_volume_id({"spec": {}}, "b")
 
 
@@ -251,7 +254,9 @@ def test_regions_of_zones() -> None:
 
 class TestConfiguration:
     async def test_unknown_keys(self, opened: Open) -> None:
-        with pytest.raises(SnapshotError, match=r"invalid keys \[foo\]; valid keys are \[snapshotLocation proj"):
+        with pytest.raises(
+            SnapshotError, match=r"invalid keys \[foo\]; valid keys are \[snapshotLocation proj"
+        ):
             await opened(foo="1")
 
     async def test_no_credentials(self) -> None:

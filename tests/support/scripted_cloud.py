@@ -1,7 +1,8 @@
 """A scripted cloud on loopback: answers by method and path, and keeps what was asked."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,13 @@ class Cloud:
     asked: list[Asked] = field(default_factory=list)
 
     def on(
-        self, method: str, path: str, body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Add an answer."""
         self.answers.setdefault((method, path), []).append((status, body, dict(headers or {})))
@@ -55,3 +62,20 @@ class Cloud:
             body=json.dumps(answer).encode() if answer is not None else b"",
             headers={name: value.replace("{url}", self.url) for name, value in headers.items()},
         )
+
+
+@asynccontextmanager
+async def scripted_cloud() -> AsyncIterator[Cloud]:
+    """A running one."""
+    cloud = Cloud()
+    runner = web.ServerRunner(web.Server(cloud.handle), shutdown_timeout=0)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    cloud.url = f"http://{host}:{port}"
+    yield cloud
+    await runner.cleanup()
+
+
+async def no_pause(seconds: float) -> None:
+    """Go on at once."""

@@ -1,0 +1,36 @@
+"""Backups in a bucket that a tenant owns: no snapshot goes because of what stands there. (NAC A15, A35)"""
+
+from pathlib import Path
+
+from pinnace.api.nonadmin.names import Origin
+from pinnace.kube.resources import velero
+from tests.integration.snapshots.apps import CSIApp, FolderApp
+from tests.integration.snapshots.bench import Bench
+
+
+async def give_to_tenant(bench: Bench) -> None:
+    """Make the location a tenant's."""
+    patch = {"metadata": {"annotations": {Origin.LOCATION.namespace_annotation: "evil"}}}
+    await bench.client.patch(velero("backupstoragelocations"), "default", patch, bench.namespace)
+
+
+async def test_native_snapshots_stay(folder_app: FolderApp, tmp_path: Path) -> None:
+    bench = folder_app.bench
+    await bench.back_up("b1", includedNamespaces=[bench.namespace], includedResources=["pvc", "pv"])
+    await give_to_tenant(bench)
+
+    assert await bench.delete("d1", "b1") == []
+
+    assert len(list((tmp_path / "provider/snapshots").iterdir())) == 1
+    assert list((tmp_path / "bucket/backups").glob("b1/*")) == []
+
+
+async def test_csi_snapshots_stay(csi_app: CSIApp) -> None:
+    """A backup's name is the tenant's choice too, and the cluster's own may have a label with it."""
+    await csi_app.bench.back_up("b1", **csi_app.of())
+    await give_to_tenant(csi_app.bench)
+
+    assert await csi_app.bench.delete("d1", "b1") == []
+
+    assert len(await csi_app.snapshots()) == 1
+    assert len(await csi_app.contents()) == 1

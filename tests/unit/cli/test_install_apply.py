@@ -1,0 +1,52 @@
+"""What `install --apply` makes of the API server's book-keeping."""
+
+from typing import Any
+
+import pytest
+
+from pinnace.cli.install_apply import MANAGER, adoption, conflicts
+
+JSONObject = dict[str, Any]
+
+
+def entry(manager: str, operation: str = "Update", **more: str) -> JSONObject:
+    return {"manager": manager, "operation": operation, **more}
+
+
+@pytest.mark.parametrize(
+    ("entries", "index"),
+    [
+        (None, None),
+        ([entry("kubectl-edit")], None),
+        ([entry("kubectl-edit"), entry(MANAGER)], 1),
+        ([entry(MANAGER, subresource="status")], None),
+        ([entry(MANAGER), entry(MANAGER, "Apply")], None),
+    ],
+    ids=["no book", "not ours", "created by us", "a status", "applied before"],
+)
+def test_only_what_install_created_becomes_applied(
+    entries: list[JSONObject] | None, index: int | None
+) -> None:
+    patch = adoption({"resourceVersion": "7", "managedFields": entries})
+
+    expected = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+        {"op": "replace", "path": f"/metadata/managedFields/{index}/operation", "value": "Apply"},
+    ]
+    assert patch == ([] if index is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (
+            {"details": {"causes": [{"message": 'conflict with "me" using apps/v1', "field": ".spec.x"}]}},
+            [".spec.x, which me had set"],
+        ),
+        ({"details": {"causes": [{"message": "odd"}]}}, ["a field, which somebody else had set"]),
+        ({}, []),
+    ],
+    ids=["named", "in other words", "nothing"],
+)
+def test_conflicts_in_words(status: JSONObject, said: list[str]) -> None:
+    assert conflicts(status) == said

@@ -1,0 +1,269 @@
+"""Snapshots of managed disks, against a scripted resource manager with the real one's answers."""
+
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from pinnace.storage.errors import StorageError, StoreConfigError
+from pinnace.storage.s3_http import RetryPolicy
+from pinnace.volumes.disks.azure import AzureDiskSnapshotter, azure_tags, check_snapshot_id
+from pinnace.volumes.snapshotters import SnapshotError
+from tests.support.scripted_cloud import Cloud, no_pause
+
+QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
+GROUP = "/subscriptions/sub/resourceGroups/nodes/providers/Microsoft.Compute"
+VAULT = "/subscriptions/other/resourceGroups/vault/providers/Microsoft.Compute"
+UUID = "00000000-0000-4000-8000-000000000000"
+TAGS = {"velero.io/backup": "b1", "velero.io/pv": "pv1"}
+DISK = {
+    "location": "westeurope",
+    "sku": {"name": "Premium_LRS"},
+    "tags": {"team": "shop", "velero.io-pv": "old"},
+}
+
+Open = Callable[..., Awaitable[AzureDiskSnapshotter]]
+
+
+@pytest.fixture
+def environ(cloud: Cloud) -> dict[str, str]:
+    cloud.on("POST", "/tenant/oauth2/v2.0/token", {"access_token": "azure-token", "expires_in": 3599})
+    return {
+        "AZURE_SUBSCRIPTION_ID": "sub",
+        "AZURE_RESOURCE_GROUP": "nodes",
+        "AZURE_TENANT_ID": "tenant",
+        "AZURE_CLIENT_ID": "client",
+        "AZURE_CLIENT_SECRET": "hunter2",
+        "AZURE_AUTHORITY_HOST": cloud.url,
+        "AZURE_RESOURCE_MANAGER_URL": cloud.url,
+    }
+
+
+@pytest.fixture
+def opened(environ: dict[str, str]) -> Open:
+    async def open_with(**config: str) -> AzureDiskSnapshotter:
+        snapshotter = AzureDiskSnapshotter(environ=environ, policy=QUICK, pause=no_pause)
+        await snapshotter.init(config)
+        return snapshotter
+
+    return open_with
+
+
+@pytest.fixture(autouse=True)
+def names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that a script can know: every uuid is the same."""
+    monkeypatch.setattr("uuid.uuid4", lambda: uuid.UUID(UUID))
+
+
+class TestSnapshots:
+    async def test_are_taken_and_waited_for(self, cloud: Cloud, opened: Open) -> None:
+        path = f"{GROUP}/snapshots/data-{UUID}"
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        cloud.on("PUT", path, {}, status=202, headers={"Azure-AsyncOperation": "{url}/operations/1?x=y"})
+        cloud.on("GET", "/operations/1", {"status": "InProgress"})
+        cloud.on("GET", "/operations/1", {"status": "Succeeded"})
+
+        assert await (await opened()).create_snapshot("data", "", TAGS) == path
+
+        (asked,) = cloud.requests("PUT", path)
+        assert asked.headers["Authorization"] == "Bearer azure-token"
+        assert asked.json == {
+            "location": "westeurope",
+            "tags": {"team": "shop", "velero.io-backup": "b1", "velero.io-pv": "pv1"},
+            "properties": {
+                "creationData": {"createOption": "Copy", "sourceResourceId": f"{GROUP}/disks/data"},
+                "incremental": False,
+            },
+        }
+        assert len(cloud.requests("GET", "/operations/1")) == 2
+
+    async def test_incremental_ones_in_another_group_and_subscription(
+        self, cloud: Cloud, opened: Open
+    ) -> None:
+        path = f"{VAULT}/snapshots/data-{UUID}"
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        cloud.on("PUT", path, {"properties": {"provisioningState": "Succeeded"}})
+        snapshotter = await opened(subscriptionId="other", resourceGroup="vault", incremental="true")
+
+        assert await snapshotter.create_snapshot("data", "", TAGS) == path
+
+        (asked,) = cloud.requests("PUT", path)
+        assert asked.json["properties"]["incremental"] is True
+        assert asked.json["properties"]["creationData"]["sourceResourceId"] == f"{GROUP}/disks/data"
+
+    async def test_a_long_name_is_cut(self, cloud: Cloud, opened: Open) -> None:
+        disk = "d" * 80
+        name = f"{'d' * 43}-{UUID}"
+        cloud.on("GET", f"{GROUP}/disks/{disk}", DISK)
+        cloud.on("PUT", f"{GROUP}/snapshots/{name}", {})
+
+        made = await (await opened()).create_snapshot(disk, "", {})
+        assert made.endswith(f"/{name}")
+        assert len(name) == 80
+
+    async def test_an_operation_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
+        path = f"{GROUP}/snapshots/data-{UUID}"
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        cloud.on("PUT", path, {}, status=202, headers={"Azure-AsyncOperation": "{url}/operations/1"})
+        error = {"code": "QuotaExceeded", "message": "Too many snapshots."}
+        cloud.on("GET", "/operations/1", {"status": "Failed", "error": error})
+        with pytest.raises(SnapshotError, match=r"of disk data: Too many snapshots. \(QuotaExceeded\)"):
+            await (await opened()).create_snapshot("data", "", TAGS)
+
+    async def test_another_servers_operation_is_not_asked_with_our_token(
+        self, cloud: Cloud, opened: Open
+    ) -> None:
+        path = f"{GROUP}/snapshots/data-{UUID}"
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        cloud.on("PUT", path, {}, status=202, headers={"Azure-AsyncOperation": "http://127.0.0.1:1/x"})
+        with pytest.raises(SnapshotError, match="names another server"):
+            await (await opened()).create_snapshot("data", "", TAGS)
+
+    async def test_api_timeout_ends_the_waiting(self, cloud: Cloud, opened: Open) -> None:
+        path = f"{GROUP}/snapshots/data-{UUID}"
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        cloud.on("PUT", path, {}, status=202, headers={"Azure-AsyncOperation": "{url}/operations/1"})
+        cloud.on("GET", "/operations/1", {"status": "InProgress"})
+        with pytest.raises(SnapshotError, match=r"was not done within 0.05 seconds"):
+            await (await opened(apiTimeout="50ms")).create_snapshot("data", "", TAGS)
+
+    async def test_deletion(self, cloud: Cloud, opened: Open) -> None:
+        path = f"{VAULT}/snapshots/s1"
+        cloud.on("DELETE", path, None, status=204)
+        snapshotter = await opened()
+
+        await snapshotter.delete_snapshot(path)
+        await snapshotter.delete_snapshot(f"{VAULT}/snapshots/is-not-there")
+
+        assert len(cloud.requests("DELETE", path)) == 1
+
+    async def test_a_refusal(self, cloud: Cloud, opened: Open) -> None:
+        path = f"{VAULT}/snapshots/s1"
+        error = {"code": "AuthorizationFailed", "message": "The client has no authorization."}
+        cloud.on("DELETE", path, {"error": error}, status=403)
+        with pytest.raises(StorageError, match=r"The client has no authorization. \(AuthorizationFailed\)$"):
+            await (await opened()).delete_snapshot(path)
+
+
+class TestRestoredDisks:
+    SNAPSHOT = f"{VAULT}/snapshots/s1"
+    NEW = f"{GROUP}/disks/restore-{UUID}"
+
+    @pytest.mark.parametrize(
+        ("sku", "zone", "zones"),
+        [
+            ("Premium_LRS", "westeurope-2", ["2"]),
+            ("Premium_LRS", "", None),
+            ("Premium_LRS", "0", None),
+            ("Premium_ZRS", "westeurope-2", None),
+        ],
+    )
+    async def test_are_made_in_their_zone(
+        self, cloud: Cloud, opened: Open, sku: str, zone: str, zones: list[str] | None
+    ) -> None:
+        cloud.on("GET", self.SNAPSHOT, {"location": "westeurope", "tags": {"team": "shop"}})
+        cloud.on("PUT", self.NEW, {}, status=202, headers={"Azure-AsyncOperation": "{url}/operations/1"})
+        cloud.on("GET", "/operations/1", {"status": "Succeeded"})
+
+        made = await (await opened()).create_volume_from_snapshot(self.SNAPSHOT, sku, zone, None)
+
+        assert made == f"restore-{UUID}"
+        (asked,) = cloud.requests("PUT", self.NEW)
+        assert asked.json.get("zones") == zones
+        assert asked.json["sku"] == {"name": sku}
+        assert asked.json["location"] == "westeurope"
+        assert asked.json["tags"] == {"team": "shop"}
+        assert asked.json["properties"]["creationData"]["sourceResourceId"] == self.SNAPSHOT
+
+    async def test_the_type_of_a_disk_is_its_sku(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        info = await (await opened()).get_volume_info("data", "")
+
+        assert (info.volume_type, info.iops) == ("Premium_LRS", None)
+
+
+@pytest.mark.spec("STO-037")
+async def test_ids_and_tags(opened: Open) -> None:
+    with pytest.raises(SnapshotError, match="snapshot URI could not be parsed"):
+        await (await opened()).delete_snapshot("/subscriptions/sub/snapshots/x")
+    with pytest.raises(SnapshotError, match="snapshot URI could not be parsed"):
+        check_snapshot_id(f"{GROUP}/snapshots/x/../../evil")
+    assert check_snapshot_id(f"{GROUP}/snapshots/x".replace("resourceGroups", "resourcegroups"))
+    assert azure_tags({"velero.io/backup": "a/b"}) == {"velero.io-backup": "a/b"}
+
+
+class TestVolumes:
+    @pytest.mark.parametrize(
+        ("spec", "expected"),
+        [
+            ({"azureDisk": {"diskName": "data"}}, "data"),
+            ({"csi": {"driver": "disk.csi.azure.com", "volumeHandle": f"{GROUP}/disks/data"}}, "data"),
+            ({"csi": {"driver": "file.csi.azure.com", "volumeHandle": "x"}}, ""),
+            ({"hostPath": {}}, ""),
+        ],
+    )
+    async def test_ids(self, opened: Open, spec: dict[str, Any], expected: str) -> None:
+        assert await (await opened()).get_volume_id({"spec": spec}) == expected
+
+    async def test_an_id_that_is_missing(self, opened: Open) -> None:
+        with pytest.raises(SnapshotError, match=r"spec.azureDisk.diskName not found"):
+            await (await opened()).get_volume_id({"spec": {"azureDisk": {}}})
+
+    async def test_another_disk(self, opened: Open) -> None:
+        snapshotter = await opened()
+        uri = f"{GROUP}/disks/new"
+        in_tree = await snapshotter.set_volume_id({"spec": {"azureDisk": {"diskName": "a"}}}, "new")
+        csi = {"driver": "disk.csi.azure.com", "volumeHandle": "a"}
+
+        assert in_tree["spec"]["azureDisk"] == {"diskName": "new", "diskURI": uri}
+        changed = await snapshotter.set_volume_id({"spec": {"csi": csi}}, "new")
+        assert changed["spec"]["csi"]["volumeHandle"] == uri
+        with pytest.raises(SnapshotError, match=r"spec.azureDisk not found"):
+            await snapshotter.set_volume_id({"spec": {}}, "new")
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize(
+        ("config", "text"),
+        [
+            ({"foo": "1"}, r"invalid keys \[foo\]"),
+            pytest.param(
+                {"incremental": "maybe"},
+                'unable to parse value "maybe" for config key "incremental" .expected a boolean value.: ',
+                marks=pytest.mark.spec("STO-040"),
+            ),
+            ({"apiTimeout": "soon"}, 'unable to parse value "soon" for config key "apiTimeout"'),
+            ({"apiTimeout": "-1s"}, "must be above 0"),
+            ({"subscriptionId": "other"}, "resourceGroup not specified"),
+        ],
+    )
+    async def test_refused(self, opened: Open, config: dict[str, str], text: str) -> None:
+        with pytest.raises(SnapshotError, match=text):
+            await opened(**config)
+
+    @pytest.mark.parametrize("missing", ["AZURE_SUBSCRIPTION_ID", "AZURE_RESOURCE_GROUP"])
+    async def test_what_must_be_said(self, environ: dict[str, str], opened: Open, missing: str) -> None:
+        del environ[missing]
+        with pytest.raises(SnapshotError, match=f"do not have values: {missing}"):
+            await opened()
+
+    async def test_no_credentials(self) -> None:
+        environ = {"AZURE_SUBSCRIPTION_ID": "s", "AZURE_RESOURCE_GROUP": "g", "AZURE_IMDS_DISABLED": "true"}
+        with pytest.raises(StoreConfigError, match="no Azure credentials found"):
+            await AzureDiskSnapshotter(environ=environ).init({})
+
+    async def test_the_token_is_asked_for_once(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        snapshotter = await opened()
+        await snapshotter.get_volume_info("data", "")
+        await snapshotter.get_volume_info("data", "")
+
+        (asked,) = cloud.requests("POST", "/tenant/oauth2/v2.0/token")
+        assert parse_qs(asked.body.decode()) == {
+            "client_id": ["client"],
+            "grant_type": ["client_credentials"],
+            "client_secret": ["hunter2"],
+            "scope": [f"{cloud.url}/.default"],
+        }
