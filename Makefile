@@ -10,7 +10,7 @@ INSTALLED := .venv/.installed
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format unit integration e2e bench programs node-programs test-programs cluster-up cluster-down lock clean
+.PHONY: help demo test check format unit integration e2e bench programs node-programs test-programs image cluster-up cluster-down lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,11 @@ node-programs: programs ## as `programs`, and what a node needs
 test-programs: programs ## as `node-programs`, and what only tests need
 	@hack/preflight.sh node
 	@$(PYTHON) -m hack.cluster build --node --tests >/dev/null
+
+TAG ?= pinnace:dev
+ARCHIVE ?= dist/pinnace-image.tar
+image: $(INSTALLED) ## make a container image without a container engine; TAG=, ARCHIVE=
+	@$(PYTHON) -m deploy.image.build --tag $(TAG) $(ARCHIVE)
 
 cluster-up: $(if $(NODE),node-programs,programs) ## start a development cluster; NODE=1 with a node for pods
 	@$(PYTHON) -m hack.cluster up $(if $(NODE),--node)
