@@ -1,6 +1,9 @@
 """The three kinds of CSI snapshots on a test's API server, as wide as it goes: nothing is checked."""
 
+import contextlib
+
 from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.volumes.csi import GROUP, SnapshotKinds
@@ -42,6 +45,18 @@ async def ensure_snapshot_crds(client: KubeClient) -> SnapshotKinds:
 
     await eventually(served)
     return found
+
+
+async def remove_snapshot_crds(client: KubeClient) -> None:
+    """Return when the group is not served any more; for tests of clusters without it."""
+    for plural, _, _ in _KINDS:
+        with contextlib.suppress(NotFound):
+            await client.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{GROUP}")
+
+    async def gone() -> bool:
+        return not (await Discovery.load(client)).serves_group(GROUP)
+
+    await eventually(gone)
 
 
 def _definition(plural: str, kind: str, scope: str) -> dict[str, object]:

@@ -12,6 +12,7 @@ from pinnace.runtime.manager import ManagerPhase
 from pinnace.server.app import Assembly
 from pinnace.server.checks import StartupError, check_cluster
 from pinnace.server.options import ServerOptions
+from tests.support.snapshot_crds import remove_snapshot_crds
 from tests.support.waiting import eventually
 
 
@@ -31,6 +32,7 @@ async def test_a_namespace_that_is_missing(client: KubeClient, velero_crds: None
 
 @pytest.mark.spec("SRV-010")
 async def test_a_feature_without_its_group(client: KubeClient, namespace: str, velero_crds: None) -> None:
+    await remove_snapshot_crds(client)
     with pytest.raises(StartupError, match="The 'EnableCSI' feature flag was specified, but CSI API group"):
         await check_cluster(client, namespace, {"EnableCSI"})
 
