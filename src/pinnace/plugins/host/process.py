@@ -122,7 +122,7 @@ class PluginProcess:
         except PluginStartError as error:
             await started.stop()
             raise PluginStartError(f"plugin {program}{_what_happened(error, log.tail)}") from error
-        except BaseException:
+        except BaseException:  # cancellation too: a program must not stay behind; passed on
             await started.stop()
             raise
         return started

@@ -213,7 +213,7 @@ class Supervisor:
         try:
             for plugin, config in self._configs.items():
                 await self._send_init(process, plugin, config)
-        except BaseException:
+        except BaseException:  # cancellation too: a program must not stay behind; passed on
             await process.stop()
             raise
         self._called = set(self._configs)
