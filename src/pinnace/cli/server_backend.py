@@ -79,7 +79,8 @@ class ServerBackend:
         except TimeoutError as exc:
             raise CommandError(
                 f"timed out after {options.timeout_seconds:g}s waiting for the download of {kind} {name}; "
-                f"is the server in namespace {self.namespace} running? (--timeout gives it longer)"
+                f"is the server in namespace {self.namespace} running? Can it open the storage location "
+                "(`backup-location get`)? (--timeout gives it longer)"
             ) from exc
         # What comes slowly still comes: from here on the timeout is for silence.
         opened = _local_file(url) if urlsplit(url).scheme == "file" else _http_file(url, options)

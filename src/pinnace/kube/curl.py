@@ -206,8 +206,11 @@ class Transfers:
             self._multi.remove_handle(handle)
 
     def close(self) -> None:
-        """Drop all connections; no transfer may be open."""
+        """Drop all connections, and end what still runs over them."""
         self._set_timer(-1)
+        for handle, transfer in tuple(self._running.items()):
+            self.forget(handle)
+            transfer.end(TransferFailed(pycurl.E_ABORTED_BY_CALLBACK, "the client was closed"))
         self._multi.close()
         for descriptor in tuple(self._watched):
             self._watch(pycurl.POLL_REMOVE, descriptor, None, None)

@@ -107,7 +107,8 @@ async def test_a_server_that_never_answers() -> None:
 
     assert str(caught.value) == (
         "timed out after 0.05s waiting for the download of BackupLog b; "
-        "is the server in namespace velero running? (--timeout gives it longer)"
+        "is the server in namespace velero running? Can it open the storage location "
+        "(`backup-location get`)? (--timeout gives it longer)"
     )
 
 

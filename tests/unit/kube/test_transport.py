@@ -1,5 +1,6 @@
 """The connection itself: TLS both ways, impersonation, proxies, and texts without secrets."""
 
+import asyncio
 import contextlib
 import ssl
 import tempfile
@@ -229,3 +230,12 @@ async def test_no_error_shows_a_token(server: ScriptedServer) -> None:
                 await client.version()
             shown += ["".join(traceback.format_exception(caught.value)), repr(caught.value), repr(config)]
     assert "t0ken" not in "".join(shown)
+
+
+async def test_what_still_runs_when_the_client_is_closed_ends(server: ScriptedServer) -> None:
+    server.on("GET /version", server.stall())
+    async with connected(server) as client:
+        running = asyncio.create_task(client.version())
+        await server.waiting.wait()
+    with pytest.raises((KubeError, RuntimeError)):
+        await running
