@@ -125,7 +125,6 @@ class ArchiveIndex:
             with path.open("rb") as compressed:
                 stream = TarStream(inflate(compressed), limits=limits, compressed=compressed, stop=stop)
                 index._collect(stream, with_versions)
-                index._warn(*stream.warnings)
             index._seal()
         except OSError as error:
             index.close()
@@ -195,9 +194,9 @@ class ArchiveIndex:
                     if twice is not None:
                         raise ArchiveError(f"{item_path(resource, version, namespace, twice)}: comes twice")
 
-    def _warn(self, *texts: str) -> None:
-        room = _MAX_WARNINGS - len(self.warnings)
-        self.warnings.extend(texts[:room])
+    def _warn(self, text: str) -> None:
+        if len(self.warnings) < _MAX_WARNINGS:
+            self.warnings.append(text)
 
     @property
     def resources(self) -> list[str]:

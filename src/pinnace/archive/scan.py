@@ -64,7 +64,6 @@ class TarStream:
     def __init__(
         self, chunks: Iterator[bytes], *, limits: ArchiveLimits, compressed: BinaryIO, stop: threading.Event
     ) -> None:
-        self.warnings: list[str] = []
         self._chunks = chunks
         self._limits = limits
         self._compressed = compressed
@@ -142,10 +141,10 @@ class TarStream:
         return data
 
     def _next_header(self) -> bytes | None:
-        """The next block that is not zero, or None at the end of the archive."""
+        """The next block, or None where the zeros begin that end the archive."""
         if self._position >= len(self._buffer) and not self._fill():
-            self.warnings.append("the tar file has no end mark")
-            return None
+            # Every writer ends with zeros; a file cut between two members can only be told by their absence.
+            raise ArchiveError("the tar file has no end mark: it is cut off")
         block = self._take(BLOCK_BYTES)
         return None if block == ZERO_BLOCK else block
 

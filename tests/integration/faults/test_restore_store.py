@@ -56,9 +56,16 @@ def _flipped(data: bytes) -> bytes:
     return data[:middle] + bytes([data[middle] ^ 0x55]) + data[middle + 1 :]
 
 
-def _tar_without_its_end(data: bytes) -> bytes:
+def _tar_cut_inside_a_member(data: bytes) -> bytes:
     """A whole gzip stream of half a tarball: only the tarball itself tells."""
-    return gzip.compress(_half(gzip.decompress(data)))
+    half = _half(gzip.decompress(data))
+    return gzip.compress(half[: -(len(half) % 512) - 1])
+
+
+def _tar_cut_between_members(data: bytes) -> bytes:
+    """All members, none damaged, and no zeros that say these were all."""
+    members = gzip.decompress(data).rstrip(b"\0")
+    return gzip.compress(members + bytes(-len(members) % 512))
 
 
 DAMAGES: Sequence[tuple[str, Callable[[bytes], bytes]]] = [
@@ -69,7 +76,8 @@ DAMAGES: Sequence[tuple[str, Callable[[bytes], bytes]]] = [
     ("without-its-last-byte", lambda data: data[:-1]),
     ("flipped", _flipped),
     ("other-checksum", lambda data: data[:-8] + bytes(4) + data[-4:]),
-    ("tar-cut", _tar_without_its_end),
+    ("tar-cut-inside-a-member", _tar_cut_inside_a_member),
+    ("tar-cut-between-members", _tar_cut_between_members),
     ("no-gzip", lambda _: b"<html>not found</html>" * 50),
     ("zeros", lambda data: bytes(len(data))),
 ]
