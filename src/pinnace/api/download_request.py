@@ -1,7 +1,7 @@
 """DownloadRequest: the wish for a URL of a file in a location. (docs/spec: API 9.2)"""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
@@ -19,6 +19,10 @@ class DownloadTargetKind(StrEnum):
     BACKUP_RESOURCE_LIST = "BackupResourceList"
     RESTORE_LOG = "RestoreLog"
     RESTORE_RESULTS = "RestoreResults"
+
+
+OF_RESTORES: Final = frozenset({DownloadTargetKind.RESTORE_LOG, DownloadTargetKind.RESTORE_RESULTS})
+"""The files whose name is a Restore's; all others are a Backup's."""
 
 
 class DownloadRequestPhase(StrEnum):

@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 
 from pinnace.api import labels
-from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.download_request import OF_RESTORES, DownloadTargetKind
+from pinnace.api.storage_location import BackupStorageLocationPhase
 from pinnace.api.times import utcnow
 from pinnace.cli.backend import DownloadOptions, FileMissing, NotFound
 from pinnace.cli.errors import CommandError
@@ -23,6 +24,9 @@ from pinnace.kube.resources import APIResource, velero
 JSONObject = dict[str, Any]
 
 POLL_SECONDS = 0.025
+LATE_POLL_SECONDS = 0.5
+LATE_POLLS = 40
+"""After these many polls the answer is late: time to ask what stands in its way."""
 CHUNK_BYTES = 1 << 18
 
 SNAPSHOT_CONTENTS = APIResource(
@@ -100,10 +104,36 @@ class ServerBackend:
             "spec": {"target": {"kind": str(kind), "name": name}},
         }
         created = await self.client.create(resource, request, self.namespace)
+        polls = 0
         while not (url := (created.get("status") or {}).get("downloadURL")):
-            await asyncio.sleep(POLL_SECONDS)
+            polls += 1
+            if polls > LATE_POLLS:
+                await self._fail_on_obstacle(kind, name)
+            await asyncio.sleep(POLL_SECONDS if polls <= LATE_POLLS else LATE_POLL_SECONDS)
             created = await self.client.get(resource, request_name, self.namespace)
         return str(url)
+
+    async def _fail_on_obstacle(self, kind: DownloadTargetKind, name: str) -> None:
+        """Raise CommandError for what the server cannot get past: it retries and has nowhere to say why."""
+        backup_name = name
+        try:
+            if kind in OF_RESTORES:
+                restore = await self.object("restores", name)
+                backup_name = str((restore.get("spec") or {}).get("backupName", ""))
+            backup = await self.object("backups", backup_name)
+            location_name = str((backup.get("spec") or {}).get("storageLocation", ""))
+            location = await self.object("backupstoragelocations", location_name)
+        except NotFound as exc:
+            raise CommandError(f"the server cannot find the {kind} of {name}: {exc}") from exc
+        except kube_errors.Forbidden:
+            return  # who may not look there waits for the server's answer
+        status = location.get("status") or {}
+        if status.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
+            reason = status.get("message") or "its reason is in the server's log"
+            raise CommandError(
+                f'the {kind} of {name} lies in backup storage location "{location_name}", '
+                f"which is Unavailable: {reason}"
+            )
 
 
 @asynccontextmanager

@@ -5,7 +5,12 @@ from typing import Final
 
 from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.download_request import DownloadRequest, DownloadRequestPhase, DownloadTargetKind
+from pinnace.api.download_request import (
+    OF_RESTORES,
+    DownloadRequest,
+    DownloadRequestPhase,
+    DownloadTargetKind,
+)
 from pinnace.api.restore import Restore
 from pinnace.api.times import format_time
 from pinnace.controllers.locations import LocationStores
@@ -23,8 +28,6 @@ log = get_logger(__name__)
 NAME: Final = "download-request"
 REQUESTS: Final = velero("downloadrequests")
 VALIDITY: Final = timedelta(minutes=10)
-
-_OF_RESTORES: Final = frozenset({DownloadTargetKind.RESTORE_LOG, DownloadTargetKind.RESTORE_RESULTS})
 
 
 class DownloadRequestReconciler:
@@ -70,7 +73,7 @@ class DownloadRequestReconciler:
             raise StorageError(f'unsupported download target kind "{target.kind}"') from None
         client, namespace = self._scope.client, self._scope.namespace
         backup_name = target.name
-        if kind in _OF_RESTORES:
+        if kind in OF_RESTORES:
             restore = decode(Restore, await client.get(RESTORES, target.name, namespace))
             backup_name = restore.spec.backup_name
         backup = decode(Backup, await client.get(BACKUPS, backup_name, namespace))

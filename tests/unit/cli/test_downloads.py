@@ -14,11 +14,14 @@ from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
 from pinnace.api.download_request import DownloadTargetKind
+from pinnace.cli import server_backend
 from pinnace.cli.backend import DownloadOptions, FileMissing, fetch
 from pinnace.cli.backup_download import write_file
 from pinnace.cli.errors import CommandError
 from pinnace.cli.server_backend import ServerBackend
+from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import APIResource
 
 LOG, CONTENTS = DownloadTargetKind.BACKUP_LOG, DownloadTargetKind.BACKUP_CONTENTS
 OPTIONS = DownloadOptions(timeout_seconds=10)
@@ -31,12 +34,22 @@ class Cluster:
     def __init__(self, url: str) -> None:
         self.url = url
         self.requests: list[dict[str, Any]] = []
+        self.objects: dict[tuple[str, str], dict[str, Any] | kube_errors.APIStatusError] = {}
 
     async def create(self, _resource: object, body: dict[str, Any], _namespace: str) -> dict[str, Any]:
         self.requests.append(body)
         return body
 
-    async def get(self, _resource: object, name: str, _namespace: str) -> dict[str, Any]:
+    async def get(self, resource: APIResource, name: str, _namespace: str) -> dict[str, Any]:
+        if resource.name != "downloadrequests":
+            found = self.objects.get((resource.name, name))
+            if isinstance(found, kube_errors.APIStatusError):
+                raise found
+            if found is None:
+                raise kube_errors.NotFound(
+                    404, reason="NotFound", message=f'{resource.name} "{name}" not found'
+                )
+            return found
         assert name == self.requests[-1]["metadata"]["name"]
         return {"status": {"downloadURL": self.url} if self.url else {}}
 
@@ -110,6 +123,58 @@ async def test_a_server_that_never_answers() -> None:
         "is the server in namespace velero running? Can it open the storage location "
         "(`backup-location get`)? (--timeout gives it longer)"
     )
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_backend, "LATE_POLLS", 1)
+    monkeypatch.setattr(server_backend, "LATE_POLL_SECONDS", 0.01)
+
+
+def with_location(status: dict[str, str]) -> Cluster:
+    cluster = Cluster("")
+    cluster.objects = {
+        ("restores", "r"): {"spec": {"backupName": "b"}},
+        ("backups", "b"): {"spec": {"storageLocation": "far"}},
+        ("backupstoragelocations", "far"): {"status": status},
+    }
+    return cluster
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    "target", [(LOG, "b"), (DownloadTargetKind.RESTORE_LOG, "r")], ids=["backup", "restore"]
+)
+async def test_a_location_that_cannot_be_used_is_named_at_once(
+    target: tuple[DownloadTargetKind, str],
+) -> None:
+    cluster = with_location({"phase": "Unavailable", "message": "gone"})
+    with pytest.raises(CommandError) as caught:
+        await fetch(backend(cluster), *target, OPTIONS, BytesIO())
+
+    assert str(caught.value) == (
+        f'the {target[0]} of {target[1]} lies in backup storage location "far", which is Unavailable: gone'
+    )
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_the_file_of_a_backup_that_is_gone() -> None:
+    cluster = with_location({})
+    del cluster.objects["backups", "b"]
+    with pytest.raises(
+        CommandError, match=r'^the server cannot find the RestoreLog of r: .*backups "b" not found'
+    ):
+        await fetch(backend(cluster), DownloadTargetKind.RESTORE_LOG, "r", OPTIONS, BytesIO())
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("available", [True, False])
+async def test_a_late_answer_is_waited_for_when_nothing_is_known_to_stand_in_its_way(available: bool) -> None:
+    cluster = with_location({"phase": "Available"})
+    if not available:
+        cluster.objects["backups", "b"] = kube_errors.Forbidden(403)
+    with pytest.raises(CommandError, match="timed out after"):
+        await fetch(backend(cluster), LOG, "b", DownloadOptions(timeout_seconds=0.2), BytesIO())
 
 
 @pytest.mark.spec("CLI-027")
