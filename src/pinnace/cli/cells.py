@@ -85,6 +85,13 @@ def phase(obj: JSONObject) -> str:
     return status(obj).get("phase") or "New"
 
 
+def reasons(obj: JSONObject) -> list[str]:
+    """Why it came to nothing, in the server's words; none for what ended well or in part."""
+    found = status(obj)
+    failure = found.get("failureReason")
+    return [*([failure] if failure else []), *(found.get("validationErrors") or [])]
+
+
 def listed(items: Sequence[str] | None, empty: str) -> str:
     """A list as people read it, or the word for an empty one."""
     return ", ".join(items) if items else empty

@@ -4,15 +4,22 @@ import click
 
 from pinnace.cli.flags import Command, check_arguments
 from pinnace.cli.options import group_of
+from pinnace.cli.output import data_format, encode
 
 
 @click.command("get", cls=Command, short_help="Print settings.")
 @click.argument("keys", nargs=-1, metavar="[KEY...]")
-def get(keys: tuple[str, ...]) -> None:
+@data_format
+def get(keys: tuple[str, ...], output_format: str | None) -> None:
     """Print the settings of the config file, or the named ones."""
     from pinnace.cli import client_config
 
-    for line in client_config.lines(client_config.load(), keys):
+    settings = client_config.load()
+    if output_format is not None:
+        wanted = {key: settings.get(key) for key in keys or sorted(settings)}
+        click.echo(encode(wanted, output_format).rstrip("\n"))
+        return
+    for line in client_config.lines(settings, keys):
         click.echo(line)
 
 

@@ -10,7 +10,8 @@ Four habits of that command line differ from click's own and are kept here:
 
 import csv
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -234,6 +235,16 @@ def _global_options() -> list[click.Option]:
     return options
 
 
+@contextmanager
+def _named(ctx: click.Context) -> Iterator[None]:
+    """Let an error say which command it is of: click leaves that out of some."""
+    try:
+        yield
+    except click.UsageError as exc:
+        exc.ctx = exc.ctx or ctx
+        raise
+
+
 def _in_click_form(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
     """Rewrite words to the forms that click reads alike: `--flag` to `--flag=true`, `-o=json` to `-o json`.
 
@@ -282,7 +293,8 @@ class Command(click.Command):
         self.params.extend(o for o in _global_options() if not taken.intersection(o.opts))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _in_click_form(self.params, args))
+        with _named(ctx):
+            return super().parse_args(ctx, _in_click_form(self.params, args))
 
     def get_help(self, ctx: click.Context) -> str:
         return _by_its_name(super().get_help(ctx), ctx)
@@ -300,7 +312,8 @@ class Group(click.Group):
         self.lazy = lazy or {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _in_click_form(self.params, args))
+        with _named(ctx):
+            return super().parse_args(ctx, _in_click_form(self.params, args))
 
     def get_help(self, ctx: click.Context) -> str:
         return _by_its_name(super().get_help(ctx), ctx)
@@ -317,8 +330,17 @@ class Group(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def shown_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands that the help lists."""
+        return [name for name, _help in self._rows(ctx)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them: start-up time is a figure we keep."""
+        """List the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self._rows(ctx))
+
+    def _rows(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """Name and help of the commands, without importing them: start-up time is a figure we keep."""
         rows = []
         for name in self.list_commands(ctx):
             if name in self.lazy:
@@ -328,5 +350,4 @@ class Group(click.Group):
                 text = "" if command is None or command.hidden else command.get_short_help_str(90)
             if text:
                 rows.append((name, text))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        return rows

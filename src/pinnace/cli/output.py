@@ -38,6 +38,14 @@ def output_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def data_format(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-o json|yaml` to a command whose usual output is text."""
+    choice = click.Choice(FORMATS[1:])
+    return click.option("-o", "--output", "output_format", type=choice, help="Print data: json or yaml.")(
+        function
+    )
+
+
 def parse_output_flags(
     output_format: str | None,
     label_columns: Sequence[str] | None,

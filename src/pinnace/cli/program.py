@@ -138,15 +138,10 @@ def _without_server(flags: GlobalFlags) -> bool:
 
 
 def _usage_error(exc: click.UsageError, words: Sequence[str], flags: GlobalFlags) -> int:
-    """Report a wrong flag or argument: the error, the usage, the error again. (docs/spec: CLI 1.7)"""
-    message = _wording(exc, words)
-    print(f"Error: {message}", file=sys.stderr)
+    """Report a wrong flag or argument in one line, and where the right ones are told."""
+    print(f"An error occurred: {_wording(exc, words)}", file=sys.stderr)
     if exc.ctx is not None:
-        if isinstance(exc.ctx.command, click.Group) and isinstance(exc, click.NoSuchCommand):
-            print(f"Run '{exc.ctx.command_path} --help' for usage.", file=sys.stderr)
-        else:
-            print(exc.ctx.get_help(), file=sys.stderr)
-    print(f"\nAn error occurred: {message}", file=sys.stderr)
+        print(f"Run `{exc.ctx.command_path} --help` for usage.", file=sys.stderr)
     return ExitCode.INVALID_INPUT if _without_server(flags) else ExitCode.ERROR
 
 
@@ -154,16 +149,28 @@ def _wording(exc: click.UsageError, words: Sequence[str]) -> str:
     """The compatible text of a parse error."""
     if isinstance(exc, click.NoSuchCommand):
         name = exc.ctx.command_path if exc.ctx else "pinnace"
-        hint = f"\n\nDid you mean this?\n\t{', '.join(exc.possibilities)}\n" if exc.possibilities else ""
-        return f'unknown command "{exc.command_name}" for "{name}"{hint}'
+        return f'unknown command "{exc.command_name}" for "{name}"{_meant(_commands_like(exc))}'
     if isinstance(exc, click.NoSuchOption):
         if exc.option_name.startswith("--"):
-            return f"unknown flag: {exc.option_name}"
+            return f"unknown flag: {exc.option_name}{_meant(exc.possibilities or [])}"
         return f"unknown shorthand flag: {_letter(exc.option_name, words)}"
     if isinstance(exc, click.BadOptionUsage) and "requires an argument" in exc.message:
         long = exc.option_name.startswith("--")
         return f"flag needs an argument: {exc.option_name if long else _letter(exc.option_name, words)}"
     return exc.format_message()
+
+
+def _commands_like(exc: click.NoSuchCommand) -> list[str]:
+    """The names a user may have meant; click itself does not know those that are loaded on demand."""
+    if exc.ctx is None or not isinstance(exc.ctx.command, Group):
+        return []
+    from difflib import get_close_matches
+
+    return get_close_matches(exc.command_name, exc.ctx.command.shown_commands(exc.ctx))
+
+
+def _meant(names: Sequence[str]) -> str:
+    return f"; did you mean {' or '.join(names)}?" if names else ""
 
 
 def _letter(option: str, words: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.durations import Duration
 from pinnace.cli.backend import Backend, DownloadOptions, NotFound, fetch, open_backend
 from pinnace.cli.backup_read import describe_stored_backup
-from pinnace.cli.cells import phase
+from pinnace.cli.cells import phase, reasons
 from pinnace.cli.connect import program_name, run_async, settings_of
 from pinnace.cli.describe_schedule import describe_schedule
 from pinnace.cli.describing import DOWNLOAD_TIMEOUT_SECONDS, View
@@ -116,6 +116,9 @@ def logs(
                 obj = await backend.object(KINDS[noun].plural, name)
             except NotFound as exc:
                 raise PlainError(f'{noun.capitalize()} "{name}" does not exist.') from exc
+            if phase(obj) == "FailedValidation":
+                why = "; ".join(reasons(obj)) or f"see `{program_name()} {noun} describe {name}`"
+                raise PlainError(f'{noun.capitalize()} "{name}" was refused and has no log: {why}')
             if phase(obj) not in _WITH_LOG:
                 raise PlainError(
                     f'Logs for {noun} "{name}" are not available until it\'s finished processing. '

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from pinnace.cli.cells import reasons
 from pinnace.cli.connect import program_name
+from pinnace.cli.output import printable
 from pinnace.cli.progress import ProgressView
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Gone, KubeError, NotFound
@@ -44,12 +46,12 @@ async def wait_for_end(
         f"your {what} will continue in the background."
     )
     view = ProgressView(what, dots=True)
-    phase: str | None = None
+    ended: JSONObject | None = None
     problem: KubeError | None = None
     async with asyncio.TaskGroup() as group:
         ticker = group.create_task(view.tick())
         try:
-            phase = await _end(client, resource, created, done_field, view)
+            ended = await _end(client, resource, created, done_field, view)
         except KubeError as exc:
             problem = exc
         finally:
@@ -57,29 +59,32 @@ async def wait_for_end(
             view.close()
     if problem is not None:
         click.echo(f"Error waiting: unable to watch {what}s: {problem}")
-    elif phase is None:
+    elif ended is None:
         click.echo(f"The {what} was deleted while waiting for it.")
     else:
-        name, program = created["metadata"]["name"], program_name()
+        phase, name, program = _phase(ended), created["metadata"]["name"], program_name()
         click.echo(
             f"{what.capitalize()} completed with status: {phase}. You may check for more information using "
             f"the commands `{program} {what} describe {name}` and `{program} {what} logs {name}`."
         )
-    return phase
+        for reason in reasons(ended):
+            click.echo(printable(f"Reason: {reason}"))
+        return phase
+    return None
 
 
 async def _end(
     client: KubeClient, resource: APIResource, created: JSONObject, done_field: str, view: ProgressView
-) -> str | None:
-    """The final phase of one object; None when it is deleted. A watch that breaks starts anew from a read."""
+) -> JSONObject | None:
+    """One object in its final phase; None when it is deleted. A watch that breaks starts anew from a read."""
     name, namespace = created["metadata"]["name"], created["metadata"]["namespace"]
     current = created
     while True:
         try:
             async with aclosing(_states(client, resource, current)) as states:
                 async for state in states:
-                    if state is None or (phase := _seen(state, done_field, view)) not in RUNNING:
-                        return None if state is None else phase
+                    if state is None or _seen(state, done_field, view) not in RUNNING:
+                        return state
                     current = state
         except (Gone, ConnectionFailed):
             try:
@@ -114,4 +119,8 @@ def _seen(obj: JSONObject, done_field: str, view: ProgressView) -> str:
     status = obj.get("status") or {}
     progress = status.get("progress") or {}
     view.update(progress.get(done_field) or 0, progress.get("totalItems") or 0)
-    return status.get("phase") or ""
+    return _phase(obj)
+
+
+def _phase(obj: JSONObject) -> str:
+    return (obj.get("status") or {}).get("phase") or ""

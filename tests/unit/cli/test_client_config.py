@@ -42,6 +42,15 @@ def test_set_and_get(capsys: pytest.CaptureFixture[str], config: Path) -> None:
     assert [path.name for path in config.parent.iterdir()] == ["config.json"]
 
 
+def test_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["client", "config", "set", "namespace=foo"]) == 0
+
+    assert run(["client", "config", "get", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"namespace": "foo"}
+    assert run(["client", "config", "get", "nope", "-o", "yaml"]) == 0
+    assert capsys.readouterr().out == "nope: null\n"
+
+
 def test_what_others_wrote_is_kept(capsys: pytest.CaptureFixture[str], config: Path) -> None:
     config.parent.mkdir(parents=True)
     config.write_text('{"other": {"a": [1, true]}, "colorized": true}')

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from pinnace import __version__
 from pinnace.cli import program
 from pinnace.cli.main import run
 from pinnace.cli.settings import GlobalFlags, resolve_settings
@@ -132,6 +134,32 @@ def test_hints_and_examples_call_the_program_as_the_user_does(
     monkeypatch.setattr(sys, "argv", [called, "bakup"])
     assert run() == 1
     assert f'unknown command "bakup" for "{name}"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "where"),
+    [
+        (["backup", "create", "--bogus"], "unknown flag: --bogus", "pinnace backup create"),
+        (["version", "-x"], "unknown shorthand flag: 'x' in -x", "pinnace version"),
+        (["backup", "create", "--ttl"], "flag needs an argument: --ttl", "pinnace backup create"),
+        (["bakup"], 'unknown command "bakup" for "pinnace"; did you mean backup?', "pinnace"),
+    ],
+)
+def test_a_wrong_word_is_said_in_one_line_and_where_the_right_ones_are(
+    capsys: pytest.CaptureFixture[str], words: list[str], what: str, where: str
+) -> None:
+    assert run(words) == 1
+
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == f"An error occurred: {what}\nRun `{where} --help` for usage.\n"
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_the_version_as_data(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    assert run(["version", "--client-only", "-o", form]) == 0
+
+    assert yaml.safe_load(capsys.readouterr().out) == {"clientVersion": {"version": f"v{__version__}"}}
 
 
 def test_a_character_that_the_terminal_lacks_is_no_error(tmp_path: Path) -> None:

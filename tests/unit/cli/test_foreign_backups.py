@@ -275,6 +275,17 @@ def test_the_log_is_there_once_the_objects_are_stored(location: Path, capsys: Pr
     assert hint == phase.endswith("Failed")
 
 
+def test_what_was_refused_has_no_log_and_says_why(location: Path, capsys: Printed) -> None:
+    refused = backup("b", phase="FailedValidation")
+    refused["status"]["validationErrors"] = ["no such location", "bad selector"]
+    store(location, refused)
+
+    assert run(["backup", "logs", "b"]) == 1
+    assert capsys.readouterr().err == (
+        'Backup "b" was refused and has no log: no such location; bad selector\n'
+    )
+
+
 @pytest.mark.parametrize(
     ("file", "content", "shown"),
     [

@@ -82,6 +82,29 @@ async def test_dots_until_the_final_phase(
     assert script.versions == ["10", "10"]
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({"failureReason": "the bucket is gone"}, ["Reason: the bucket is gone"]),
+        (
+            {"validationErrors": ["no such location", "bad\x1b[2J"]},
+            ["Reason: no such location", "Reason: bad\\x1b[2J"],
+        ),
+        ({}, []),
+    ],
+)
+async def test_what_came_to_nothing_says_why(
+    capsys: pytest.CaptureFixture[str], said: dict[str, Any], shown: list[str]
+) -> None:
+    ended = state("Failed")
+    ended["status"] |= said
+
+    assert await waited(Script([WatchEvent("MODIFIED", ended)])) == "Failed"
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[lines.index(next(line for line in lines if "completed with" in line)) + 1 :] == shown
+
+
 async def test_phases_of_later_versions_are_no_end() -> None:
     later = (
         "Queued",
