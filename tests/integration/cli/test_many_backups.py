@@ -1,7 +1,7 @@
 """`backup get` where there are thousands."""
 
 import asyncio
-import time
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from pinnace.kube.resources import velero
 from tests.e2e.without_server.command import Pinnace
 
 COUNT = 2000
-SECONDS = 1.5
-"""How long it may take here, where loading the program alone takes 0.15 seconds."""
+CPU_SECONDS = 1.2
+"""What it may cost, where loading the program alone costs 0.15 seconds. Other load hardly changes it."""
 
 JSONObject = dict[str, Any]
 
@@ -32,6 +32,12 @@ def body(number: int) -> JSONObject:
         "spec": {"includedNamespaces": [f"ns-{i}" for i in range(20)], "hooks": {"resources": hooks}},
         "status": {"phase": "Completed", "startTimestamp": "2021-08-11T21:43:26Z", "warnings": 1},
     }
+
+
+def cpu_seconds_of_children() -> float:
+    """Of those that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @pytest.fixture
@@ -57,14 +63,11 @@ async def test_thousands_of_backups_are_listed_quickly(
     fault_proxy: Callable[..., Awaitable[FaultProxy]],
     tmp_path: Path,
 ) -> None:
-    seconds = []
-    for _ in range(3):
-        started = time.monotonic()
-        outcome = await command("backup", "get")
-        seconds.append(time.monotonic() - started)
-        assert (outcome.code, len(outcome.lines)) == (0, COUNT + 1)
-    # The best of three: the machine may have much else to do.
-    assert min(seconds) < SECONDS
+    before = cpu_seconds_of_children()
+    outcome = await command("backup", "get")
+    spent = cpu_seconds_of_children() - before
+    assert (outcome.code, len(outcome.lines)) == (0, COUNT + 1)
+    assert spent < CPU_SECONDS
 
     proxy = await fault_proxy(control_plane)
     command.kubeconfig = control_plane.write_kubeconfig(tmp_path / "through-proxy", server=proxy.url)
