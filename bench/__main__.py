@@ -24,6 +24,7 @@ from bench.scenarios import (
     BACKUP_TARGET,
     PINNACE,
     RESTORE_TARGET,
+    SIDE_BY_SIDE,
     Bench,
     measure_start,
     memory_figure,
@@ -81,7 +82,7 @@ def measure_cluster(options: argparse.Namespace, folder: Path) -> tuple[list[Fig
         if "backup" in options.only or memory:
             samples = bench.backup(floors="backup" in options.only)
             if "backup" in options.only:
-                figures += speed_figures("backup", samples, BACKUP_TARGET, "LIST")
+                figures += speed_figures("backup", samples, BACKUP_TARGET, "LIST", stricter=SIDE_BY_SIDE)
             figures += [memory_figure("backup", samples)] if memory else []
         if "restore" in options.only or memory:
             samples = bench.restore(floors="restore" in options.only)

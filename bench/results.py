@@ -11,7 +11,9 @@ HEADER = """# Benchmark results
 Written by `python -m bench --write-results`; what is measured, and how, is in the modules beside this file.
 Every result is a ratio (or a difference) between two things measured in one run: ours, and a floor that does
 the least any program could do for the same outcome. Figures are medians, with minimum and maximum in
-brackets. Where a floor has several candidates the fastest counts and is named.
+brackets. Where a floor has several candidates the fastest counts and is named: `pycurl x1` is one list after
+the other over libcurl, `pycurl x4` four of them side by side. The backup's target speaks of the first; the
+second, stricter one has lines of its own.
 """
 
 

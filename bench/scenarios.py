@@ -5,7 +5,7 @@ import random
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLE_SECONDS = 1_800.0
 START_SAMPLES = 15
 BACKUP_CLIENTS = (("aiohttp", 1), ("aiohttp", 4), ("pycurl", 1), ("pycurl", 4))
+SIDE_BY_SIDE = ("aiohttp x4", "pycurl x4")
+"""Floors that list four resources at once. The target's floor is one list after the other."""
 CREATE_CLIENTS = (("aiohttp", 32), ("aiohttp", 64), ("pycurl", 32))
 BASE_BACKUP = "base"
 
@@ -171,29 +173,53 @@ def measure_start(folder: Path, say: Callable[[str], None]) -> list[Figure]:
     ]
 
 
-def speed_figures(what: str, samples: Samples, target: Target, floor_work: str) -> list[Figure]:
-    """Whole processes against whole processes, the work alone against the work alone, and CPU time."""
-    floors = [name for name in samples if name not in (OURS, OURS_IN_PROCESS)]
+def speed_figures(
+    what: str, samples: Samples, target: Target, floor_work: str, *, stricter: Collection[str] = ()
+) -> list[Figure]:
+    """Whole processes against whole processes, the work alone against the work alone, and CPU time.
 
-    def figure(name: str, value: Callable[[Sample], float], ours: str, target: Target | None) -> Figure:
+    Args:
+        stricter: floors beyond the one that the target speaks of; compared with in figures of their own.
+    """
+    floors = [name for name in samples if name not in (OURS, OURS_IN_PROCESS)]
+    plain = [name for name in floors if name not in stricter]
+
+    def figure(
+        name: str, value: Callable[[Sample], float], ours: str, against: Sequence[str], target: Target | None
+    ) -> Figure:
         return Figure(
-            name=name,
+            name=f"{what}, {name}",
             unit=Unit.SECONDS,
             rule=Rule.RATIO,
             ours=Series(name=ours, values=[value(sample) for sample in samples[ours]]),
-            floors=[Series(name=n, values=[value(sample) for sample in samples[n]]) for n in floors],
+            floors=[Series(name=n, values=[value(sample) for sample in samples[n]]) for n in against],
             target=target,
         )
 
-    return [
-        figure(f"{what}, whole command", lambda sample: sample.wall_seconds, OURS, target),
-        figure(
-            f"{what}, without process start", lambda sample: sample.json()["seconds"], OURS_IN_PROCESS, target
-        ),
-        figure(
-            f"{what}, client CPU of the process ({floor_work} alone)", lambda s: s.cpu_seconds, OURS, None
-        ),
+    def wall(sample: Sample) -> float:
+        return sample.wall_seconds
+
+    def work(sample: Sample) -> float:
+        seconds: float = sample.json()["seconds"]
+        return seconds
+
+    figures = [
+        figure("whole command", wall, OURS, plain, target),
+        figure("without process start", work, OURS_IN_PROCESS, plain, target),
     ]
+    if stricter:
+        figures += [
+            figure(f"whole command, against several {floor_work}s at once", wall, OURS, floors, None),
+            figure(
+                f"without process start, against several {floor_work}s at once",
+                work,
+                OURS_IN_PROCESS,
+                floors,
+                None,
+            ),
+        ]
+    cpu = f"client CPU of the process ({floor_work} alone)"
+    return [*figures, figure(cpu, lambda sample: sample.cpu_seconds, OURS, floors, None)]
 
 
 def memory_figure(what: str, samples: Samples) -> Figure:

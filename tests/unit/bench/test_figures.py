@@ -1,9 +1,13 @@
 """Medians, ratios, verdicts and tables."""
 
+import json
+
 import pytest
 
 from bench import results
 from bench.figures import Figure, Rule, Series, Target, Unit, markdown_table, text_table
+from bench.measure import Sample
+from bench.scenarios import OURS, OURS_IN_PROCESS, speed_figures
 
 TARGET = Target(first=1.5, aim=1.1)
 
@@ -39,6 +43,26 @@ def test_the_fastest_candidate_is_the_floor() -> None:
 )
 def test_verdict(ours: float, verdict: str) -> None:
     assert figure([ours], Series(name="floor", values=[1])).verdict == verdict
+
+
+def sample(seconds: float) -> Sample:
+    output = json.dumps({"seconds": seconds / 2}).encode()
+    return Sample(wall_seconds=seconds, cpu_seconds=seconds, peak_bytes=0, output=output)
+
+
+def test_a_stricter_floor_has_figures_of_its_own_and_no_target() -> None:
+    seconds = {OURS: 6.0, OURS_IN_PROCESS: 3.0, "plain": 4.0, "side by side": 2.0}
+    samples = {name: [sample(value)] for name, value in seconds.items()}
+
+    made = speed_figures("backup", samples, TARGET, "LIST", stricter=["side by side"])
+
+    assert {each.name: (each.floor and each.floor.name, each.result, each.verdict) for each in made} == {
+        "backup, whole command": ("plain", 1.5, "first target"),
+        "backup, without process start": ("plain", 0.75, "aim"),
+        "backup, whole command, against several LISTs at once": ("side by side", 3.0, ""),
+        "backup, without process start, against several LISTs at once": ("side by side", 1.5, ""),
+        "backup, client CPU of the process (LIST alone)": ("side by side", 3.0, ""),
+    }
 
 
 def test_a_difference_and_a_figure_of_its_own() -> None:
