@@ -8,6 +8,8 @@ INSTALLED := .venv/.installed
 
 # Scripts of this checkout import `hack` and each other from its root.
 export PYTHONPATH := $(CURDIR)
+# Without bytecode every test process compiles all tests anew: a quarter of the unit tests' time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format unit integration e2e bench programs node-programs test-programs image cluster-up cluster-down lock clean

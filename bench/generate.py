@@ -6,6 +6,7 @@ without controllers (no claims, no finalizers), so that a namespace can be empti
 """
 
 import base64
+import functools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class Generator:
         self.namespaces = [f"bench-{number:03}" for number in range(namespaces)]
         self._seed = seed
         self._random = random.Random(seed)
-        self._text = self._make_text()
+        self._text = _text_pool(seed)
 
     def foundation(self) -> Iterator[CreateRequest]:
         """The namespaces and the definition of the custom resource."""
@@ -121,13 +122,17 @@ class Generator:
     ) -> CreateRequest:
         return _request(path.format(namespace), {"metadata": {"name": name, **(metadata or {})}, **content})
 
-    def _make_text(self) -> str:
-        words: list[str] = []
-        size = 0
-        while size < _TEXT_POOL_BYTES:
-            words.append(f"{self._random.choice(_WORDS)}={self._random.randrange(10_000)}")
-            size += len(words[-1]) + 1
-        return "\n".join(words)
+
+@functools.cache
+def _text_pool(seed: int) -> str:
+    """Lines of words from which texts are cut; the same seed gives the same."""
+    chosen = random.Random(seed)
+    words: list[str] = []
+    size = 0
+    while size < _TEXT_POOL_BYTES:
+        words.append(f"{chosen.choice(_WORDS)}={chosen.randrange(10_000)}")
+        size += len(words[-1]) + 1
+    return "\n".join(words)
 
 
 def definition() -> JSONObject:

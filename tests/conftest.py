@@ -22,7 +22,6 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ClusterError
 from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.node_network import TEST_NETWORK
-from hack.cluster.proxy import FaultProxy, Upstream
 from hack.cluster.s3 import Bucket, S3Server
 from tests.support.clock import FrozenClock
 from tests.support.tasks import cancel, leftover_tasks
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     # Loaded by the fixtures that need it: most tests are of pure code, and quicker without.
     from hack.cluster.azure_blob import AzureBlobServer
     from hack.cluster.gcs import GCSServer
+    from hack.cluster.proxy import FaultProxy
     from pinnace.kube.client import KubeClient
 
     Server = ControlPlane | S3Server | GCSServer | AzureBlobServer
@@ -68,7 +68,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 class Connect(Protocol):
     """The `connect` fixture."""
 
-    async def __call__(self, cluster: ControlPlane, *, via: FaultProxy | None = None) -> "KubeClient": ...
+    async def __call__(self, cluster: ControlPlane, *, via: "FaultProxy | None" = None) -> "KubeClient": ...
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let parallel runs take the files in their order: slow ones first, e2e and integration, then unit.
+
+    By itself xdist begins with the files of most tests, so that one slow file of a single test keeps one
+    process busy at the end, when the others have nothing left to do.
+    """
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -188,7 +198,7 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
 
     async with AsyncExitStack() as stack:
 
-        async def connect_to(cluster: ControlPlane, *, via: FaultProxy | None = None) -> KubeClient:
+        async def connect_to(cluster: ControlPlane, *, via: "FaultProxy | None" = None) -> KubeClient:
             kubeconfig = cluster.kubeconfig
             if via is not None:
                 path = tmp_path / f"kubeconfig-{secrets.token_hex(4)}"
@@ -263,8 +273,10 @@ def bucket(s3: S3Server) -> Bucket:
 
 
 @pytest.fixture
-async def fault_proxy() -> AsyncIterator[Callable[["Server"], Awaitable[FaultProxy]]]:
+async def fault_proxy() -> AsyncIterator[Callable[["Server"], Awaitable["FaultProxy"]]]:
     """A function that starts a fault-injecting proxy before a cluster or an object store's server."""
+    from hack.cluster.proxy import FaultProxy, Upstream
+
     async with AsyncExitStack() as stack:
 
         async def start(server: "Server") -> FaultProxy:

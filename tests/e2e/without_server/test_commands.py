@@ -271,6 +271,7 @@ async def test_the_location_comes_from_the_environment_and_the_flag_wins(
     assert not (tmp_path / "from-environment/backups/b2").exists()
 
 
+@pytest.mark.spec("CLI-027")
 async def test_download_keeps_existing_files(pinnace: Pinnace, location: Path, world: str) -> None:
     await make(pinnace, "b1", world, "--include-resources", "configmaps")
     stored = (location / "backups/b1/b1.tar.gz").read_bytes()

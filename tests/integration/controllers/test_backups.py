@@ -86,8 +86,9 @@ async def test_a_backup_without_any_wish_gets_everything_it_needs(site: Site, se
     assert counters(server) == {"backup_attempt": 1, "backup_success": 1}
 
 
+@pytest.mark.spec("CTL-008", "CTL-010")
 async def test_wishes_are_kept(site: Site, serve: Serve) -> None:
-    await site.add_folder()
+    await site.add_folder(default=True)
     await site.add_folder("alt-loc")
     await serve()
     spec = site.maps_of(storageLocation="alt-loc", ttl="1h", defaultVolumesToRestic=False)

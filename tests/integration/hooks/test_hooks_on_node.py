@@ -82,7 +82,6 @@ async def test_outputs_exit_code_and_a_program_that_is_not_there(
 # --- around a backup --------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("BKP-056")
 async def test_hooks_around_a_pod_with_their_output_in_the_log(application: Application) -> None:
     annotations = around_backup(
         pre_command=shell("echo eingefroren für $HOSTNAME > /tmp/frozen; cat /tmp/frozen; echo careful >&2"),

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.cron import Calendar, Cron, CronError, Interval, parse, read_schedule
@@ -328,7 +328,6 @@ def matches(cron: Calendar, moment: datetime, zone: tzinfo) -> bool:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(expressions, moved, st.integers(0, 6 * 3600 * 10))
 def test_next_is_the_first_minute_that_matches(
     text: str, where: tuple[tzinfo, datetime], tenths: int
@@ -351,7 +350,6 @@ def test_next_is_the_first_minute_that_matches(
         assert matches(cron, following, zone)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="0159*?/-,@ \tjanMONevry.hms+_", max_size=24))
 def test_no_text_does_anything_but_parse_or_be_refused(text: str) -> None:
     try:

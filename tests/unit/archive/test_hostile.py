@@ -260,7 +260,7 @@ def our_names(tar: bytes) -> list[str] | None:
         return None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=5 * settings().max_examples)
 @given(
     members=st.lists(
         st.tuples(
@@ -284,7 +284,7 @@ def test_same_files_as_tarfile_or_refused(members: list[tuple[str, bytes, bytes]
         assert found == [clean_path(name.encode()) for name in files]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5 * settings().max_examples, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
     """Any flipped bytes end in ArchiveError or a clean parse, never in another exception."""

@@ -194,7 +194,7 @@ async def test_index_of_many_items_is_small(tmp_path: Path) -> None:
 NAME = st.text(st.sampled_from("ab-.0Z"), min_size=1, max_size=110).filter(lambda name: name.strip("."))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     keys=st.sets(
         st.tuples(

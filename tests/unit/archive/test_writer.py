@@ -82,7 +82,7 @@ async def test_size_after_close_is_the_size_of_the_file(tmp_path: Path) -> None:
     assert archive.members == 51
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     members=st.lists(
         st.tuples(

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
+from pinnace import __version__
 from pinnace.api.quantities import resource_requirements
 from pinnace.cli.build import ordered_resources
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.main import run
+from pinnace.kube.errors import ConnectionFailed, Forbidden
+from tests.unit.cli.fake_cluster import connected
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +88,8 @@ def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_backup_with_labels_and_order(capsys: pytest.CaptureFixture[str]) -> None:
     whole = printed(
         capsys, "backup", "create", "b", "--labels", "velero.io/test=true",
-        "--ordered-resources", "pods=p1,p2;persistentvolumeclaims=pvc1,pvc2", "-o", "json",
+        "--ordered-resources", "pods=p1,p2;persistentvolumeclaims=pvc1,pvc2",
+        "--csi-snapshot-timeout", "25m", "-o", "json",
     )  # fmt: skip
     assert whole["metadata"]["labels"] == {"velero.io/test": "true"}
     assert whole["spec"] == {
@@ -93,6 +97,7 @@ def test_a_backup_with_labels_and_order(capsys: pytest.CaptureFixture[str]) -> N
         "hooks": {},
         "includedNamespaces": ["*"],
         "orderedResources": {"pods": "p1,p2", "persistentvolumeclaims": "pvc1,pvc2"},
+        "csiSnapshotTimeout": "25m0s",
     }
 
 
@@ -214,16 +219,67 @@ def test_resource_requirements() -> None:
 
 
 @pytest.mark.spec("CLI-033", "CLI-048")
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    from pinnace import __version__
-    from pinnace.cli.version import mismatch
-
+def test_version_of_the_client(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["version", "--client-only"]) == 0
     assert capsys.readouterr().out == f"Client:\n\tVersion: v{__version__}\n\tGit commit: -\n"
-    assert mismatch("v1.6.3", "v1.6.9") == []
-    assert mismatch("v1.6.3", "v1.5.4")[0].endswith("Please update server")
-    assert mismatch("v1.6.3", "v1.7.0")[0].endswith("Please update client")
+
+
+@pytest.mark.spec("CLI-033")
+@pytest.mark.parametrize(
+    ("client", "more"),
+    [
+        ("1.6.3", ""),
+        ("1.6.0", ""),
+        ("1.7.0", "# WARNING: the client version does not match the server version. Please update server\n"),
+        ("1.5.4", "# WARNING: the client version does not match the server version. Please update client\n"),
+    ],
+)
+def test_version_of_a_server(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    client: str,
+    more: str,
+) -> None:
+    connected(monkeypatch, tmp_path)  # its server says that it is v1.6.3
+    monkeypatch.setattr("pinnace.cli.version.__version__", client)
+
+    assert run(["version"]) == 0
+
+    assert capsys.readouterr() == (
+        f"Client:\n\tVersion: v{client}\n\tGit commit: -\nServer:\n\tVersion: v1.6.3\n{more}",
+        "",
+    )
+
+
+@pytest.mark.spec("CLI-033")
+def test_version_of_a_server_that_cannot_be_had(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = connected(monkeypatch, tmp_path)
+    error = Forbidden(403, reason="Forbidden", message="an error")
+    cluster.failures["create", "serverstatusrequests"] = error
+
+    assert run(["version"]) == 0
+
+    assert capsys.readouterr().out.endswith("\tGit commit: -\n<error getting server version: an error>\n")
+
+
+@pytest.mark.spec("CLI-048")
+def test_version_without_a_cluster(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def refused(*_: object) -> None:
+        raise ConnectionFailed("cannot connect to https://10.0.0.1:6443: Connection refused")
+
     assert run(["version"]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "error finding Kubernetes API server config" in shown.err
+    nowhere = capsys.readouterr()
+    monkeypatch.setattr(connected(monkeypatch, tmp_path), "create", refused)
+    assert run(["version"]) == 1
+    unreachable = capsys.readouterr()
+
+    assert nowhere.out == unreachable.out == ""
+    assert "error finding Kubernetes API server config" in nowhere.err
+    assert unreachable.err == (
+        "An error occurred: cannot connect to https://10.0.0.1:6443: Connection refused\n"
+    )

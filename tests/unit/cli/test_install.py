@@ -1,7 +1,8 @@
 """What `install` prints and refuses; nothing is sent."""
 
 import base64
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,15 @@ def secret_file(tmp_path: Path) -> str:
     return str(path)
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
-    """The items that a dry run prints."""
-    assert run(["install", "--dry-run", "-o", "yaml", *words]) == 0, capsys.readouterr().err
-    listing = yaml.safe_load(capsys.readouterr().out)
+def printed(
+    capsys: pytest.CaptureFixture[str],
+    *words: str,
+    read: Callable[[str], Any] = json.loads,
+    form: str = "json",
+) -> list[dict[str, Any]]:
+    """The items that a dry run prints; as JSON, which is read and written in a hundredth of the time."""
+    assert run(["install", "--dry-run", "-o", form, *words]) == 0, capsys.readouterr().err
+    listing = read(capsys.readouterr().out)
     assert (listing["apiVersion"], listing["kind"]) == ("v1", "List")
     items: list[dict[str, Any]] = listing["items"]
     return items
@@ -67,7 +73,7 @@ def test_definitions_in_an_old_version_are_made_in_the_present_one(
 
 @pytest.mark.spec("CLI-040")
 def test_definitions_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    items = printed(capsys, "--crds-only")
+    items = printed(capsys, "--crds-only", read=yaml.safe_load, form="yaml")
 
     names = [item["metadata"]["name"] for item in items]
     assert names == sorted(manifest["metadata"]["name"] for manifest in crd_manifests())

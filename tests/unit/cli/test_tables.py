@@ -98,6 +98,7 @@ def test_no_rows_print_nothing() -> None:
     assert render_table([], backup_table(), OutputFlags(format="table")) == ""
 
 
+@pytest.mark.spec("CLI-014")
 def test_a_new_backup_shows_placeholders() -> None:
     row = backup_table(lambda: NOW + timedelta(seconds=1)).row(
         {"metadata": {"name": "b", "creationTimestamp": "2021-08-12T00:00:00Z"}, "spec": {"ttl": "720h0m0s"}}

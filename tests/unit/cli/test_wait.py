@@ -3,15 +3,18 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from pinnace.cli.main import run
 from pinnace.cli.wait import wait_for_end
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError, NotFound
 from pinnace.kube.resources import velero
 from pinnace.kube.watching import WatchEvent
+from tests.unit.cli.fake_cluster import connected
 
 CREATED = {"metadata": {"name": "b", "namespace": "velero", "uid": "1", "resourceVersion": "10"}}
 INTRODUCTION = (
@@ -80,6 +83,25 @@ async def test_dots_until_the_final_phase(
         "commands `pinnace backup describe b` and `pinnace backup logs b`."
     )
     assert script.versions == ["10", "10"]
+
+
+@pytest.mark.spec("CLI-012")
+@pytest.mark.parametrize("phase", ["Completed", "PartiallyFailed", "Failed"])
+def test_whatever_the_final_phase_the_command_has_done_its_part(
+    phase: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = connected(monkeypatch, tmp_path)
+    waited_for: list[str] = []
+
+    async def wait(_client: object, _resource: object, created: dict[str, Any], *_: object) -> str:
+        waited_for.append(created["metadata"]["name"])
+        return phase
+
+    monkeypatch.setattr("pinnace.cli.backup_create.wait_for_end", wait)
+
+    assert run(["backup", "create", "b", "--wait"]) == 0
+
+    assert waited_for == cluster.names(velero("backups")) == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 import pytest
 
 from pinnace.controllers.download_request import DownloadRequestReconciler
-from pinnace.controllers.server_status import ServerStatusReconciler
+from pinnace.controllers.server_status import ServerStatusReconciler, shown_plugins
 from pinnace.kube.errors import NotFound
+from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.runtime.controller import DONE, Result
 from pinnace.storage.errors import StorageError
 from tests.unit.controllers.fakes import World, key
@@ -171,6 +172,25 @@ async def test_an_answer_is_kept_for_a_minute(
     assert await servers.reconcile(key("s1")) == (Result.after(300.0) if kept else DONE)
 
     assert (("serverstatusrequests", "s1") in world.cluster.objects) is kept
+
+
+def test_providers_that_are_built_in_are_shown_once_among_all_plugins() -> None:
+    restore = PluginId(PluginKind.RESTORE_ITEM_ACTION, "velero.io/job")
+    first, second = (PluginId(PluginKind.BACKUP_ITEM_ACTION, f"x.io/{name}") for name in ("z", "a"))
+    program = PluginId(PluginKind.OBJECT_STORE, "velero.io/aws")
+
+    assert shown_plugins([restore, first], [second, program]) == [
+        ("x.io/z", "BackupItemAction"),
+        ("x.io/a", "BackupItemAction"),
+        ("velero.io/aws", "VolumeSnapshotter"),
+        ("velero.io/azure", "VolumeSnapshotter"),
+        ("velero.io/gcp", "VolumeSnapshotter"),
+        ("velero.io/aws", "ObjectStore"),
+        ("velero.io/azure", "ObjectStore"),
+        ("pinnace.io/filesystem", "ObjectStore"),
+        ("velero.io/gcp", "ObjectStore"),
+        ("velero.io/job", "RestoreItemAction"),
+    ]
 
 
 @pytest.mark.spec("CTL-061")

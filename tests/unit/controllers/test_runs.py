@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import msgspec
 import pytest
 
 from pinnace.api.backup import Backup, BackupPhase
-from pinnace.controllers.runs import Plan, RunReconciler, is_new
+from pinnace.api.restore import Restore
+from pinnace.controllers.runs import Plan, RunReconciler, Work, is_new
 from pinnace.controllers.settling import Settler
-from pinnace.controllers.writes import BACKUPS
+from pinnace.controllers.writes import BACKUPS, RESTORES
 from pinnace.kube.errors import Invalid, KubeError, ServerFault
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.keys import Key
@@ -114,6 +116,23 @@ async def test_objects_in_other_phases_are_left_alone(scene: Scene, phase: str) 
 
     assert scene.world.cluster.writes() == []
     assert scene.work.planned == []
+
+
+@pytest.mark.spec("CTL-046", "RST-013")
+async def test_a_malformed_key_is_dropped(world: World) -> None:
+    """It is of no object; restores have the same reconciler, with other work."""
+    reconciler = RunReconciler(
+        world.scope,
+        RESTORES,
+        Restore,
+        cast("Work[Restore]", ScriptedWork(world)),
+        Settler(world.scope, world.locations),
+        running=set(),
+    )
+
+    assert await reconciler.reconcile(Key("a/b", "c")) == DONE
+
+    assert world.cluster.writes() == []
 
 
 async def test_an_invalid_object_is_failed_and_counted(scene: Scene) -> None:

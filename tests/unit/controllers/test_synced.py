@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.backup import Backup
@@ -92,7 +92,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(json_values, st.sampled_from(["metadata", "spec", "status", None]))
 def test_no_file_does_anything_but_pass_or_be_refused(value: Any, place: str | None) -> None:
     forged = {**stored_backup(), place: value} if place else value
@@ -114,7 +113,6 @@ def test_no_file_does_anything_but_pass_or_be_refused(value: Any, place: str | N
     assert set(made["metadata"]) <= {"name", "namespace", "labels", "annotations", "ownerReferences"}
 
 
-@settings(max_examples=80, deadline=None)
 @given(json_values, st.sampled_from(["metadata", "spec", "status", "kind"]))
 def test_no_volume_does_anything_but_pass_or_be_refused(value: Any, place: str) -> None:
     try:

@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,22 +23,24 @@ from examples.documented import DOCUMENTED, LAST_APPLIED
 
 JSONObject = dict[str, Any]
 SHOP = application()
+SHOP_JSON = orjson.dumps(SHOP)
 
 
 def made_by_server(item: JSONObject, number: int, incarnation: str) -> JSONObject:
     """Give an object what the API server would."""
-    made = copy.deepcopy(item)
-    made["metadata"] |= {
+    item["metadata"] |= {
         "uid": f"{incarnation}-{number}",
         "resourceVersion": f"{incarnation}{number}",
         "creationTimestamp": f"2026-01-0{number % 9 + 1}T00:00:00Z",
         "managedFields": [{"manager": incarnation}],
     }
-    return made
+    return item
 
 
 def world(incarnation: str = "first") -> dict[Key, JSONObject]:
-    return {Key.of(item): made_by_server(item, number, incarnation) for number, item in enumerate(SHOP)}
+    """The application's objects, the caller's own. Reading JSON is the quickest deep copy."""
+    fresh = orjson.loads(SHOP_JSON)
+    return {Key.of(item): made_by_server(item, number, incarnation) for number, item in enumerate(fresh)}
 
 
 def compare(before: World, after: World) -> Comparison:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.restore.claims import Chain, Claims, ItemKey
@@ -46,7 +46,6 @@ async def test_a_cancelled_chain_does_not_disturb_the_others() -> None:
     await waiting
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     edges=st.dictionaries(st.sampled_from(NODES), st.lists(st.sampled_from(NODES), max_size=4)),
     yields=st.lists(st.integers(0, 3), min_size=6, max_size=6),

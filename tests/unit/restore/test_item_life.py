@@ -153,6 +153,26 @@ async def test_a_service_refused_for_its_own_port_is_compared_with_the_one_there
     assert elsewhere.errors.namespaces == {"ns-1": [f"error restoring services/ns-1/svc: {port_taken}"]}
 
 
+async def test_a_binding_refused_for_what_it_grants_is_compared_with_the_one_there(
+    harness: Harness,
+) -> None:
+    group = "rbac.authorization.k8s.io"
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "edit"}
+    binding = obj("RoleBinding", "works-here", "ns-1", api_version=f"{group}/v1", roleRef=role)
+    await harness.restore(binding)
+    refused = 'user "velero" is attempting to grant RBAC permissions not currently held'
+    key = (f"rolebindings.{group}", "ns-1", "works-here")
+    harness.world.refuse_create[key] = Forbidden(403, message=refused)
+
+    again = await harness.restore(binding)
+    del harness.world.objects[key]
+    elsewhere = await harness.restore(binding)
+
+    assert again.empty
+    [error] = elsewhere.errors.namespaces["ns-1"]
+    assert error.endswith(refused)
+
+
 @pytest.mark.parametrize(
     ("path", "content", "problem"),
     [

@@ -159,6 +159,17 @@ async def test_a_clean_restore_is_completed(stage: Stage) -> None:
     )
 
 
+@pytest.mark.spec("RST-034")
+async def test_an_archive_of_nothing_makes_it_partially_failed(stage: Stage) -> None:
+    await stage.put_backup()
+
+    done = await stage.restore()
+
+    assert (done.status.phase, done.status.errors) == (RestorePhase.PARTIALLY_FAILED, 1)
+    text = 'error parsing backup contents: directory "resources" does not exist'
+    assert (await stage.results())["errors"] == {"velero": [text]}
+
+
 @pytest.mark.spec("RST-015", "CTL-051")
 async def test_an_error_of_an_item_makes_it_partially_failed(stage: Stage) -> None:
     await stage.put_backup(configmap("a"))

@@ -203,11 +203,10 @@ class QueueAgainstModel(RuleBasedStateMachine):
         assert len(self.queue) == len(self.waiting)
 
 
-QueueAgainstModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+QueueAgainstModel.TestCase.settings = settings(stateful_step_count=30)
 TestQueueAgainstModel = QueueAgainstModel.TestCase
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     adds=st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 3)), max_size=30),
     workers=st.integers(1, 4),

@@ -19,7 +19,8 @@ async def cloud() -> AsyncIterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def rsa_key() -> RSAPrivateKey:
-    return generate_private_key(public_exponent=65537, key_size=2048)
+    # A small one: the library checks a key each time it reads it, 70 ms for one of real size.
+    return generate_private_key(public_exponent=65537, key_size=1024)
 
 
 @pytest.fixture

@@ -1,0 +1,41 @@
+"""The engine and what saves volumes of pods, together: the rest of a backup's tests know only one of them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pinnace.backup.collaborators import Collaborators
+from pinnace.kube.resources import PODS
+from pinnace.volumes.pod_volume_backups import PodVolumeBackups
+from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
+from tests.unit.volumes.orders import OrderScene, a_pod, claimed, completed, silent
+
+
+@pytest.mark.spec("BKP-068")
+async def test_a_volume_without_its_claim_costs_the_pod_but_not_the_other_volumes(tmp_path: Path) -> None:
+    backup = a_backup(default_volumes_to_restic=True, storage_location="default")
+    pod = {"apiVersion": "v1", "kind": "Pod", **a_pod(claimed("one", "missing"), claimed("two", "there"))}
+    cluster = FakeCluster().put(PODS, pod).add(PODS, "shop/other")
+    with OrderScene(tmp_path) as scene:
+        scene.cluster.put("persistentvolumeclaims", "shop", "there", spec={"volumeName": "pv"})
+        scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
+        scene.answer = silent
+        saver = PodVolumeBackups(
+            scene.cluster.client, backup, scene.repositories, scene.locks, scene.outcomes, scene.timeout()
+        )
+        running = asyncio.create_task(
+            run_backup(tmp_path, cluster, backup, collaborators=Collaborators(pod_volumes=saver))
+        )
+        await scene.ordered.wait()
+        (order,) = scene.cluster.of("podvolumebackups")
+        done, _ = await asyncio.wait((running,), timeout=0)
+        assert not done, "the volume that can be saved is waited for"
+        scene.outcomes.seen({**order, "status": completed(order)})
+        outcome = await running
+
+    assert order["spec"]["volume"] == "two"
+    assert [each["spec"]["volume"] for each in saver.pod_volume_backups] == ["two"]
+    assert outcome.items == ["pods/shop/other"]
+    assert outcome.errors == 1
+    assert "error getting persistent volume claim for volume: " in outcome.log
