@@ -1,76 +1,52 @@
 """A GCS server on loopback: fake-gcs-server in memory, and a token service for an account of its own."""
 
-import http.client
 import http.server
 import json
 import secrets
-import ssl
 import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from hack.cluster import binaries
-from hack.cluster.errors import ClusterError
-from hack.cluster.pki import CertificateAuthority, KeyPair, write_secret
-from hack.cluster.processes import ManagedProcess, free_port
+from hack.cluster.pki import write_secret
+from hack.cluster.processes import ManagedProcess
+from hack.cluster.store_server import StoreServer
 
 ACCOUNT = "tests@project.iam.gserviceaccount.com"
-REQUEST_TIMEOUT_SECONDS = 10.0
-START_TIMEOUT_SECONDS = 30.0
 
 
-class GCSServer:
-    """One server in one folder. A context manager: started on entry, stopped on exit.
+class GCSServer(StoreServer):
+    """A GCS server.
 
     The server asks nobody for credentials. A service beside it gives tokens for the assertions of
     `credentials_file`, so that clients go the whole way; `tokens_given` counts them.
-
-    Args:
-        directory: the server's own folder; made if missing.
-        tls: serve https with a certificate of `authority`, which is None with http.
     """
 
+    title = "GCS"
+    health_path = "/_internal/healthcheck"
+
     def __init__(self, directory: Path, *, tls: bool = False) -> None:
-        self.directory = directory.absolute()
-        self.address = "127.0.0.1"
-        self.port = free_port()
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        super().__init__(directory, tls=tls)
         self.credentials_file = self.directory / "key.json"
         self.tokens_given = 0
-        self.authority: CertificateAuthority | None = None
-        self.serving_pair: KeyPair | None = None
-        if tls:
-            self.authority = CertificateAuthority(self.directory / "pki", name="GCS CA")
-            self.serving_pair = self.authority.issue_server(
-                "server", addresses=(self.address,), names=("localhost",)
-            )
-        self._process: ManagedProcess | None = None
         self._tokens: http.server.ThreadingHTTPServer | None = None
 
-    @property
-    def url(self) -> str:
-        """The endpoint."""
-        return f"{'https' if self.serving_pair else 'http'}://{self.address}:{self.port}"
+    def stop(self, *, grace_seconds: float | None = None) -> None:
+        """End both services. Idempotent."""
+        super().stop(grace_seconds=grace_seconds)
+        if self._tokens is not None:
+            self._tokens.shutdown()
+            self._tokens.server_close()
+            self._tokens = None
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
+    def create_bucket(self, name: str) -> None:
+        """Make a bucket. Raises ClusterError."""
+        headers, body = {"Content-Type": "application/json"}, json.dumps({"name": name})
+        self._make(f"bucket {name}", "POST", "/storage/v1/b?project=tests", headers, body, wanted=200)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Start both services and return when they answer.
-
-        Raises:
-            ProgramUnavailable, StartFailed: nothing is left running then.
-        """
+    def _launch(self) -> ManagedProcess:
         program = binaries.locate(binaries.GCS_SERVER)["fake-gcs-server"]
         self._start_tokens()
         tls: list[str] = []
@@ -79,7 +55,7 @@ class GCSServer:
                 f"-cert-location={self.serving_pair.certificate}",
                 f"-private-key-location={self.serving_pair.key}",
             ]
-        self._process = ManagedProcess(
+        return ManagedProcess(
             "fake-gcs-server",
             [
                 program,
@@ -92,27 +68,6 @@ class GCSServer:
             ],
             log=self.directory / "fake-gcs-server.log",
         )
-        try:
-            self._process.wait_ready(self._healthy, timeout_seconds=START_TIMEOUT_SECONDS)
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """End both services. Idempotent."""
-        if self._process is not None:
-            self._process.stop(grace_seconds=0)
-            self._process = None
-        if self._tokens is not None:
-            self._tokens.shutdown()
-            self._tokens.server_close()
-            self._tokens = None
-
-    def create_bucket(self, name: str) -> None:
-        """Make a bucket. Raises ClusterError."""
-        status, body = self._request("POST", "/storage/v1/b?project=tests", json.dumps({"name": name}))
-        if status != 200:
-            raise ClusterError(f"creating bucket {name}: {status} {body.decode(errors='replace')[:500]}")
 
     def _start_tokens(self) -> None:
         owner = self
@@ -142,26 +97,3 @@ class GCSServer:
             "token_uri": f"http://{self.address}:{self._tokens.server_address[1]}/token",
         }
         write_secret(self.credentials_file, json.dumps(values).encode())
-
-    def _healthy(self) -> bool:
-        try:
-            return self._request("GET", "/_internal/healthcheck")[0] == 200
-        except (OSError, http.client.HTTPException):
-            return False
-
-    def _request(self, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
-        connection = self._connection()
-        try:
-            connection.request(method, path, body, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            return response.status, response.read()
-        finally:
-            connection.close()
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if self.authority is None:
-            return http.client.HTTPConnection(self.address, self.port, timeout=REQUEST_TIMEOUT_SECONDS)
-        context: ssl.SSLContext = self.authority.trust()
-        return http.client.HTTPSConnection(
-            self.address, self.port, timeout=REQUEST_TIMEOUT_SECONDS, context=context
-        )

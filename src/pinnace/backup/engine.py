@@ -40,7 +40,7 @@ JSONObject = dict[str, Any]
 
 LISTS_AT_ONCE = 5
 """Lists under way beside the one whose items are looked into. Each holds up to three pages in memory."""
-ITEMS_AT_ONCE = 8
+ITEMS_AT_ONCE = 16
 """Items with actions under way at once. Each waits for one request at a time."""
 
 

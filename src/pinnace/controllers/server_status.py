@@ -1,6 +1,6 @@
-"""The ServerStatusRequest controller: which version serves, with which actions. (docs/spec: CTL 14)"""
+"""The ServerStatusRequest controller: which version serves, with which plugins. (docs/spec: CTL 14)"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -11,9 +11,12 @@ from pinnace.controllers.ports import Scope
 from pinnace.controllers.writes import delete_if_there
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
+from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
+from pinnace.storage.open import BUILT_IN_STORES
+from pinnace.volumes.disks import BUILT_IN_SNAPSHOTTERS
 
 log = get_logger(__name__)
 
@@ -25,12 +28,30 @@ _KEPT: Final = timedelta(minutes=1)
 _NEXT_LOOK_SECONDS: Final = 300.0
 
 
+def shown_plugins(*sources: Iterable[PluginId]) -> list[tuple[str, str]]:
+    """Name and kind of all plugins, the providers that are built in among them; by kind, in a fixed order.
+
+    Args:
+        sources: plugins in the order in which they run. What comes twice is shown once: a program may bring
+            a provider that is built in, and the built-in one is used.
+    """
+    order = list(PluginKind)
+    built_in = [
+        *(PluginId(PluginKind.OBJECT_STORE, name) for name in BUILT_IN_STORES),
+        *(PluginId(PluginKind.VOLUME_SNAPSHOTTER, name) for name in BUILT_IN_SNAPSHOTTERS),
+    ]
+    known = dict.fromkeys((*built_in, *(plugin for source in sources for plugin in source)))
+    return [
+        (plugin.name, plugin.kind.value) for plugin in sorted(known, key=lambda each: order.index(each.kind))
+    ]
+
+
 class ServerStatusReconciler:
     """Answers with version and plugins; deletes answered requests after a while.
 
     Args:
         version: of the server.
-        plugins: (name, kind) of each registered action, in the order to show.
+        plugins: as `shown_plugins` gives them.
     """
 
     def __init__(self, scope: Scope, *, version: str, plugins: Sequence[tuple[str, str]]) -> None:

@@ -372,8 +372,7 @@ class Assembly:
         built_in = _built_in(self._client, self._discovery, self._options.namespace)
         # The built-in actions for CSI give way to a plugin that brings them.
         csi = csi_plugins(self._scope, self._discovery)
-        known = dict.fromkeys((*built_in.ids, *csi, *self._plugins.ids))
-        return [(plugin.name, plugin.kind.value) for plugin in known]
+        return server_status.shown_plugins(built_in.ids, csi, self._plugins.ids)
 
 
 def _identity() -> str:

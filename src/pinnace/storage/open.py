@@ -6,6 +6,7 @@ Opening contacts nobody; a store that is opened anew for each operation sees rot
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.storage.backup_store import BackupStore
@@ -19,6 +20,9 @@ GCP_PROVIDER = "velero.io/gcp"
 AZURE_PROVIDER = "velero.io/azure"
 FILESYSTEM_PROVIDER = "pinnace.io/filesystem"
 """Our own provider: `config.path` is an absolute directory, the bucket a directory in it."""
+
+BUILT_IN_STORES: Final = (AWS_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER, GCP_PROVIDER)
+"""The providers whose stores are here, sorted; for lists of plugins."""
 
 OtherStores = Callable[[str, Mapping[str, str]], ObjectStore | None]
 """Opens the store of a provider that is not built in, by its full name; None if it does not know it."""

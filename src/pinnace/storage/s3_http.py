@@ -16,6 +16,7 @@ import aiohttp
 from yarl import URL
 
 from pinnace import __version__
+from pinnace.storage.connector import Connector
 from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
 
 USER_AGENT = f"pinnace/{__version__}"
@@ -76,7 +77,7 @@ def tls_context(ca_cert: str, *, insecure: bool) -> ssl.SSLContext:
 def new_session(tls: ssl.SSLContext, *, use_proxy: bool = True) -> aiohttp.ClientSession:
     """A session that the caller closes. Metadata services are asked without a proxy."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=tls, limit=16),
+        connector=Connector(ssl=tls, limit=16),
         headers={"User-Agent": USER_AGENT},
         auto_decompress=False,
         trust_env=use_proxy,

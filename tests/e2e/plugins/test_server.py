@@ -50,6 +50,9 @@ async def test_plugin_get_lists_them_beside_the_built_in_ones(
         ("example.io/everything", "BackupItemAction"),
         ("velero.io/pod", "BackupItemAction"),
         ("velero.io/job", "RestoreItemAction"),
+        *((f"velero.io/{name}", "ObjectStore") for name in ("aws", "azure", "gcp")),
+        ("pinnace.io/filesystem", "ObjectStore"),
+        *((f"velero.io/{name}", "VolumeSnapshotter") for name in ("aws", "azure", "gcp")),
     }
     assert words.read_text() == "--log-level debug --features EnableAPIGroupVersions,another\n"
     assert server.children == []  # nobody needs them now

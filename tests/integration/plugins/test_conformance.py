@@ -117,6 +117,12 @@ class TestBackupItemAction:
             item, _ = task.result()
             assert item["metadata"]["labels"] == {"number": str(number), "backup": "b1"}
 
+    async def test_every_item_is_seen_with_its_own_backup(self, action: BackupItemAction) -> None:
+        for name in ("b1", "b2", "b1"):
+            backup = Backup(metadata=ObjectMeta(name=name, namespace="velero"))
+            item, _ = await action.execute(pod("change"), backup)
+            assert item["metadata"]["labels"]["backup"] == name
+
     async def test_what_it_logs_is_in_the_log(self, action: BackupItemAction, log: RecordingLog) -> None:
         await action.execute(pod("log"), BACKUP)
 

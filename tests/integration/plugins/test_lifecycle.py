@@ -409,6 +409,17 @@ async def test_a_panic_is_aborted(compiled_sample: Path) -> None:
 # --- The end
 
 
+async def test_our_own_plugins_need_no_uvloop(tmp_path: Path) -> None:
+    program = tmp_path / "plain"
+    put_own(tmp_path, "plain", module="tests.support.sample_plugin.without_uvloop")
+    running = supervisor(program, RecordingLog(), launch())
+    try:
+        action = RemoteBackupItemAction("example.io/backup", running)
+        assert await action.execute(pod(), BACKUP) == (pod(), [])
+    finally:
+        await running.close()
+
+
 @pytest.mark.spec("PLG-022")
 @pytest.mark.parametrize("own", [False, True], ids=["compiled", "own"])
 async def test_a_well_behaved_plugin_ends_at_once(tmp_path: Path, compiled_sample: Path, own: bool) -> None:

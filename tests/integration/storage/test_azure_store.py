@@ -1,4 +1,4 @@
-"""Azure Blob against azurite: conformance, certificates, signed URLs, faults, unfinished uploads."""
+"""Azure Blob against azurite: conformance, faults, signed URLs, unfinished uploads."""
 
 import asyncio
 import secrets
@@ -11,11 +11,12 @@ import pytest
 from yarl import URL
 
 from hack.cluster.azure_blob import AzureBlobServer
-from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Respond
+from hack.cluster.faults import DropResponse, Respond
 from hack.cluster.proxy import FaultProxy
 from pinnace.storage.azure import AzureStore
-from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import ObjectStore
+from tests.support.http_store_faults import HTTPStoreFaults
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
@@ -117,58 +118,28 @@ class TestUploads:
         assert not await store.exists("large")
 
 
-class TestFaults:
-    async def test_transient_faults_are_tried_again(self, through: AzureStore, proxy: FaultProxy) -> None:
-        for fault in (BUSY, CutBeforeRequest()):
-            for method in ("PUT", "HEAD", "GET", "DELETE"):
-                proxy.rules.add(fault, method=method, times=1)
-            await through.put("a/b", b"x")
-            assert await through.exists("a/b")
-            assert await content(through, "a/b") == b"x"
-            assert await through.list_keys("a/") == ["a/b"]
-            await through.delete("a/b")
+class TestFaults(HTTPStoreFaults):
+    methods = ("PUT", "HEAD", "GET", "DELETE")
 
-    async def test_lasting_faults_end(self, through: AzureStore, proxy: FaultProxy) -> None:
-        proxy.rules.add(BUSY)
-        calls: list[Awaitable[object]] = [
-            through.put("a", b"x"),
-            through.exists("a"),
-            content(through, "a"),
-            through.list_keys(""),
-            through.delete("a"),
-        ]
-        for call in calls:
-            with pytest.raises(StoreUnavailable) as caught:
-                await call
-            assert "RequestId" not in str(caught.value)
+    @pytest.fixture
+    def busy(self) -> Respond:
+        return BUSY
 
-    async def test_an_interrupted_download_goes_on(
-        self, store: AzureStore, through: AzureStore, proxy: FaultProxy
-    ) -> None:
-        await store.put("large", blocks(4))
-        proxy.rules.add(CutBody(after_bytes=1 << 20), method="GET", times=2)
+    @pytest.fixture
+    def missing(self, azure: AzureBlobServer, open_azure: OpenAzure) -> ObjectStore:
+        return open_azure(azure, "no-such-container")
 
-        assert await content(through, "large") == b"".join([block async for block in blocks(4)])
-        assert [exchange.status for exchange in proxy.exchanges] == [200, 206, 206]
+    @pytest.fixture
+    def nowhere(self, azure: AzureBlobServer, open_azure: OpenAzure) -> ObjectStore:
+        return open_azure(azure, "any-container", storageAccountURI="http://127.0.0.1:1/tests")
 
-    async def test_a_download_that_always_breaks_fails(
-        self, store: AzureStore, through: AzureStore, proxy: FaultProxy
-    ) -> None:
-        await store.put("large", blocks(2))
-        proxy.rules.add(CutBody(after_bytes=0), method="GET")
-        with pytest.raises(StoreUnavailable, match="cannot read 'large'"):
-            await content(through, "large")
-
-    async def test_an_object_that_changes_meanwhile_is_never_mixed(
-        self, store: AzureStore, through: AzureStore, proxy: FaultProxy
-    ) -> None:
-        await store.put("large", blocks(4))
-        proxy.rules.add(CutBody(after_bytes=1 << 20), method="GET", times=1)
-        async with through.get("large") as stream:
-            await anext(stream)
-            await store.put("large", blocks(5))
-            with pytest.raises(StorageError, match="'large': it changed while it was read"):
-                [block async for block in stream]
+    @pytest.fixture
+    def by_https(self, azure_tls: AzureBlobServer, open_azure: OpenAzure) -> tuple[AzureStore, AzureStore]:
+        assert azure_tls.ca_file is not None
+        container = f"test-{secrets.token_hex(4)}"
+        azure_tls.create_container(container)
+        trusting = open_azure(azure_tls, container, caCert=azure_tls.ca_file.read_text())
+        return trusting, open_azure(azure_tls, container)
 
     async def test_a_wrong_key_is_said_without_telling_it(
         self, azure: AzureBlobServer, azure_container: str, open_azure: OpenAzure, tmp_path: Path
@@ -181,27 +152,6 @@ class TestFaults:
                 await call
             assert "\n" not in str(caught.value)
             assert "d3Jvbmct" not in str(caught.value)
-
-    async def test_a_missing_container(self, azure: AzureBlobServer, open_azure: OpenAzure) -> None:
-        store = open_azure(azure, "no-such-container")
-        for call in (store.put("a", b"x"), store.list_keys(""), store.delete("a"), content(store, "a")):
-            with pytest.raises(StoreConfigError, match=r"\(ContainerNotFound\)"):
-                await call
-
-
-class TestCertificates:
-    async def test_an_own_authority(self, azure_tls: AzureBlobServer, open_azure: OpenAzure) -> None:
-        assert azure_tls.authority is not None
-        container = f"test-{secrets.token_hex(4)}"
-        azure_tls.create_container(container)
-        trusting = open_azure(azure_tls, container, caCert=azure_tls.authority.certificate.read_text())
-        await trusting.put("a/b", b"x")
-        assert await content(trusting, "a/b") == b"x"
-
-        store = open_azure(azure_tls, container)
-        for call in (store.put("a", b"x"), store.list_keys(""), content(store, "a/b")):
-            with pytest.raises(StoreUnavailable, match=r"(?i)certificate"):
-                await call
 
 
 class TestSignedURLs:

@@ -1,4 +1,4 @@
-"""GCS against fake-gcs-server: conformance, certificates, tokens, faults, and what uploads leave behind."""
+"""GCS against fake-gcs-server: conformance, faults, tokens, and what uploads leave behind."""
 
 import asyncio
 import secrets
@@ -10,12 +10,13 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Respond
+from hack.cluster.faults import DropResponse, Respond
 from hack.cluster.gcs import ACCOUNT, GCSServer
 from hack.cluster.proxy import FaultProxy
-from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.gcs import GCSStore
 from pinnace.storage.interface import ObjectStore
+from tests.support.http_store_faults import HTTPStoreFaults
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
@@ -113,57 +114,33 @@ class TestUploads:
         assert [each.head.query["kmsKeyName"] for each in begun] == [name, name]
 
 
-class TestFaults:
-    async def test_transient_faults_are_tried_again(self, through: GCSStore, proxy: FaultProxy) -> None:
-        for fault in (BUSY, CutBeforeRequest()):
-            for method in ("POST", "GET", "DELETE"):
-                proxy.rules.add(fault, method=method, times=1)
-            await through.put("a/b", b"x")
-            assert await through.exists("a/b")
-            proxy.rules.add(fault, method="GET", path="/o/a/b", times=1)
-            assert await content(through, "a/b") == b"x"
-            assert await through.list_keys("a/") == ["a/b"]
-            await through.delete("a/b")
+class TestFaults(HTTPStoreFaults):
+    methods = ("POST", "GET", "DELETE")
+
+    @pytest.fixture
+    def busy(self) -> Respond:
+        return BUSY
+
+    @pytest.fixture
+    def missing(self, gcs: GCSServer, open_gcs: OpenGCS) -> ObjectStore:
+        return open_gcs(gcs, "no-such-bucket")
+
+    @pytest.fixture
+    def nowhere(self, gcs: GCSServer, open_gcs: OpenGCS) -> ObjectStore:
+        return open_gcs(gcs, "any-bucket", storeEndpoint="http://127.0.0.1:1")
+
+    @pytest.fixture
+    def by_https(self, gcs_tls: GCSServer, open_gcs: OpenGCS) -> tuple[GCSStore, GCSStore]:
+        assert gcs_tls.ca_file is not None
+        bucket = f"test-{secrets.token_hex(4)}"
+        gcs_tls.create_bucket(bucket)
+        return open_gcs(gcs_tls, bucket, caCert=gcs_tls.ca_file.read_text()), open_gcs(gcs_tls, bucket)
 
     async def test_a_chunk_is_sent_again(self, through: GCSStore, proxy: FaultProxy) -> None:
         proxy.rules.add(BUSY, method="PUT", skip=1, times=1)
         await through.put("large", blocks(20))
 
         assert await content(through, "large") == b"".join([block async for block in blocks(20)])
-
-    async def test_lasting_faults_end(self, through: GCSStore, proxy: FaultProxy) -> None:
-        proxy.rules.add(BUSY)
-        calls: list[Awaitable[object]] = [
-            through.put("a", b"x"),
-            through.exists("a"),
-            content(through, "a"),
-            through.list_keys(""),
-            through.delete("a"),
-        ]
-        for call in calls:
-            with pytest.raises(StoreUnavailable, match="internal error"):
-                await call
-
-    async def test_an_interrupted_download_goes_on(
-        self, store: GCSStore, through: GCSStore, proxy: FaultProxy
-    ) -> None:
-        await store.put("large", blocks(4))
-        proxy.rules.add(CutBody(after_bytes=1 << 20), method="GET", times=2)
-
-        assert await content(through, "large") == b"".join([block async for block in blocks(4)])
-        assert [exchange.status for exchange in proxy.exchanges] == [200, 206, 206]
-
-    async def test_a_missing_bucket(self, gcs: GCSServer, open_gcs: OpenGCS) -> None:
-        store = open_gcs(gcs, "no-such-bucket")
-        for call in (store.put("a", b"x"), store.list_keys(""), store.delete("a"), content(store, "a")):
-            with pytest.raises(StoreConfigError):
-                await call
-
-    async def test_nobody_listens(self, gcs: GCSServer, gcs_bucket: str, open_gcs: OpenGCS) -> None:
-        store = open_gcs(gcs, gcs_bucket, storeEndpoint="http://127.0.0.1:1")
-        for call in (store.put("a", b"x"), store.list_keys(""), content(store, "a")):
-            with pytest.raises(StoreUnavailable, match=r"http://127.0.0.1:1"):
-                await call
 
 
 class TestTokens:
@@ -179,21 +156,6 @@ class TestTokens:
         sent = {exchange.headers["Authorization"] for exchange in proxy.exchanges}
         assert len(sent) == 1
         assert sent.pop().startswith("Bearer ")
-
-
-class TestCertificates:
-    async def test_an_own_authority(self, gcs_tls: GCSServer, open_gcs: OpenGCS) -> None:
-        assert gcs_tls.authority is not None
-        bucket = f"test-{secrets.token_hex(4)}"
-        gcs_tls.create_bucket(bucket)
-        trusting = open_gcs(gcs_tls, bucket, caCert=gcs_tls.authority.certificate.read_text())
-        await trusting.put("a/b", b"x")
-        assert await content(trusting, "a/b") == b"x"
-
-        store = open_gcs(gcs_tls, bucket)
-        for call in (store.put("a", b"x"), store.list_keys(""), content(store, "a/b")):
-            with pytest.raises(StoreUnavailable, match=r"(?i)certificate"):
-                await call
 
 
 async def test_a_signed_url_reads_the_object(store: GCSStore) -> None:

@@ -2,9 +2,8 @@
 
 import sys
 
+from owner_plugin import plugins  # by its full name: PyInstaller runs this file by itself
 from pinnace.plugins import serve
-
-from . import plugins
 
 
 def main() -> None:

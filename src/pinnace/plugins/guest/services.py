@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
@@ -35,11 +35,28 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 _NANOSECONDS_OF_A_MICROSECOND = 1000
 
 
+class _Latest(Generic[StructT]):
+    """Reads the Backup or Restore of requests; it is mostly that of the request before."""
+
+    def __init__(self, struct: type[StructT]) -> None:
+        self._struct = struct
+        self._data = b""
+        self._read: StructT | None = None
+
+    def of(self, data: bytes) -> StructT:
+        """What the bytes say. Raises PluginError."""
+        if self._read is None or data != self._data:
+            self._read, self._data = struct_of(self._struct, data), data
+        return self._read
+
+
 class ActionServices:
     """The three kinds of item actions."""
 
     def __init__(self, instances: Instances) -> None:
         self._instances = instances
+        self._backup = _Latest(Backup)
+        self._restore = _Latest(Restore)
 
     async def backup_applies_to(
         self, request: wire.BackupItemActionAppliesToRequest
@@ -52,7 +69,7 @@ class ActionServices:
     async def backup_execute(self, request: wire.ExecuteRequest) -> wire.ExecuteResponse:
         kind, name = PluginKind.BACKUP_ITEM_ACTION, request.plugin
         action: BackupItemAction = self._instances.find(kind, name)
-        item, backup = object_of(request.item, "item"), struct_of(Backup, request.backup)
+        item, backup = object_of(request.item, "item"), self._backup.of(request.backup)
         answer: Any = await action.execute(item, backup)
         if answer is None:  # a forgotten `return`; Velero's own framework echoes too
             return wire.ExecuteResponse(item=request.item)
@@ -78,7 +95,7 @@ class ActionServices:
         given = RestoreItemInput(
             item=object_of(request.item, "item"),
             item_from_backup=object_of(request.itemFromBackup, "item from backup"),
-            restore=struct_of(Restore, request.restore),
+            restore=self._restore.of(request.restore),
         )
         output: RestoreItemOutput | None = await action.execute(given)
         if output is None:
@@ -100,7 +117,7 @@ class ActionServices:
     async def delete_execute(self, request: wire.DeleteItemActionExecuteRequest) -> wire.Empty:
         kind = PluginKind.DELETE_ITEM_ACTION
         action: DeleteItemAction = self._instances.find(kind, request.plugin)
-        await action.execute(object_of(request.item, "item"), struct_of(Backup, request.backup))
+        await action.execute(object_of(request.item, "item"), self._backup.of(request.backup))
         return wire.Empty()
 
 

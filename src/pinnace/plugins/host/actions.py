@@ -6,6 +6,7 @@ import orjson
 
 from pinnace.api.backup import Backup
 from pinnace.api.codec import encode
+from pinnace.api.restore import Restore
 from pinnace.plugins.calling import checked_item
 from pinnace.plugins.errors import PluginCallError
 from pinnace.plugins.host.supervisor import Supervisor
@@ -28,6 +29,14 @@ class _RemoteAction:
         self.name = name
         self._id = PluginId(self.kind, name)
         self._supervisor = supervisor
+        self._about: Backup | Restore | None = None
+        self._about_data = b""
+
+    def _data_of(self, about: Backup | Restore) -> bytes:
+        """The JSON of what an item belongs to, made once, as it goes along with every item."""
+        if about is not self._about:
+            self._about, self._about_data = about, orjson.dumps(encode(about))
+        return self._about_data
 
 
 class RemoteBackupItemAction(_RemoteAction):
@@ -45,11 +54,10 @@ class RemoteBackupItemAction(_RemoteAction):
         self, item: JSONObject, backup: Backup
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         """Run it."""
-        request = wire.ExecuteRequest(
-            plugin=self.name, item=orjson.dumps(item), backup=orjson.dumps(encode(backup))
-        )
+        data = orjson.dumps(item)
+        request = wire.ExecuteRequest(plugin=self.name, item=data, backup=self._data_of(backup))
         answer = await self._supervisor.work(self._id, methods.BACKUP_EXECUTE, request)
-        return item_of(self.name, answer.item), identifiers_of(answer.additionalItems)
+        return _changed(self.name, item, data, answer.item), identifiers_of(answer.additionalItems)
 
 
 class RemoteRestoreItemAction(_RemoteAction):
@@ -65,15 +73,16 @@ class RemoteRestoreItemAction(_RemoteAction):
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Run it."""
+        data = orjson.dumps(given.item)
         request = wire.RestoreItemActionExecuteRequest(
             plugin=self.name,
-            item=orjson.dumps(given.item),
-            restore=orjson.dumps(encode(given.restore)),
+            item=data,
+            restore=self._data_of(given.restore),
             itemFromBackup=orjson.dumps(given.item_from_backup),
         )
         answer = await self._supervisor.work(self._id, methods.RESTORE_EXECUTE, request)
         return RestoreItemOutput(
-            item=item_of(self.name, answer.item),
+            item=_changed(self.name, given.item, data, answer.item),
             additional_items=identifiers_of(answer.additionalItems),
             skip=answer.skipRestore,
         )
@@ -93,7 +102,7 @@ class RemoteDeleteItemAction(_RemoteAction):
     async def execute(self, item: JSONObject, backup: Backup) -> None:
         """Run it."""
         request = wire.DeleteItemActionExecuteRequest(
-            plugin=self.name, item=orjson.dumps(item), backup=orjson.dumps(encode(backup))
+            plugin=self.name, item=orjson.dumps(item), backup=self._data_of(backup)
         )
         await self._supervisor.work(self._id, methods.DELETE_EXECUTE, request)
 
@@ -107,6 +116,11 @@ def selector_of(message: wire.ResourceSelector) -> ResourceSelector:
         excluded_resources=tuple(message.excludedResources),
         label_selector=message.selector,
     )
+
+
+def _changed(plugin: str, item: JSONObject, sent: bytes, answered: bytes) -> JSONObject:
+    """The object that a plugin answered, or the one it was sent if that is the same. Raises PluginError."""
+    return checked_item(plugin, item) if answered == sent else item_of(plugin, answered)
 
 
 def item_of(plugin: str, data: bytes) -> JSONObject:

@@ -122,8 +122,19 @@ class Supervisor:
         request: RequestT,
         deadline_seconds: float,
     ) -> ResponseT:
-        async with self._watched(plugin) as process:
-            return await process.connection.unary(plugin.name, method, request, deadline_seconds)
+        if not (self._is_up and plugin in self._called):
+            async with self._watched(plugin) as process:
+                return await process.connection.unary(plugin.name, method, request, deadline_seconds)
+        # The same as above for the thousands of calls after the first, which are worth a shorter way.
+        assert self._process is not None
+        process = self._process
+        try:
+            answer = await process.connection.unary(plugin.name, method, request, deadline_seconds)
+        except PluginCallError as error:
+            await self._judge(plugin, process, error)
+            raise
+        self._silences = 0
+        return answer
 
     @asynccontextmanager
     async def _watched(self, plugin: PluginId) -> AsyncIterator[PluginProcess]:
@@ -148,23 +159,27 @@ class Supervisor:
     async def _judged(self, plugin: PluginId, process: PluginProcess) -> AsyncIterator[None]:
         try:
             yield
-        except PluginTimeout:
+        except PluginCallError as error:
+            await self._judge(plugin, process, error)
+            raise
+        self._silences = 0
+
+    async def _judge(self, plugin: PluginId, process: PluginProcess, error: PluginCallError) -> None:
+        """What follows from a failed call. Raises PluginGone for a process that ended."""
+        if isinstance(error, PluginTimeout):
             # It hangs, or holds something that others wait for: the next call starts another. Calls that were
             # under way beside this one say no more than this one did.
             if not process.has_exited:
                 self._silences += 1
                 process.kill()
-            raise
-        except PluginGone as error:
+            return
+        if isinstance(error, PluginGone):
             how = await process.how_it_ended()
             raise PluginGone(plugin.name, f"{error.reason} ({self.program}: {how})") from error
-        except PluginCallError as error:
-            self._silences = 0
-            if (origin := error.origin) is not None:
-                where = f"{origin.file}:{origin.line} {origin.function}"
-                self._log.own("debug", f"{error}; raised at {where}")
-            raise
         self._silences = 0
+        if (origin := error.origin) is not None:
+            where = f"{origin.file}:{origin.line} {origin.function}"
+            self._log.own("debug", f"{error}; raised at {where}")
 
     @property
     def _is_up(self) -> bool:

@@ -4,8 +4,13 @@ They follow the protocol of `volumes/snapshotters.py` and speak to the clouds by
 own, as the object stores do. One is made for each operation; who uses one cloud loads that one.
 """
 
+from typing import Final
+
 from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider
 from pinnace.volumes.snapshotters import FindSnapshotter, Snapshotter
+
+BUILT_IN_SNAPSHOTTERS: Final = (AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER)
+"""The providers whose snapshotters are here, sorted; for lists of plugins."""
 
 
 def with_disks(others: FindSnapshotter) -> FindSnapshotter:

@@ -21,7 +21,8 @@ from pinnace.storage.azure_credentials import (
 from pinnace.storage.oauth import CachedToken, Token
 from pinnace.storage.s3_http import RetryPolicy
 from pinnace.storage.settings import parse_bool
-from pinnace.volumes.disks.json_requests import Answer, JSONService, NotFoundError
+from pinnace.volumes.disks.azure_operations import ResourceManager
+from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
     DiskInfo,
     JSONObject,
@@ -30,12 +31,11 @@ from pinnace.volumes.disks.volumes import (
     restored_name,
     snapshot_name,
 )
-from pinnace.volumes.disks.waiting import Pause, wait_until
+from pinnace.volumes.disks.waiting import Pause
 from pinnace.volumes.snapshotters import SnapshotError
 
 DISK = Kind(source="azureDisk", id_field="diskName", driver="disk.csi.azure.com")
 
-_API_VERSION = "2021-12-01"
 _LONGEST_NAME = 80
 _DEFAULT_TIMEOUT = "2m0s"
 _SNAPSHOT_ID = re.compile(
@@ -95,10 +95,10 @@ class AzureDiskSnapshotter:
         self._clock = clock
         self._pause = pause
         self._incremental = False
-        self._limit_seconds = 0.0
         self._disks = self._snapshots = Group(subscription="", name="")
         self._cloud: AzureCloud | None = None
         self._origin: AzureOrigin | None = None
+        self._manager: ResourceManager | None = None
         token = CachedToken(self._fetch, clock=clock)
 
         async def value() -> str:
@@ -116,7 +116,7 @@ class AzureDiskSnapshotter:
         variables = azure_variables(None, self._environ)
         self._disks = _group_of(variables)
         self._incremental = _truth(config, "incremental")
-        self._limit_seconds = _timeout(config)
+        limit_seconds = _timeout(config)
         group, subscription = config.get("resourceGroup", ""), config.get("subscriptionId", "")
         if subscription and not group:
             raise SnapshotError(
@@ -128,6 +128,12 @@ class AzureDiskSnapshotter:
         )
         self._cloud = cloud_of(variables)
         self._origin = find_azure_origin(variables)
+        self._manager = ResourceManager(
+            url=self._cloud.resource_manager,
+            service=self._service,
+            limit_seconds=limit_seconds,
+            pause=self._pause,
+        )
 
     async def get_volume_id(self, persistent_volume: JSONObject) -> str:
         """The name of its disk; empty for volumes of others. Raises SnapshotError."""
@@ -162,16 +168,20 @@ class AzureDiskSnapshotter:
                 "incremental": self._incremental,
             },
         }
-        await self._carry_out("PUT", snapshot_id, f"cannot take a snapshot of disk {volume_id}", body)
+        await self._resources.carry_out(
+            "PUT", snapshot_id, f"cannot take a snapshot of disk {volume_id}", body
+        )
         return snapshot_id
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot; a missing one is success. Raises StorageError, SnapshotError."""
         try:
             what = f"cannot delete snapshot {snapshot_id}"
-            await self._carry_out("DELETE", check_snapshot_id(snapshot_id), what)
-        except NotFoundError:
-            return
+            await self._resources.carry_out("DELETE", check_snapshot_id(snapshot_id), what)
+        except NotFoundError as error:
+            # The snapshot or its group is gone. A subscription that is not found is one that we may not see.
+            if error.code == "SubscriptionNotFound":
+                raise
 
     async def create_volume_from_snapshot(
         self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
@@ -182,7 +192,7 @@ class AzureDiskSnapshotter:
             StorageError, SnapshotError: it cannot be made, or not within `apiTimeout`.
         """
         what = f"cannot make a disk of snapshot {snapshot_id}"
-        snapshot = (await self._call("GET", check_snapshot_id(snapshot_id), what)).body
+        snapshot = await self._resources.get(check_snapshot_id(snapshot_id), what)
         name = restored_name()
         body: JSONObject = {
             "location": snapshot["location"],
@@ -194,7 +204,7 @@ class AzureDiskSnapshotter:
         # Where a region has no zones the label is a number; and disks with copies in all zones are in none.
         if "-" in volume_az and not volume_type.endswith("_ZRS"):
             body["zones"] = [volume_az.rpartition("-")[2]]
-        await self._carry_out("PUT", self._disks.id_of("disks", name), what, body)
+        await self._resources.carry_out("PUT", self._disks.id_of("disks", name), what, body)
         return name
 
     async def _fetch(self) -> Token:
@@ -208,34 +218,13 @@ class AzureDiskSnapshotter:
             now=self._clock(),
         )
 
+    @property
+    def _resources(self) -> ResourceManager:
+        assert self._manager is not None, "init comes first"
+        return self._manager
+
     async def _disk(self, name: str) -> JSONObject:
-        return (await self._call("GET", self._disks.id_of("disks", name), f"cannot look at disk {name}")).body
-
-    async def _call(self, method: str, resource_id: str, what: str, body: JSONObject | None = None) -> Answer:
-        assert self._cloud is not None, "init comes first"
-        url = f"{self._cloud.resource_manager}{resource_id}?api-version={_API_VERSION}"
-        return await self._service.call(method, url, what, body)
-
-    async def _carry_out(
-        self, method: str, resource_id: str, what: str, body: JSONObject | None = None
-    ) -> None:
-        """Send a request and wait for the operation that it begins."""
-        answer = await self._call(method, resource_id, what, body)
-        operation = answer.headers.get("Azure-AsyncOperation", "")
-        if not operation:
-            return  # done at once
-        assert self._cloud is not None, "init comes first"
-        if not operation.startswith(f"{self._cloud.resource_manager}/"):
-            raise SnapshotError(f"{what}: the resource manager names another server for its operation")
-
-        async def done() -> bool:
-            state = (await self._service.call("GET", operation, what)).body
-            if state.get("status") in ("Failed", "Canceled"):
-                error = state.get("error") or {}
-                raise SnapshotError(f"{what}: {error.get('message')} ({error.get('code')})")
-            return state.get("status") == "Succeeded"
-
-        await wait_until(done, f"{what}: it", limit_seconds=self._limit_seconds, pause=self._pause)
+        return await self._resources.get(self._disks.id_of("disks", name), f"cannot look at disk {name}")
 
 
 def _group_of(variables: Mapping[str, str]) -> Group:

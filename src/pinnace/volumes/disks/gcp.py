@@ -4,11 +4,9 @@ import asyncio
 import json
 import os
 import re
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from urllib.parse import quote
 
 from pinnace.api.times import utcnow
@@ -20,6 +18,7 @@ from pinnace.storage.gcs_credentials import (
 )
 from pinnace.storage.oauth import CachedToken, Token
 from pinnace.storage.s3_http import RetryPolicy
+from pinnace.volumes.disks.gcp_operations import Compute
 from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
     DiskInfo,
@@ -29,7 +28,7 @@ from pinnace.volumes.disks.volumes import (
     restored_name,
     snapshot_name,
 )
-from pinnace.volumes.disks.waiting import Pause, wait_until
+from pinnace.volumes.disks.waiting import Pause
 from pinnace.volumes.snapshotters import SnapshotError
 
 PD = Kind(source="gcePersistentDisk", id_field="pdName", driver="pd.csi.storage.gke.io")
@@ -37,7 +36,6 @@ ENDPOINT = "https://compute.googleapis.com"
 
 _LONGEST_NAME = 63
 _ZONES_SEPARATOR = "__"
-_READY_SECONDS = 600.0
 _ZONE = re.compile(r"([a-z]+-[a-z]+[0-9]+)-[a-z]")
 _HANDLE = re.compile(r"projects/[^/]+/((?:zones|regions)/[^/]+)/disks/([^/]+)")
 
@@ -97,8 +95,6 @@ class GCESnapshotter:
         self._environ = environ
         self._policy = policy or RetryPolicy()
         self._clock = clock
-        self._base = f"{endpoint}/compute/v1"
-        self._pause = pause
         self._location = ""
         self._wanted_project = ""
         self._origin: GoogleOrigin | None = None
@@ -108,7 +104,8 @@ class GCESnapshotter:
         async def value() -> str:
             return (await token.get()).value
 
-        self._service = JSONService(token=value, policy=self._policy)
+        service = JSONService(token=value, policy=self._policy)
+        self._compute = Compute(url=f"{endpoint}/compute/v1", service=service, pause=pause)
 
     async def init(self, config: Mapping[str, str]) -> None:
         """Check the configuration and find credentials; asks nobody.
@@ -153,7 +150,6 @@ class GCESnapshotter:
         """
         disk = await self._disk(volume_id, volume_az)
         name = snapshot_name(volume_id, _LONGEST_NAME)
-        project = self._wanted_project or await self._project()
         what = f"cannot take a snapshot of disk {volume_id}"
         body: JSONObject = {
             "name": name,
@@ -162,28 +158,17 @@ class GCESnapshotter:
         }
         if self._location:
             body["storageLocations"] = [self._location]
-        url = f"{self._base}/projects/{project}/global"
-        operation = await self._insert(f"{url}/snapshots", body, what)
-
-        async def taken() -> bool:
-            if await self._is_done(f"{url}/operations/{operation}", what):
-                return True
-            try:
-                found = (await self._service.call("GET", f"{url}/snapshots/{name}", what)).body
-            except NotFoundError:
-                return False
-            if found.get("status") == "FAILED":
-                raise SnapshotError(f"{what}: snapshot {name} failed")
-            return found.get("status") in ("UPLOADING", "READY")
-
-        await self._wait(taken, f"snapshot {name} of disk {volume_id}")
+        place = await self._snapshots()
+        await self._compute.insert(
+            place, "snapshots", body, what, made=lambda status: status in ("UPLOADING", "READY")
+        )
         return name
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
-        """Delete a snapshot; a missing one is success. Raises StorageError."""
+        """Delete a snapshot; a missing one is success. Raises StorageError, SnapshotError."""
+        what = f"cannot delete snapshot {snapshot_id}"
         try:
-            what = f"cannot delete snapshot {snapshot_id}"
-            await self._service.call("DELETE", await self._snapshot_url(snapshot_id), what)
+            await self._compute.delete(await self._snapshots(), "snapshots", snapshot_id, what)
         except NotFoundError:
             return
 
@@ -196,7 +181,9 @@ class GCESnapshotter:
             StorageError, SnapshotError: it cannot be made.
         """
         what = f"cannot make a disk of snapshot {snapshot_id}"
-        snapshot = (await self._service.call("GET", await self._snapshot_url(snapshot_id), what)).body
+        snapshot = await self._compute.get(
+            f"{await self._snapshots()}/snapshots/{quote(snapshot_id, safe='')}", what
+        )
         place, project = place_of(volume_az), await self._project()
         name = restored_name()
         where = f"projects/{project}/{place.path}"
@@ -209,13 +196,7 @@ class GCESnapshotter:
             body["type"] = f"{where}/diskTypes/{volume_type.rpartition('/')[2]}"
         if place.is_region:
             body["replicaZones"] = [f"projects/{project}/zones/{zone}" for zone in place.zones]
-        url = f"{self._base}/{where}"
-        operation = await self._insert(f"{url}/disks", body, what)
-
-        async def made() -> bool:
-            return await self._is_done(f"{url}/operations/{operation}", what)
-
-        await self._wait(made, f"disk {name} of snapshot {snapshot_id}")
+        await self._compute.insert(where, "disks", body, what, made=lambda status: status == "READY")
         return name
 
     async def _fetch(self) -> Token:
@@ -234,30 +215,12 @@ class GCESnapshotter:
         return self._known_project
 
     async def _disk(self, name: str, zones: str) -> JSONObject:
-        url = f"{self._base}/projects/{await self._project()}/{place_of(zones).path}/disks/{name}"
-        return (await self._service.call("GET", url, f"cannot look at disk {name}")).body
+        path = f"projects/{await self._project()}/{place_of(zones).path}/disks/{quote(name, safe='')}"
+        return await self._compute.get(path, f"cannot look at disk {name}")
 
-    async def _snapshot_url(self, name: str) -> str:
-        project = self._wanted_project or await self._project()
-        return f"{self._base}/projects/{project}/global/snapshots/{quote(name, safe='')}"
-
-    async def _insert(self, url: str, body: JSONObject, what: str) -> str:
-        """Begin to make something and return the name of the operation.
-
-        The id of the request keeps a second try from making a second one.
-        """
-        answer = await self._service.call("POST", f"{url}?requestId={uuid.uuid4()}", what, body)
-        return str(answer.body.get("name", ""))
-
-    async def _is_done(self, url: str, what: str) -> bool:
-        operation = (await self._service.call("GET", url, what)).body
-        if errors := (operation.get("error") or {}).get("errors"):
-            texts = "; ".join(f"{error.get('message')} ({error.get('code')})" for error in errors)
-            raise SnapshotError(f"{what}: {texts}")
-        return operation.get("status") == "DONE"
-
-    async def _wait(self, done: Callable[[], Any], what: str) -> None:
-        await wait_until(done, what, limit_seconds=_READY_SECONDS, pause=self._pause)
+    async def _snapshots(self) -> str:
+        """Where the snapshots are."""
+        return f"projects/{self._wanted_project or await self._project()}/global"
 
 
 def _description(old: str, tags: Mapping[str, str]) -> str:

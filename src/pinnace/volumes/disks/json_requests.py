@@ -4,25 +4,42 @@ import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pinnace.storage.errors import StorageError
-from pinnace.storage.json_http import json_error, json_object
-from pinnace.storage.s3_http import RetryPolicy, new_session, send
+from pinnace.storage.json_http import error_texts, json_error, json_object
+from pinnace.storage.s3_http import Reply, RetryPolicy, new_session, send
 
 JSONObject = dict[str, Any]
 
 
-class NotFoundError(StorageError):
+class RefusalError(StorageError):
+    """The service refused; `code` is its own word for the reason, empty if it gave none."""
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class NotFoundError(RefusalError):
     """What was asked for is not there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a service answered: an object, maybe empty, and the headers."""
+class ForbiddenError(RefusalError):
+    """The credentials do not allow it."""
 
+
+_TOO_FAST: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded"})
+_REFUSALS: Final[Mapping[int, type[RefusalError]]] = {403: ForbiddenError, 404: NotFoundError}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a service answered: an object, maybe empty, and the headers, whatever the case of their names."""
+
+    status: int
     body: JSONObject
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +56,7 @@ class JSONService:
             what: what cannot be done if it fails, for the error.
 
         Raises:
-            NotFoundError: status 404.
+            NotFoundError, ForbiddenError: status 404 and 403.
             StorageError: another refusal, or no answer.
         """
 
@@ -48,9 +65,26 @@ class JSONService:
 
         data = json.dumps(body).encode() if body is not None else None
         async with new_session(ssl.create_default_context()) as session:
-            reply = await send(session, method, url, policy=self.policy, headers=headers, data=data)
-        if reply.status == 404:
-            raise NotFoundError(str(json_error(what, reply.status, reply.body)))
+            for tries in range(1, self.policy.attempts + 1):
+                reply = await send(session, method, url, policy=self.policy, headers=headers, data=data)
+                if tries == self.policy.attempts or not _is_too_fast(reply):
+                    break
+                await self.policy.wait(tries)
         if not 200 <= reply.status < 300:
-            raise json_error(what, reply.status, reply.body)
-        return Answer(json_object(reply.body, what) if reply.body.strip() else {}, reply.headers)
+            error = json_error(what, reply.status, reply.body)
+            if (refusal := _REFUSALS.get(reply.status)) is None:
+                raise error
+            raise refusal(str(error), error_texts(reply.body)[0])
+        body = json_object(reply.body, what) if reply.body.strip() else {}
+        return Answer(status=reply.status, body=body, headers=reply.headers)
+
+
+def _is_too_fast(reply: Reply) -> bool:
+    """Whether Google asks for fewer requests, which it does with the status of a missing right."""
+    if reply.status != 403:
+        return False
+    try:
+        errors = json.loads(reply.body)["error"]["errors"]
+        return any(error["reason"] in _TOO_FAST for error in errors)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from pinnace.storage.errors import StoreConfigError
-from pinnace.volumes.disks import with_disks
 from pinnace.volumes.disks.aws import EBSSnapshotter
-from pinnace.volumes.snapshotters import SnapshotError, Snapshotter
+from pinnace.volumes.snapshotters import SnapshotError
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
 
@@ -71,15 +70,3 @@ async def test_refused_configurations(config: dict[str, str], text: str) -> None
 async def test_no_credentials() -> None:
     with pytest.raises(StoreConfigError, match="no AWS credentials found"):
         await EBSSnapshotter(environ={"AWS_EC2_METADATA_DISABLED": "true"}).init({"region": "r"})
-
-
-def test_providers_are_found_by_their_names() -> None:
-    def others(provider: str) -> Snapshotter:
-        raise LookupError(provider)
-
-    find = with_disks(others)
-    for short in ("aws", "gcp", "azure"):
-        assert type(find(short)) is type(find(f"velero.io/{short}"))
-    assert len({type(find(name)) for name in ("aws", "gcp", "azure")}) == 3
-    with pytest.raises(LookupError, match=r"example.io/x"):
-        find("example.io/x")

@@ -1,4 +1,4 @@
-"""Snapshots of managed disks, against a scripted resource manager with the real one's answers."""
+"""Snapshots of Azure's managed disks, against a scripted service that answers as `arm_answers` says."""
 
 import uuid
 from collections.abc import Awaitable, Callable
@@ -12,17 +12,24 @@ from pinnace.storage.s3_http import RetryPolicy
 from pinnace.volumes.disks.azure import AzureDiskSnapshotter, azure_tags, check_snapshot_id
 from pinnace.volumes.snapshotters import SnapshotError
 from tests.support.scripted_cloud import Cloud, no_pause
+from tests.unit.volumes.disks.arm_answers import (
+    BEGUN,
+    OPERATIONS,
+    accepted,
+    disk,
+    refusal,
+    snapshot,
+    state,
+)
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
 GROUP = "/subscriptions/sub/resourceGroups/nodes/providers/Microsoft.Compute"
 VAULT = "/subscriptions/other/resourceGroups/vault/providers/Microsoft.Compute"
 UUID = "00000000-0000-4000-8000-000000000000"
 TAGS = {"velero.io/backup": "b1", "velero.io/pv": "pv1"}
-DISK = {
-    "location": "westeurope",
-    "sku": {"name": "Premium_LRS"},
-    "tags": {"team": "shop", "velero.io-pv": "old"},
-}
+DISK = disk(f"{GROUP}/disks/data", tags={"team": "shop", "velero.io-pv": "old"})
+NEW = f"{GROUP}/snapshots/data-{UUID}"
+OPERATION = f"{OPERATIONS}/1"
 
 Open = Callable[..., Awaitable[AzureDiskSnapshotter]]
 
@@ -59,15 +66,15 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestSnapshots:
     async def test_are_taken_and_waited_for(self, cloud: Cloud, opened: Open) -> None:
-        path = f"{GROUP}/snapshots/data-{UUID}"
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
-        cloud.on("PUT", path, {}, status=202, headers={"Azure-AsyncOperation": "{url}/operations/1?x=y"})
-        cloud.on("GET", "/operations/1", {"status": "InProgress"})
-        cloud.on("GET", "/operations/1", {"status": "Succeeded"})
+        cloud.on("PUT", NEW, accepted(), status=202, headers=BEGUN)
+        cloud.on("GET", OPERATION, state("InProgress"))
+        cloud.on("GET", OPERATION, state("Succeeded"))
 
-        assert await (await opened()).create_snapshot("data", "", TAGS) == path
+        assert await (await opened()).create_snapshot("data", "", TAGS) == NEW
 
-        (asked,) = cloud.requests("PUT", path)
+        (asked,) = cloud.requests("PUT", NEW)
+        assert asked.query == {"api-version": "2021-12-01"}
         assert asked.headers["Authorization"] == "Bearer azure-token"
         assert asked.json == {
             "location": "westeurope",
@@ -77,14 +84,44 @@ class TestSnapshots:
                 "incremental": False,
             },
         }
-        assert len(cloud.requests("GET", "/operations/1")) == 2
+        first, second = cloud.requests("GET", OPERATION)
+        assert first.query == second.query == {"p": "x", "api-version": "2021-12-01"}
+
+    async def test_without_the_url_of_an_operation_the_location_is_asked(
+        self, cloud: Cloud, opened: Open
+    ) -> None:
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        cloud.on("PUT", NEW, accepted(), status=202, headers={"location": BEGUN["location"]})
+        cloud.on("GET", OPERATION, None, status=202)
+        cloud.on("GET", OPERATION, snapshot(NEW))
+
+        assert await (await opened()).create_snapshot("data", "", TAGS) == NEW
+
+        assert [each.query["monitor"] for each in cloud.requests("GET", OPERATION)] == ["true", "true"]
+
+    async def test_without_any_url_the_resource_tells(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        cloud.on("PUT", NEW, accepted(), status=201)
+        cloud.on("GET", NEW, accepted())
+        cloud.on("GET", NEW, snapshot(NEW))
+
+        assert await (await opened()).create_snapshot("data", "", TAGS) == NEW
+
+        assert len(cloud.requests("GET", NEW)) == 2
+
+    async def test_a_resource_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        cloud.on("PUT", NEW, accepted(), status=201)
+        cloud.on("GET", NEW, accepted("Failed"))
+        with pytest.raises(SnapshotError, match="of disk data: Azure says no more than Failed"):
+            await (await opened()).create_snapshot("data", "", TAGS)
 
     async def test_incremental_ones_in_another_group_and_subscription(
         self, cloud: Cloud, opened: Open
     ) -> None:
         path = f"{VAULT}/snapshots/data-{UUID}"
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
-        cloud.on("PUT", path, {"properties": {"provisioningState": "Succeeded"}})
+        cloud.on("PUT", path, snapshot(path))
         snapshotter = await opened(subscriptionId="other", resourceGroup="vault", incremental="true")
 
         assert await snapshotter.create_snapshot("data", "", TAGS) == path
@@ -94,55 +131,84 @@ class TestSnapshots:
         assert asked.json["properties"]["creationData"]["sourceResourceId"] == f"{GROUP}/disks/data"
 
     async def test_a_long_name_is_cut(self, cloud: Cloud, opened: Open) -> None:
-        disk = "d" * 80
+        long = "d" * 80
         name = f"{'d' * 43}-{UUID}"
-        cloud.on("GET", f"{GROUP}/disks/{disk}", DISK)
-        cloud.on("PUT", f"{GROUP}/snapshots/{name}", {})
+        cloud.on("GET", f"{GROUP}/disks/{long}", disk(f"{GROUP}/disks/{long}"))
+        cloud.on("PUT", f"{GROUP}/snapshots/{name}", snapshot(f"{GROUP}/snapshots/{name}"))
 
-        made = await (await opened()).create_snapshot(disk, "", {})
+        made = await (await opened()).create_snapshot(long, "", {})
         assert made.endswith(f"/{name}")
         assert len(name) == 80
 
     async def test_an_operation_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
-        path = f"{GROUP}/snapshots/data-{UUID}"
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
-        cloud.on("PUT", path, {}, status=202, headers={"Azure-AsyncOperation": "{url}/operations/1"})
-        error = {"code": "QuotaExceeded", "message": "Too many snapshots."}
-        cloud.on("GET", "/operations/1", {"status": "Failed", "error": error})
+        cloud.on("PUT", NEW, accepted(), status=202, headers=BEGUN)
+        cloud.on("GET", OPERATION, state("Failed", error=("QuotaExceeded", "Too many snapshots.")))
         with pytest.raises(SnapshotError, match=r"of disk data: Too many snapshots. \(QuotaExceeded\)"):
             await (await opened()).create_snapshot("data", "", TAGS)
 
     async def test_another_servers_operation_is_not_asked_with_our_token(
         self, cloud: Cloud, opened: Open
     ) -> None:
-        path = f"{GROUP}/snapshots/data-{UUID}"
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
-        cloud.on("PUT", path, {}, status=202, headers={"Azure-AsyncOperation": "http://127.0.0.1:1/x"})
+        elsewhere = {"azure-asyncoperation": "http://127.0.0.1:1/x"}
+        cloud.on("PUT", NEW, accepted(), status=202, headers=elsewhere)
         with pytest.raises(SnapshotError, match="names another server"):
             await (await opened()).create_snapshot("data", "", TAGS)
 
     async def test_api_timeout_ends_the_waiting(self, cloud: Cloud, opened: Open) -> None:
-        path = f"{GROUP}/snapshots/data-{UUID}"
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
-        cloud.on("PUT", path, {}, status=202, headers={"Azure-AsyncOperation": "{url}/operations/1"})
-        cloud.on("GET", "/operations/1", {"status": "InProgress"})
+        cloud.on("PUT", NEW, accepted(), status=202, headers=BEGUN)
+        cloud.on("GET", OPERATION, state("InProgress"))
         with pytest.raises(SnapshotError, match=r"was not done within 0.05 seconds"):
             await (await opened(apiTimeout="50ms")).create_snapshot("data", "", TAGS)
 
-    async def test_deletion(self, cloud: Cloud, opened: Open) -> None:
+    async def test_deletion_is_waited_for(self, cloud: Cloud, opened: Open) -> None:
         path = f"{VAULT}/snapshots/s1"
-        cloud.on("DELETE", path, None, status=204)
-        snapshotter = await opened()
+        cloud.on("DELETE", path, None, status=202, headers=BEGUN)
+        cloud.on("GET", OPERATION, state("InProgress"))
+        cloud.on("GET", OPERATION, state("Succeeded"))
 
-        await snapshotter.delete_snapshot(path)
-        await snapshotter.delete_snapshot(f"{VAULT}/snapshots/is-not-there")
+        await (await opened()).delete_snapshot(path)
+
+        assert len(cloud.requests("DELETE", path)) == 1
+        assert len(cloud.requests("GET", OPERATION)) == 2
+
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [(204, None), (404, refusal("ResourceGroupNotFound", "Resource group 'vault' could not be found."))],
+        ids=["no snapshot", "no group"],
+    )
+    async def test_what_is_not_there_is_deleted(
+        self, cloud: Cloud, opened: Open, status: int, body: dict[str, Any] | None
+    ) -> None:
+        path = f"{VAULT}/snapshots/s1"
+        cloud.on("DELETE", path, body, status=status)
+
+        await (await opened()).delete_snapshot(path)
 
         assert len(cloud.requests("DELETE", path)) == 1
 
+    async def test_a_subscription_that_may_not_be_seen_proves_nothing(
+        self, cloud: Cloud, opened: Open
+    ) -> None:
+        path = f"{VAULT}/snapshots/s1"
+        body = refusal("SubscriptionNotFound", "The subscription 'other' could not be found.")
+        cloud.on("DELETE", path, body, status=404)
+        with pytest.raises(StorageError, match=r"could not be found. \(SubscriptionNotFound\)"):
+            await (await opened()).delete_snapshot(path)
+
+    async def test_a_forgotten_operation_proves_nothing(self, cloud: Cloud, opened: Open) -> None:
+        path = f"{VAULT}/snapshots/s1"
+        cloud.on("DELETE", path, None, status=202, headers=BEGUN)
+        cloud.on("GET", OPERATION, refusal("NotFound", "The entity was not found."), status=404)
+        with pytest.raises(SnapshotError, match="Azure has forgotten the operation"):
+            await (await opened()).delete_snapshot(path)
+
     async def test_a_refusal(self, cloud: Cloud, opened: Open) -> None:
         path = f"{VAULT}/snapshots/s1"
-        error = {"code": "AuthorizationFailed", "message": "The client has no authorization."}
-        cloud.on("DELETE", path, {"error": error}, status=403)
+        body = refusal("AuthorizationFailed", "The client has no authorization.")
+        cloud.on("DELETE", path, body, status=403)
         with pytest.raises(StorageError, match=r"The client has no authorization. \(AuthorizationFailed\)$"):
             await (await opened()).delete_snapshot(path)
 
@@ -163,9 +229,9 @@ class TestRestoredDisks:
     async def test_are_made_in_their_zone(
         self, cloud: Cloud, opened: Open, sku: str, zone: str, zones: list[str] | None
     ) -> None:
-        cloud.on("GET", self.SNAPSHOT, {"location": "westeurope", "tags": {"team": "shop"}})
-        cloud.on("PUT", self.NEW, {}, status=202, headers={"Azure-AsyncOperation": "{url}/operations/1"})
-        cloud.on("GET", "/operations/1", {"status": "Succeeded"})
+        cloud.on("GET", self.SNAPSHOT, snapshot(self.SNAPSHOT, tags={"team": "shop"}))
+        cloud.on("PUT", self.NEW, accepted(), status=202, headers=BEGUN)
+        cloud.on("GET", OPERATION, state("Succeeded"))
 
         made = await (await opened()).create_volume_from_snapshot(self.SNAPSHOT, sku, zone, None)
 

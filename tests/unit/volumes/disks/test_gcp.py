@@ -1,4 +1,4 @@
-"""Snapshots of disks of Google Compute Engine, against a scripted service with the real one's answers."""
+"""Snapshots of GCE disks, against a scripted service that answers as `gce_answers` says."""
 
 import base64
 import json
@@ -18,12 +18,19 @@ from pinnace.storage.s3_http import RetryPolicy
 from pinnace.volumes.disks.gcp import GCESnapshotter, Place, place_of, region_of
 from pinnace.volumes.snapshotters import SnapshotError
 from tests.support.scripted_cloud import Cloud, no_pause
+from tests.unit.volumes.disks.gce_answers import disk, failed, operation, refusal, snapshot
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
 ZONE = "europe-west1-b"
 DISKS = "/compute/v1/projects/shop/zones/europe-west1-b/disks"
 SNAPSHOTS = "/compute/v1/projects/shop/global/snapshots"
-TYPE = "https://www.googleapis.com/compute/v1/projects/shop/zones/europe-west1-b/diskTypes/pd-ssd"
+HERE = "projects/shop/zones/europe-west1-b"
+GLOBAL = "projects/shop/global"
+TYPE = f"https://www.googleapis.com/compute/v1/{HERE}/diskTypes/pd-ssd"
+MISSING = refusal(404, "notFound", "The resource was not found")
+FORBIDDEN = refusal(
+    403, "forbidden", "Required 'compute.globalOperations.get' permission for 'projects/shop'"
+)
 TAGS = {"velero.io/backup": "b1", "velero.io/pv": "pv1"}
 
 Open = Callable[..., Awaitable[GCESnapshotter]]
@@ -59,130 +66,210 @@ def operations(where: str, name: str = "op1") -> str:
 
 @pytest.mark.usefixtures("names")
 class TestSnapshots:
+    NEW = f"data-{UUID}"
+
     async def test_is_taken_when_it_is_uploading(self, cloud: Cloud, opened: Open) -> None:
-        cloud.on("GET", f"{DISKS}/data", {"type": TYPE, "description": '{"kubernetes.io/created-for": "x"}'})
-        cloud.on("POST", SNAPSHOTS, {"name": "op1", "status": "PENDING"})
-        cloud.on("GET", operations("shop/global"), {"status": "RUNNING"})
-        cloud.on("GET", snapshot_path(f"data-{UUID}"), {"error": {"code": 404}}, status=404)
-        cloud.on("GET", snapshot_path(f"data-{UUID}"), {"status": "CREATING"})
-        cloud.on("GET", snapshot_path(f"data-{UUID}"), {"status": "UPLOADING"})
+        description = '{"kubernetes.io/created-for": "x"}'
+        cloud.on("GET", f"{DISKS}/data", disk(HERE, "data", description=description))
+        cloud.on("POST", SNAPSHOTS, operation(GLOBAL))
+        cloud.on("GET", operations("shop/global"), operation(GLOBAL))
+        cloud.on("GET", snapshot_path(self.NEW), MISSING, status=404)
+        cloud.on("GET", snapshot_path(self.NEW), snapshot("shop", self.NEW, status="CREATING"))
+        cloud.on("GET", snapshot_path(self.NEW), snapshot("shop", self.NEW, status="UPLOADING"))
         snapshotter = await opened(snapshotLocation="eu")
 
-        assert await snapshotter.create_snapshot("data", ZONE, TAGS) == f"data-{UUID}"
+        assert await snapshotter.create_snapshot("data", ZONE, TAGS) == self.NEW
 
         (asked,) = cloud.requests("POST", SNAPSHOTS)
         assert asked.headers["Authorization"] == "Bearer google-token"
         assert asked.query == {"requestId": UUID}
-        assert asked.json["name"] == f"data-{UUID}"
-        assert asked.json["sourceDisk"] == f"projects/shop/zones/{ZONE}/disks/data"
+        assert asked.json["name"] == self.NEW
+        assert asked.json["sourceDisk"] == f"{HERE}/disks/data"
         assert asked.json["storageLocations"] == ["eu"]
         assert json.loads(asked.json["description"]) == {"kubernetes.io/created-for": "x", **TAGS}
-        assert len(cloud.requests("GET", snapshot_path(f"data-{UUID}"))) == 3
+        assert len(cloud.requests("GET", snapshot_path(self.NEW))) == 3
 
     async def test_of_a_regional_disk_into_another_project(self, cloud: Cloud, opened: Open) -> None:
-        cloud.on("GET", "/compute/v1/projects/shop/regions/europe-west1/disks/data", {"description": "mine"})
-        cloud.on("POST", "/compute/v1/projects/vault/global/snapshots", {"name": "op1"})
-        cloud.on("GET", operations("vault/global"), {"status": "DONE"})
+        region, vault = "projects/shop/regions/europe-west1", "projects/vault/global"
+        cloud.on("GET", f"/compute/v1/{region}/disks/data", disk(region, "data", description="mine"))
+        cloud.on("POST", f"/compute/v1/{vault}/snapshots", operation(vault))
+        cloud.on("GET", operations("vault/global"), operation(vault, "DONE"))
         snapshotter = await opened(project="vault")
 
         await snapshotter.create_snapshot("data", "europe-west1-b__europe-west1-c", TAGS)
 
-        (asked,) = cloud.requests("POST", "/compute/v1/projects/vault/global/snapshots")
-        assert asked.json["sourceDisk"] == "projects/shop/regions/europe-west1/disks/data"
+        (asked,) = cloud.requests("POST", f"/compute/v1/{vault}/snapshots")
+        assert asked.json["sourceDisk"] == f"{region}/disks/data"
         assert json.loads(asked.json["description"]) == TAGS
         assert "storageLocations" not in asked.json
 
     async def test_a_long_name_is_cut(self, cloud: Cloud, opened: Open) -> None:
-        disk = "d" * 60
-        cloud.on("GET", f"{DISKS}/{disk}", {})
-        cloud.on("POST", SNAPSHOTS, {"name": "op1"})
-        cloud.on("GET", operations("shop/global"), {"status": "DONE"})
+        name = "d" * 60
+        cloud.on("GET", f"{DISKS}/{name}", disk(HERE, name))
+        cloud.on("POST", SNAPSHOTS, operation(GLOBAL))
+        cloud.on("GET", operations("shop/global"), operation(GLOBAL, "DONE"))
 
-        name = await (await opened()).create_snapshot(disk, ZONE, {})
-        assert (len(name), name) == (63, f"{'d' * 26}-{UUID}")
+        made = await (await opened()).create_snapshot(name, ZONE, {})
+        assert (len(made), made) == (63, f"{'d' * 26}-{UUID}")
 
-    async def test_an_operation_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
-        cloud.on("GET", f"{DISKS}/data", {})
-        cloud.on("POST", SNAPSHOTS, {"name": "op1"})
-        errors = [{"code": "QUOTA_EXCEEDED", "message": "Quota 'SNAPSHOTS' exceeded."}]
-        cloud.on("GET", operations("shop/global"), {"status": "DONE", "error": {"errors": errors}})
-        with pytest.raises(SnapshotError, match=r"disk data: Quota 'SNAPSHOTS' exceeded. \(QUOTA_EXCEEDED\)"):
+    @pytest.mark.parametrize(
+        ("outcome", "text"),
+        [
+            (
+                failed(GLOBAL, "QUOTA_EXCEEDED", "Quota 'SNAPSHOTS' exceeded."),
+                r"disk data: Quota 'SNAPSHOTS' exceeded. \(QUOTA_EXCEEDED\)",
+            ),
+            (
+                {**failed(GLOBAL, "", ""), "error": {"errors": []}},
+                r"disk data: FORBIDDEN \(403\)",
+            ),
+        ],
+        ids=["a reason", "only a status"],
+    )
+    async def test_an_operation_that_fails_is_told(
+        self, cloud: Cloud, opened: Open, outcome: dict[str, Any], text: str
+    ) -> None:
+        cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
+        cloud.on("POST", SNAPSHOTS, operation(GLOBAL))
+        cloud.on("GET", operations("shop/global"), outcome)
+        with pytest.raises(SnapshotError, match=text):
             await (await opened()).create_snapshot("data", ZONE, TAGS)
 
     async def test_a_snapshot_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
-        cloud.on("GET", f"{DISKS}/data", {})
-        cloud.on("POST", SNAPSHOTS, {"name": "op1"})
-        cloud.on("GET", operations("shop/global"), {"status": "RUNNING"})
-        cloud.on("GET", snapshot_path(f"data-{UUID}"), {"status": "FAILED"})
+        cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
+        cloud.on("POST", SNAPSHOTS, operation(GLOBAL))
+        cloud.on("GET", operations("shop/global"), operation(GLOBAL))
+        cloud.on("GET", snapshot_path(self.NEW), snapshot("shop", self.NEW, status="FAILED"))
         with pytest.raises(SnapshotError, match="failed"):
             await (await opened()).create_snapshot("data", ZONE, TAGS)
 
-    async def test_a_second_try_is_the_same_request(self, cloud: Cloud, opened: Open) -> None:
-        cloud.on("GET", f"{DISKS}/data", {})
-        cloud.on("POST", SNAPSHOTS, {"error": {"code": 503, "message": "Busy"}}, status=503)
-        cloud.on("POST", SNAPSHOTS, {"name": "op1"})
-        cloud.on("GET", operations("shop/global"), {"status": "DONE"})
+    async def test_without_the_right_to_see_operations_the_snapshot_tells(
+        self, cloud: Cloud, opened: Open
+    ) -> None:
+        cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
+        cloud.on("POST", SNAPSHOTS, operation(GLOBAL))
+        cloud.on("GET", operations("shop/global"), FORBIDDEN, status=403)
+        cloud.on("GET", snapshot_path(self.NEW), snapshot("shop", self.NEW, status="CREATING"))
+        cloud.on("GET", snapshot_path(self.NEW), snapshot("shop", self.NEW))
+
+        assert await (await opened()).create_snapshot("data", ZONE, TAGS) == self.NEW
+
+    @pytest.mark.parametrize(
+        ("status", "reason"), [(503, "backendError"), (403, "rateLimitExceeded")], ids=["busy", "too fast"]
+    )
+    async def test_a_second_try_is_the_same_request(
+        self, cloud: Cloud, opened: Open, status: int, reason: str
+    ) -> None:
+        cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
+        cloud.on("POST", SNAPSHOTS, refusal(status, reason, "Later"), status=status)
+        cloud.on("POST", SNAPSHOTS, operation(GLOBAL))
+        cloud.on("GET", operations("shop/global"), operation(GLOBAL, "DONE"))
 
         await (await opened()).create_snapshot("data", ZONE, TAGS)
 
         first, second = cloud.requests("POST", SNAPSHOTS)
         assert (first.query, first.body) == (second.query, second.body)
 
-    async def test_deletion(self, cloud: Cloud, opened: Open) -> None:
-        cloud.on("DELETE", snapshot_path("s1", "vault"), {"name": "op"})
+    async def test_deletion_is_waited_for(self, cloud: Cloud, opened: Open) -> None:
+        vault = "projects/vault/global"
+        cloud.on("DELETE", snapshot_path("s1", "vault"), operation(vault, kind="delete"))
+        cloud.on("GET", operations("vault/global"), operation(vault, kind="delete"))
+        cloud.on("GET", operations("vault/global"), operation(vault, "DONE", kind="delete"))
+        cloud.on("GET", snapshot_path("s1", "vault"), snapshot("vault", "s1", status="DELETING"))
         snapshotter = await opened(project="vault")
 
         await snapshotter.delete_snapshot("s1")
         await snapshotter.delete_snapshot("is not there")
 
         assert len(cloud.requests("DELETE", snapshot_path("s1", "vault"))) == 1
+        assert len(cloud.requests("GET", operations("vault/global"))) == 2
+
+    async def test_a_deletion_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
+        message = "The snapshot resource is already being used by 'disks/new'"
+        cloud.on("DELETE", snapshot_path("s1"), operation(GLOBAL, kind="delete"))
+        cloud.on(
+            "GET", operations("shop/global"), failed(GLOBAL, "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", message)
+        )
+        with pytest.raises(SnapshotError, match=f"cannot delete snapshot s1: {message} "):
+            await (await opened()).delete_snapshot("s1")
+
+    @pytest.mark.parametrize(
+        ("status", "body"), [(403, FORBIDDEN), (404, MISSING)], ids=["forbidden", "gone"]
+    )
+    async def test_without_its_operation_a_deletion_ends_with_the_snapshot(
+        self, cloud: Cloud, opened: Open, status: int, body: dict[str, Any]
+    ) -> None:
+        cloud.on("DELETE", snapshot_path("s1"), operation(GLOBAL, kind="delete"))
+        cloud.on("GET", operations("shop/global"), body, status=status)
+        cloud.on("GET", snapshot_path("s1"), snapshot("shop", "s1", status="DELETING"))
+        cloud.on("GET", snapshot_path("s1"), MISSING, status=404)
+
+        await (await opened()).delete_snapshot("s1")
+
+        assert len(cloud.requests("GET", snapshot_path("s1"))) == 2
 
     async def test_a_refusal(self, cloud: Cloud, opened: Open) -> None:
         message = "Required 'compute.snapshots.delete' permission for 's1'"
-        cloud.on("DELETE", snapshot_path("s1"), {"error": {"code": 403, "message": message}}, status=403)
+        cloud.on("DELETE", snapshot_path("s1"), refusal(403, "forbidden", message), status=403)
         with pytest.raises(StorageError, match=f"cannot delete snapshot s1: {message}$"):
             await (await opened()).delete_snapshot("s1")
+        assert len(cloud.requests("DELETE", snapshot_path("s1"))) == 1
 
 
 @pytest.mark.usefixtures("names")
 class TestRestoredDisks:
     SELF_LINK = "https://www.googleapis.com/compute/v1/projects/shop/global/snapshots/s1"
+    NEW = f"restore-{UUID}"
 
     async def test_are_made_where_the_old_ones_were(self, cloud: Cloud, opened: Open) -> None:
-        cloud.on("GET", snapshot_path("s1"), {"selfLink": self.SELF_LINK, "description": "{}"})
-        cloud.on("POST", DISKS, {"name": "op1"})
-        cloud.on("GET", operations(f"shop/zones/{ZONE}"), {"status": "RUNNING"})
-        cloud.on("GET", operations(f"shop/zones/{ZONE}"), {"status": "DONE"})
+        cloud.on("GET", snapshot_path("s1"), snapshot("shop", "s1", description="{}"))
+        cloud.on("POST", DISKS, operation(HERE))
+        cloud.on("GET", operations(f"shop/zones/{ZONE}"), operation(HERE))
+        cloud.on("GET", operations(f"shop/zones/{ZONE}"), operation(HERE, "DONE"))
+        cloud.on("GET", f"{DISKS}/{self.NEW}", disk(HERE, self.NEW, status="RESTORING"))
 
         made = await (await opened()).create_volume_from_snapshot("s1", TYPE, ZONE, None)
 
-        assert made == f"restore-{UUID}"
+        assert made == self.NEW
         (asked,) = cloud.requests("POST", DISKS)
         assert asked.json == {
             "name": made,
             "sourceSnapshot": self.SELF_LINK,
             "description": "{}",
-            "type": f"projects/shop/zones/{ZONE}/diskTypes/pd-ssd",
+            "type": f"{HERE}/diskTypes/pd-ssd",
         }
+        assert len(cloud.requests("GET", operations(f"shop/zones/{ZONE}"))) == 2
 
     async def test_regional_ones_have_copies_in_the_same_zones(self, cloud: Cloud, opened: Open) -> None:
-        region = "shop/regions/europe-west1"
-        cloud.on("GET", snapshot_path("s1"), {"selfLink": self.SELF_LINK})
-        cloud.on("POST", f"/compute/v1/projects/{region}/disks", {"name": "op1"})
-        cloud.on("GET", operations(region), {"status": "DONE"})
+        region = "projects/shop/regions/europe-west1"
+        cloud.on("GET", snapshot_path("s1"), snapshot("shop", "s1"))
+        cloud.on("POST", f"/compute/v1/{region}/disks", operation(region))
+        cloud.on("GET", operations("shop/regions/europe-west1"), operation(region, "DONE"))
 
         zones = "europe-west1-b__europe-west1-c"
         await (await opened()).create_volume_from_snapshot("s1", "pd-standard", zones, None)
 
-        (asked,) = cloud.requests("POST", f"/compute/v1/projects/{region}/disks")
-        assert asked.json["type"] == f"projects/{region}/diskTypes/pd-standard"
+        (asked,) = cloud.requests("POST", f"/compute/v1/{region}/disks")
+        assert asked.json["type"] == f"{region}/diskTypes/pd-standard"
         assert asked.json["replicaZones"] == [
             "projects/shop/zones/europe-west1-b",
             "projects/shop/zones/europe-west1-c",
         ]
 
+    async def test_without_the_right_to_see_operations_the_disk_tells(
+        self, cloud: Cloud, opened: Open
+    ) -> None:
+        cloud.on("GET", snapshot_path("s1"), snapshot("shop", "s1"))
+        cloud.on("POST", DISKS, operation(HERE))
+        cloud.on("GET", operations(f"shop/zones/{ZONE}"), FORBIDDEN, status=403)
+        cloud.on("GET", f"{DISKS}/{self.NEW}", disk(HERE, self.NEW, status="RESTORING"))
+        cloud.on("GET", f"{DISKS}/{self.NEW}", disk(HERE, self.NEW))
+
+        assert await (await opened()).create_volume_from_snapshot("s1", TYPE, ZONE, None) == self.NEW
+        assert len(cloud.requests("GET", f"{DISKS}/{self.NEW}")) == 2
+
     async def test_the_type_of_a_disk_is_its_url(self, cloud: Cloud, opened: Open) -> None:
-        cloud.on("GET", f"{DISKS}/data", {"type": TYPE})
+        cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
         info = await (await opened()).get_volume_info("data", ZONE)
 
         assert (info.volume_type, info.iops) == (TYPE, None)
@@ -266,7 +353,7 @@ class TestConfiguration:
     async def test_the_token_is_asked_for_by_a_signed_assertion(
         self, cloud: Cloud, opened: Open, rsa_key: RSAPrivateKey
     ) -> None:
-        cloud.on("GET", f"{DISKS}/data", {"type": TYPE})
+        cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
         snapshotter = await opened()
         await snapshotter.get_volume_info("data", ZONE)
         await snapshotter.get_volume_info("data", ZONE)

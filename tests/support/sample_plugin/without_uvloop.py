@@ -1,0 +1,9 @@
+"""The sample as the program of somebody who has not installed uvloop."""
+
+import sys
+
+from pinnace.plugins import serve
+from tests.support.sample_plugin import plugins
+
+sys.modules["uvloop"] = None  # type: ignore[assignment]  # what cannot be imported
+raise SystemExit(serve(plugins))
