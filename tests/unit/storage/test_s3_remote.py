@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from aiohttp import web
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
@@ -368,7 +368,6 @@ class TestMultipart:
             await store.put("large", broken(9))
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 3 * PART_SIZE_BYTES), max_size=3))
 async def test_parts_are_of_one_size_and_lose_nothing(sizes: list[int]) -> None:
     async def body() -> AsyncIterator[bytes]:
