@@ -4,19 +4,40 @@ python -m deploy.helm.definitions
 """
 
 from pathlib import Path
+from typing import Any, Final
 
 import yaml
 
 from pinnace.cli.install_resources import crds
 
+JSONObject = dict[str, Any]
+
 CHART = Path(__file__).with_name("pinnace")
-FILE = CHART / "crds/definitions.yaml"
+KEEP: Final = {"helm.sh/resource-policy": "keep"}
+"""Helm would delete the definitions of self-service with the release, and all requests of tenants with them;
+those in crds/ it never does."""
 
 
-def text() -> str:
-    """The content that the file should have."""
-    return yaml.safe_dump_all(crds(), sort_keys=False, width=110)
+def files() -> dict[Path, list[JSONObject]]:
+    """The files, and the definitions that they should hold."""
+    always = crds()
+    known = {crd["metadata"]["name"] for crd in always}
+    optional = [crd for crd in crds(non_admin=True) if crd["metadata"]["name"] not in known]
+    return {
+        CHART / "crds/definitions.yaml": always,
+        CHART / "files/non-admin-definitions.yaml": [_kept(crd) for crd in optional],
+    }
+
+
+def text(definitions: list[JSONObject]) -> str:
+    """The content of a file."""
+    return yaml.safe_dump_all(definitions, sort_keys=False, width=110)
+
+
+def _kept(crd: JSONObject) -> JSONObject:
+    return {**crd, "metadata": {**crd["metadata"], "annotations": KEEP}}
 
 
 if __name__ == "__main__":
-    FILE.write_text(text())
+    for path, definitions in files().items():
+        path.write_text(text(definitions))

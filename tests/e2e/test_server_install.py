@@ -4,6 +4,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 
 from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -120,30 +121,22 @@ async def test_a_second_install_adds_what_is_missing_and_keeps_what_was_changed(
 
 
 async def answer_for_nodes(client: KubeClient, namespace: str) -> None:
-    """Let the pods of the namespace be ready: there is no node here on which they could run."""
+    """Let each pod of the namespace be ready: there is no node here on which they could run."""
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2021-01-01T00:00:00Z"}
-    while True:
-        for pod in await client.list_all(PODS, namespace):
-            try:
-                await client.patch(
-                    PODS,
-                    pod["metadata"]["name"],
-                    {"status": {"phase": "Running", "conditions": [ready]}},
-                    namespace,
-                    subresource="status",
-                )
-            except KubeError:
-                continue
-        await asyncio.sleep(0.2)
+    status = {"status": {"phase": "Running", "conditions": [ready]}}
+    events = client.watch(PODS, namespace, resource_version="0")
+    async with aclosing(events):
+        async for event in events:
+            if event.type == "ADDED":
+                name = event.object["metadata"]["name"]
+                await client.patch(PODS, name, status, namespace, subresource="status")
 
 
 async def test_it_waits_until_the_server_is_ready(client: KubeClient, command: Pinnace, place: str) -> None:
-    nodes = asyncio.create_task(answer_for_nodes(client, place))
-    try:
+    async with asyncio.TaskGroup() as group:
+        nodes = group.create_task(answer_for_nodes(client, place))
         made = await command("install", "-n", place, *AWS, "--no-secret", *SERVER, "--wait")
-    finally:
         nodes.cancel()
-        await asyncio.wait((nodes,))
 
     assert (made.code, made.err) == (0, "")
     assert [line for line in made.lines if line.startswith("Waiting for Velero")] == [

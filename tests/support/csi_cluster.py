@@ -12,13 +12,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from hack.cluster import binaries
+import pytest
+
+from hack.cluster import binaries, node_requirements
+from hack.cluster.errors import ClusterError
 from hack.cluster.node import Node
 from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.processes import ManagedProcess
 from pinnace.api import labels
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import NotFound
+from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -111,6 +114,18 @@ def _volume(name: str, claim: JSONObject) -> JSONObject:
     }
 
 
+def locate_before(session: pytest.Session) -> None:
+    """Build the programs before the first test starts, if a test asks for the fixture `csi_storage`.
+
+    What cannot be had is reported by the tests that need it.
+    """
+    if session.config.option.collectonly or node_requirements.why_impossible() is not None:
+        return
+    if any("csi_storage" in getattr(item, "fixturenames", ()) for item in session.items):
+        with contextlib.suppress(ClusterError):
+            binaries.locate(binaries.CSI_TOOLS)
+
+
 @contextlib.asynccontextmanager
 async def csi_cluster(cluster: NodeCluster, client: KubeClient, logs: Path) -> AsyncIterator[CSICluster]:
     """Everything that CSI volumes with snapshots need, as long as the context lasts."""
@@ -158,4 +173,5 @@ async def _create_classes(client: KubeClient, kinds: SnapshotKinds) -> None:
             },
         ),
     ):
-        await client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, **body})
+        with contextlib.suppress(AlreadyExists):  # another test of this process was here
+            await client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, **body})

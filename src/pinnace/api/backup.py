@@ -109,6 +109,8 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         default_volumes_to_restic: Whether pod volumes are saved with restic unless opted out.
         ordered_resources: Objects to save first, in this order: plural resource to a comma-separated list
             of `namespace/name`, or `name` for cluster-scoped objects.
+        csi_snapshot_timeout: How long a CSI snapshot may take until the storage system has named it; 10m when
+            absent or zero. Of later versions. (docs/spec: BEY 2.1)
     """
 
     included_namespaces: Annotated[list[str], NULLABLE] = []
@@ -124,6 +126,7 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     volume_snapshot_locations: list[str] = []
     default_volumes_to_restic: bool | None = None
     ordered_resources: Annotated[dict[str, str], NULLABLE] = {}
+    csi_snapshot_timeout: Duration | None = None
 
 
 class BackupProgress(Struct, rename="camel", kw_only=True):

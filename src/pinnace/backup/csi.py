@@ -7,7 +7,7 @@ They carry the names of the plugin that users know, and do what it does.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Any, Final
 
 from pinnace.api import labels
@@ -23,7 +23,7 @@ from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, Reso
 from pinnace.volumes import csi
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.csi import CSIError, SnapshotKinds
-from pinnace.volumes.csi_objects import wait_for_content
+from pinnace.volumes.csi_objects import TIMEOUT_SECONDS, wait_for_content
 from pinnace.volumes.pod_claims import claim_name, find_volume
 
 JSONObject = dict[str, Any]
@@ -46,10 +46,10 @@ def csi_backup_actions(
     Raises:
         CSIError: the cluster has no such kinds.
     """
-    kinds = SnapshotKinds.needed(discovery)
+    kinds, made = SnapshotKinds.needed(discovery), set[tuple[str, str]]()
     return [
-        SnapshotClaim(client, kinds, discovery.canonical, restic=restic),
-        AwaitSnapshot(client, kinds, sleep),
+        SnapshotClaim(client, kinds, discovery.canonical, made, restic=restic),
+        AwaitSnapshot(client, kinds, made, sleep),
         AddSecretOf("velero.io/csi-volumesnapshotclass-backupper", csi.CLASSES, labels.CSI_LIST_SECRET),
         AddSecretOf(
             "velero.io/csi-volumesnapshotcontent-backupper",
@@ -61,7 +61,11 @@ def csi_backup_actions(
 
 
 class SnapshotClaim:
-    """Makes a VolumeSnapshot of a claim on a CSI volume."""
+    """Makes a VolumeSnapshot of a claim on a CSI volume.
+
+    Args:
+        made: gets namespace and name of each.
+    """
 
     name = "velero.io/csi-pvc-backupper"
 
@@ -70,10 +74,12 @@ class SnapshotClaim:
         client: KubeClient,
         kinds: SnapshotKinds,
         canonical: Callable[[str], str],
+        made: set[tuple[str, str]],
         *,
         restic: bool,
     ) -> None:
         self._client = client
+        self._made = made
         self._kinds = kinds
         self._canonical = canonical
         self._restic = restic
@@ -124,6 +130,7 @@ class SnapshotClaim:
             )
         body = csi.new_snapshot(self._kinds, claim, backup, name)
         made = await create_generated(self._client, self._kinds.snapshots, body, fields["namespace"])
+        self._made.add((fields["namespace"], made["metadata"]["name"]))
         log.info("Created VolumeSnapshot", extra={**fields, "volumeSnapshot": made["metadata"]["name"]})
         return made
 
@@ -159,12 +166,20 @@ class SnapshotClaim:
 
 
 class AwaitSnapshot:
-    """Waits for the snapshots of this backup, and notes in each what a restore needs."""
+    """Waits for the snapshots of this backup, and notes in each what a restore needs.
+
+    Args:
+        made: namespace and name of those. A label would not tell: whoever writes it on a snapshot that never
+            comes could keep the server waiting.
+    """
 
     name = "velero.io/csi-volumesnapshot-backupper"
 
-    def __init__(self, client: KubeClient, kinds: SnapshotKinds, sleep: Sleep) -> None:
+    def __init__(
+        self, client: KubeClient, kinds: SnapshotKinds, made: Container[tuple[str, str]], sleep: Sleep
+    ) -> None:
         self._client = client
+        self._made = made
         self._kinds = kinds
         self._sleep = sleep
 
@@ -173,7 +188,7 @@ class AwaitSnapshot:
         return ResourceSelector(included_resources=(csi.SNAPSHOTS,))
 
     async def execute(self, item: JSONObject, backup: Backup) -> Answer:
-        """Name the class and the content. Somebody else's snapshot is taken as it is.
+        """Name the class and the content. Somebody else's snapshot is taken as it is, but for our notes.
 
         Raises:
             CSIError, KubeError: the snapshot was not made in time, or its content cannot be read.
@@ -182,16 +197,25 @@ class AwaitSnapshot:
         if class_name := (item.get("spec") or {}).get("volumeSnapshotClassName"):
             more.append(_identifier(csi.CLASSES, class_name))
         content = await self._content(item, backup)
+        csi.unmark_snapshot(item)
         if content is not None:
             csi.mark_snapshot(item, content)
             more.append(_identifier(csi.CONTENTS, content["metadata"]["name"]))
         return item, more
 
     async def _content(self, item: JSONObject, backup: Backup) -> JSONObject | None:
-        if not csi.is_of_backup(item, backup.metadata.name):
+        metadata = item["metadata"]
+        if (metadata.get("namespace", ""), metadata["name"]) not in self._made:
             bound = csi.bound_content(item)
             return await self._client.get(self._kinds.contents, bound) if bound else None
-        found, content = await wait_for_content(self._client, self._kinds, item, sleep=self._sleep)
+        asked = backup.spec.csi_snapshot_timeout
+        found, content = await wait_for_content(
+            self._client,
+            self._kinds,
+            item,
+            sleep=self._sleep,
+            timeout_seconds=asked.total_seconds() if asked else TIMEOUT_SECONDS,
+        )
         item["status"] = found.get("status") or {}
         await self._label(content, backup)
         return content

@@ -47,6 +47,10 @@ from pinnace.cli.output import output_flags
 )
 @optional_boolean("--snapshot-volumes", help="Take snapshots of PersistentVolumes.")
 @optional_boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic unless opted out.")
+@click.option(
+    "--csi-snapshot-timeout", type=DurationFlag(),
+    help="How long a CSI snapshot may take until the storage system has named it: 10m if not given.",
+)  # fmt: skip
 @boolean("-w", "--wait", help="Wait for the end (always so with --location).")
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
 @output_flags

@@ -29,6 +29,7 @@ def backup_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> Ba
         volume_snapshot_locations=flags["volume_snapshot_locations"],
         default_volumes_to_restic=flags["default_volumes_to_restic"],
         ordered_resources=ordered_resources(flags["ordered_resources"]),
+        csi_snapshot_timeout=flags["csi_snapshot_timeout"],
     )
     return Backup(metadata=ObjectMeta(name=name, namespace=namespace, labels=flags["labels"]), spec=spec)
 

@@ -1,8 +1,8 @@
 """What later versions write into Backups and Restores, in their descriptions. (docs/spec: BEY 2.1, 8.4)
 
-We act on none of it; but what is in such a backup, and why, must be readable here too. Each line is shown
-only if the field is there, so that the description of what we wrote ourselves does not change. The fields
-have passed no schema: any JSON is printed.
+Of all that we act on the timeout of CSI snapshots only; but what is in such a backup, and why, must be
+readable here too. Each line is shown only if the field is there, so that the description of what we wrote
+ourselves does not change. The fields have passed no schema: any JSON is printed.
 """
 
 import json

@@ -6,7 +6,7 @@ from typing import Any
 from pinnace.api.crds import crd_manifests
 from pinnace.cli.install_access import ACCOUNT, all_rights, used_rights
 from pinnace.cli.install_options import InstallOptions
-from pinnace.cli.install_workloads import daemon_set, deployment
+from pinnace.cli.install_workloads import daemon_set, deployment, non_admin_deployment
 from pinnace.nonadmin import manifests
 from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
 
@@ -44,7 +44,8 @@ def resources(options: InstallOptions) -> list[JSONObject]:
 def _self_service(options: InstallOptions) -> list[JSONObject]:
     if options.server_is_non_admin:
         return manifests.resources(options.namespace, account=ACCOUNT)
-    return manifests.resources(options.namespace, image=options.image)
+    made = manifests.resources(options.namespace)
+    return [*made, non_admin_deployment(options)] if options.image else made
 
 
 def _labelled(obj: JSONObject) -> JSONObject:

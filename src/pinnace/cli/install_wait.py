@@ -1,4 +1,4 @@
-"""`install --wait`: until server and node agent are ready, or the time is over. (docs/spec: CLI 11.3)"""
+"""`install --wait`: until all that it made is ready, or the time is over. (docs/spec: CLI 11.3)"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ from pinnace.cli.errors import CommandError
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, APIResource
+from pinnace.nonadmin import manifests
 
 JSONObject = dict[str, Any]
 
@@ -50,9 +51,10 @@ async def wait_for_workloads(client: KubeClient, made: Sequence[JSONObject]) -> 
     }
     for obj in made:
         if obj["kind"] in waits:
-            wait = waits[obj["kind"]]
-            click.echo(f"Waiting for Velero {wait.what} to be ready.")
-            await _until_ready(client, wait, obj["metadata"]["name"], obj["metadata"]["namespace"])
+            wait, name = waits[obj["kind"]], obj["metadata"]["name"]
+            what = f"self-service {wait.what}" if name == manifests.DEPLOYMENT else wait.what
+            click.echo(f"Waiting for Velero {what} to be ready.")
+            await _until_ready(client, wait, name, obj["metadata"]["namespace"])
 
 
 async def _until_ready(client: KubeClient, wait: _Wait, name: str, namespace: str) -> None:

@@ -1,8 +1,8 @@
-"""The Deployment of the server and the DaemonSet of the node agent; pure. (docs/spec: CLI 11.2, SRV 16)
+"""What `install` has run: server, node agent, self-service; pure. (docs/spec: CLI 11.2, SRV 16, NAC 2)
 
-Beyond the compatible install, the root file systems are read-only and the server runs as nobody in particular
-without capabilities. Programs that need a temporary directory find /tmp on the scratch volume. The node agent
-reads and writes other pods' files and so stays root, with the capabilities which that takes.
+Beyond the compatible install, the root file systems are read-only, and server and self-service run as nobody
+in particular without capabilities. Programs that need a temporary directory find /tmp on the scratch volume.
+The node agent reads and writes other pods' files and so stays root, with the capabilities which that takes.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pinnace.cli.install_options import InstallOptions
 from pinnace.cli.plugin_images import init_container_name
+from pinnace.nonadmin import manifests
 
 JSONObject = dict[str, Any]
 
@@ -33,12 +34,18 @@ _SCRATCH_MOUNTS = (
     {"name": "scratch", "mountPath": "/scratch"},
     {"name": "scratch", "mountPath": "/tmp", "subPath": "tmp"},  # noqa: S108 - of a container
 )
-_PROBE_SECONDS = {"periodSeconds": 10, "timeoutSeconds": 5}
-_PROBES = {
-    "ports": [{"name": "metrics", "containerPort": 8085}],
-    "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, **_PROBE_SECONDS},
-    "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, **_PROBE_SECONDS},
+_AS_NOBODY = {
+    "runAsNonRoot": True,
+    "runAsUser": NOBODY,
+    "runAsGroup": NOBODY,
+    "seccompProfile": {"type": "RuntimeDefault"},
 }
+_NO_PRIVILEGES = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+_NON_ADMIN_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
 
 
 def deployment(options: InstallOptions) -> JSONObject:
@@ -53,13 +60,7 @@ def deployment(options: InstallOptions) -> JSONObject:
         "restartPolicy": "Always",
         "serviceAccountName": "velero",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": NOBODY,
-            "runAsGroup": NOBODY,
-            "fsGroup": NOBODY,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": {**_AS_NOBODY, "fsGroup": NOBODY},
         "containers": [_server(options)],
         "volumes": [{"name": "plugins", "emptyDir": {}}, *_volumes(options)],
     }
@@ -85,6 +86,28 @@ def daemon_set(options: InstallOptions) -> JSONObject:
     return _workload(
         "DaemonSet", "restic", options, selector={"name": "restic"}, labels=labels,
         annotations=options.pod_annotations, spec=spec, updateStrategy={},
+    )  # fmt: skip
+
+
+def non_admin_deployment(options: InstallOptions) -> JSONObject:
+    """Self-service in a process of its own, with an account of its own. (docs/spec: NAC 2)"""
+    mark = {"control-plane": manifests.DEPLOYMENT}
+    arguments = ["nonadmin", "server", "--leader-elect"]
+    container = {
+        **_container("manager", options, arguments, _NON_ADMIN_RESOURCES),
+        **_probes(health=8081, metrics=8080),
+        "env": [_from_pod("WATCH_NAMESPACE", "metadata.namespace")],
+        "securityContext": _NO_PRIVILEGES,
+    }
+    spec = {
+        "restartPolicy": "Always",
+        "serviceAccountName": manifests.NAME,
+        "securityContext": _AS_NOBODY,
+        "containers": [container],
+    }
+    return _workload(
+        "Deployment", manifests.DEPLOYMENT, options, selector=mark, labels={"component": "velero", **mark},
+        annotations=options.pod_annotations, spec=spec, strategy={},
     )  # fmt: skip
 
 
@@ -121,7 +144,7 @@ def _server(options: InstallOptions) -> JSONObject:
         arguments.append(f"--default-restic-prune-frequency={options.restic_prune_frequency}")
     return {
         **_container("velero", options, arguments, options.resources),
-        **_PROBES,
+        **_probes(metrics=8085),
         "env": [
             {"name": "VELERO_SCRATCH_DIR", "value": "/scratch"},
             _from_pod("VELERO_NAMESPACE", "metadata.namespace"),
@@ -129,18 +152,14 @@ def _server(options: InstallOptions) -> JSONObject:
             *_credential_variables(options),
         ],
         "volumeMounts": [{"name": "plugins", "mountPath": "/plugins"}, *_mounts(options)],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": _NO_PRIVILEGES,
     }
 
 
 def _node_agent(options: InstallOptions) -> JSONObject:
     return {
         **_container("restic", options, ["restic", "server", *_features(options)], options.restic_resources),
-        **_PROBES,
+        **_probes(metrics=8085),
         "env": [
             _from_pod("NODE_NAME", "spec.nodeName"),
             _from_pod("VELERO_NAMESPACE", "metadata.namespace"),
@@ -170,6 +189,17 @@ def _container(
         "command": ["pinnace"],
         "args": arguments,
         "resources": {kind: dict(values) for kind, values in resources.items() if values},
+    }
+
+
+def _probes(**ports: int) -> JSONObject:
+    """Ports by their names; the first is the one that is probed."""
+    first = next(iter(ports))
+    often = {"periodSeconds": 10, "timeoutSeconds": 5}
+    return {
+        "ports": [{"name": name, "containerPort": number} for name, number in ports.items()],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": first}, **often},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": first}, **often},
     }
 
 

@@ -37,7 +37,6 @@ log = get_logger(__name__)
 NAME: Final = "pod-volume-restore"
 POD_INDEX: Final = "pod"
 WAIT_CONTAINER: Final = "restic-wait"
-POD_GONE: Final = "the pod was deleted before its volume was restored"
 
 
 class Filler(Protocol):
@@ -55,6 +54,11 @@ class Filler(Protocol):
     ) -> None: ...
 
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool: ...
+
+
+def pod_gone(namespace: str, name: str) -> str:
+    """Why the orders of a pod fail that is no more."""
+    return f"the pod {namespace}/{name} was deleted before its volume was restored"
 
 
 def by_pod(obj: JSONObject) -> Iterable[str]:
@@ -125,7 +129,7 @@ class PodVolumeRestoreWork:
         pod = self._pods.get(Key(wanted.namespace, wanted.name))
         if pod is None or pod["metadata"]["uid"] != wanted.uid:
             if not await self._volumes.exists(wanted):
-                raise OrderFailed(POD_GONE)
+                raise OrderFailed(pod_gone(wanted.namespace, wanted.name))
             return False
         return is_waiting(pod) and not is_ending(pod)
 

@@ -10,8 +10,12 @@ from pinnace.api.backup import Backup
 from pinnace.api.durations import Duration
 from pinnace.api.restic_repository import ResticRepository
 from pinnace.api.restore import Restore
+from pinnace.controllers.pod_volume_restore import POD_INDEX, by_pod
 from pinnace.controllers.ports import Scope
+from pinnace.controllers.restored_pods import RestoredPods
 from pinnace.kube.resources import APIResource
+from pinnace.restore.pod_watches import PodWatches
+from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import get_logger
@@ -65,22 +69,23 @@ class PodVolumes:
         """The collaborator for one backup; its time runs from here."""
         timeout = Timeout(backup.metadata.annotations, self._timeout)
         selector = f"{labels.BACKUP_UID}={backup.metadata.uid}"
-        async with self._watched(POD_VOLUME_BACKUPS, selector) as outcomes:
+        async with self._watched(POD_VOLUME_BACKUPS, selector) as (_orders, outcomes):
             yield PodVolumeBackups(
                 self._scope.client, backup, self._repositories, self._locks, outcomes, timeout
             )
 
     @asynccontextmanager
-    async def restoring(self, restore: Restore, backup: Backup) -> AsyncIterator[PodVolumeRestores]:
+    async def restoring(self, restore: Restore, backup: Backup) -> AsyncIterator[PodVolumeRestorer]:
         """The collaborator for one restore; its time runs from here."""
         timeout = Timeout(restore.metadata.annotations, self._timeout)
         if problem := timeout.take_problem():
             log.error(f"{problem}; the server's timeout is used")
         selector, location = f"{labels.RESTORE_UID}={restore.metadata.uid}", backup.spec.storage_location
-        async with self._watched(POD_VOLUME_RESTORES, selector) as outcomes:
-            yield PodVolumeRestores(
+        async with self._watched(POD_VOLUME_RESTORES, selector) as (orders, outcomes):
+            restores = PodVolumeRestores(
                 self._scope.client, restore, location, self._repositories, self._locks, outcomes, timeout
             )
+            yield RestoredPods(self._scope, restores, orders, PodWatches(self._scope.client))
 
     async def forget(self, backup: Backup, store: BackupStore) -> list[str]:
         """Remove all restic snapshots of a backup; what went wrong. The rest is tried all the same.
@@ -120,16 +125,24 @@ class PodVolumes:
             log.warning("There is no such restic snapshot to forget", error=error)
 
     @asynccontextmanager
-    async def _watched(self, resource: APIResource, selector: str) -> AsyncIterator[Outcomes]:
-        """How objects end, watched as long as the context lasts."""
-        informer = Informer(self._scope.client, resource, self._scope.namespace, label_selector=selector)
+    async def _watched(
+        self, resource: APIResource, selector: str
+    ) -> AsyncIterator[tuple[Informer, Outcomes]]:
+        """The objects by their pods, and how they end, watched as long as the context lasts."""
+        informer = Informer(
+            self._scope.client,
+            resource,
+            self._scope.namespace,
+            label_selector=selector,
+            indexes={POD_INDEX: by_pod},
+        )
         outcomes = Outcomes(informer.wait_for_sync)
         informer.add_handlers(
             on_add=outcomes.seen, on_update=lambda _old, new: outcomes.seen(new), on_delete=outcomes.gone
         )
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(informer.run())
-            yield outcomes
+            yield informer, outcomes
             watching.cancel()
 
 

@@ -1,4 +1,4 @@
-"""What self-service needs in a cluster: definitions, roles, the service account, the process. Pure.
+"""What self-service needs in a cluster: definitions, roles, the service account. Pure.
 
 The tenants' roles are aggregated into Kubernetes' own `admin`, `edit` and `view`: whoever may work in a
 namespace may back it up. No role of a tenant can write a status, which the controllers trust. The service
@@ -30,12 +30,11 @@ def crds() -> list[JSONObject]:
     return [_labelled(crd) for crd in nonadmin_crds()]
 
 
-def resources(namespace: str, *, image: str = "", account: str = NAME) -> list[JSONObject]:
-    """Everything but the definitions, in the order of creation.
+def resources(namespace: str, *, account: str = NAME) -> list[JSONObject]:
+    """Everything but the definitions and the process, in the order of creation.
 
     Args:
         namespace: the server's.
-        image: of the process of its own; without one somebody else has to start it.
         account: who gets the rights. One that is not its own exists already: the server's, which runs
             self-service itself with `--features=NonAdmin`.
     """
@@ -45,8 +44,6 @@ def resources(namespace: str, *, image: str = "", account: str = NAME) -> list[J
     subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     made.append(_binding("ClusterRoleBinding", "ClusterRole", {"name": f"{NAME}-{namespace}"}, NAME, subject))
     made.append(_binding("RoleBinding", "Role", {"name": NAME, "namespace": namespace}, NAME, subject))
-    if image:
-        made.append(_deployment(namespace, image))
     return [_labelled(obj) for obj in made]
 
 
@@ -115,41 +112,3 @@ def _binding(kind: str, role_kind: str, metadata: JSONObject, role: str, subject
 
 def _service_account(namespace: str) -> JSONObject:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": namespace}}
-
-
-def _deployment(namespace: str, image: str) -> JSONObject:
-    labels = {"control-plane": DEPLOYMENT}
-    field = {"fieldRef": {"fieldPath": "metadata.namespace"}}
-    container = {
-        "name": "manager",
-        "image": image,
-        "command": ["pinnace"],
-        "args": ["nonadmin", "server", "--leader-elect"],
-        "env": [{"name": "WATCH_NAMESPACE", "valueFrom": field}],
-        "ports": [{"name": "metrics", "containerPort": 8080}, {"name": "health", "containerPort": 8081}],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "128Mi"},
-            "limits": {"memory": "512Mi"},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }
-    pod = {
-        "metadata": {"labels": {**labels, **_COMPONENT}},
-        "spec": {
-            "serviceAccountName": NAME,
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [container],
-        },
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": DEPLOYMENT, "namespace": namespace},
-        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod},
-    }

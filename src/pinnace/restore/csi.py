@@ -8,7 +8,7 @@ user's annotations, and contents, which are never created as the backup has them
 of a VolumeSnapshot that is not there, the cluster would delete the snapshot.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import orjson
@@ -36,12 +36,21 @@ JSONObject = dict[str, Any]
 log = get_logger(__name__)
 
 
-def csi_restore_actions(client: KubeClient, discovery: Discovery) -> list[RestoreItemAction]:
-    """The four actions. Raises CSIError where the cluster has no such kinds."""
+def csi_restore_actions(
+    client: KubeClient, discovery: Discovery, *, recorded: Container[str] | None = None
+) -> list[RestoreItemAction]:
+    """The four actions.
+
+    Args:
+        recorded: the handles of the only snapshots that are bound; None for whatever a VolumeSnapshot says.
+
+    Raises:
+        CSIError: the cluster has no such kinds.
+    """
     kinds = SnapshotKinds.needed(discovery)
     return [
         ProvisionClaim(client, kinds),
-        BindSnapshot(client, kinds),
+        BindSnapshot(client, kinds, recorded),
         RestoreClass(kinds),
         LeaveContent(),
     ]
@@ -125,9 +134,12 @@ class BindSnapshot:
 
     name = "velero.io/csi-volumesnapshot-restorer"
 
-    def __init__(self, client: KubeClient, kinds: SnapshotKinds) -> None:
+    def __init__(
+        self, client: KubeClient, kinds: SnapshotKinds, recorded: Container[str] | None = None
+    ) -> None:
         self._client = client
         self._kinds = kinds
+        self._recorded = recorded
 
     async def applies_to(self) -> ResourceSelector:
         """VolumeSnapshots."""
@@ -153,6 +165,11 @@ class BindSnapshot:
             return RestoreItemOutput(item=item, skip=True)
         marks = {labels.RESTORE_NAME: labels.label_value(restore.metadata.name)}
         body = csi.static_content(self._kinds, item, namespace, marks)
+        if self._recorded is not None and csi.handle_of(body) not in self._recorded:
+            raise CSIError(
+                f"VolumeSnapshot {namespace}/{name} names a snapshot that the backup has no record of:"
+                " whoever made the VolumeSnapshot can have written any name"
+            )
         if not csi.keeps_snapshot(body):
             log.warning(
                 "The restored VolumeSnapshot has deletionPolicy Delete: with it, the backup's snapshot goes",

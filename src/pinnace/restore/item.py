@@ -10,7 +10,7 @@ import orjson
 from pinnace.api.restore import Restore
 from pinnace.archive.errors import MissingItem
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, Invalid, KubeError
+from pinnace.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
@@ -37,6 +37,9 @@ _MAX_NESTING: Final = 50
 
 _TAKEN_BY_ITSELF: Final = ("provided port is already allocated", "provided IP is already allocated")
 """A Service that exists is refused for its own port before the server looks at its name."""
+
+_RIGHTS: Final = "rbac.authorization.k8s.io"
+"""A role or binding that exists is refused for what it grants, before the server looks at its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,11 +285,13 @@ class ItemRestorer:
         """Whether a create was refused because the object exists, whatever the server's words for it."""
         if isinstance(error, AlreadyExists):
             return True
-        if ref.group_resource != "services" or not isinstance(error, Invalid):
-            return False
-        if not any(text in error.message for text in _TAKEN_BY_ITSELF):
-            return False
-        return await self._existing.exists(ref, resource)
+        taken = (
+            ref.group_resource == "services"
+            and isinstance(error, Invalid)
+            and any(text in error.message for text in _TAKEN_BY_ITSELF)
+        )
+        judged = resource.group == _RIGHTS and isinstance(error, Forbidden)
+        return (taken or judged) and await self._existing.exists(ref, resource)
 
     def _skip(self, ref: ItemRef, reason: str) -> None:
         self._log.info(

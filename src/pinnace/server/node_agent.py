@@ -22,7 +22,7 @@ from pinnace.kube.resources import PODS
 from pinnace.runtime.clock import Clock
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject
+from pinnace.runtime.keys import JSONObject, Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
 from pinnace.runtime.racing import unless_stopped
@@ -196,8 +196,10 @@ class NodeAgent:
                 pod_gone(pod)
 
         def pod_gone(pod: JSONObject) -> None:
+            key = Key.of(pod)
             for order in work.orders_of(pod):
-                reconciler.give_up(order["metadata"]["uid"], pod_volume_restore.POD_GONE)
+                reason = pod_volume_restore.pod_gone(key.namespace, key.name)
+                reconciler.give_up(order["metadata"]["uid"], reason)
 
         def pod_deleted(pod: JSONObject) -> None:
             pod_gone(pod)

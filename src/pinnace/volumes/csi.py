@@ -37,6 +37,20 @@ _OF_THE_OLD_CLAIM: Final = (
 """What a claim says of the volume it had. All else is the user's. (docs/spec: SRV 18.2, defect c)"""
 
 
+_NOTES: Final = frozenset(
+    {
+        labels.CSI_SNAPSHOT_HANDLE,
+        labels.CSI_DRIVER_NAME,
+        labels.CSI_DELETION_POLICY,
+        labels.CSI_RESTORE_SIZE,
+        labels.LATER_CSI_RESTORE_SIZE,
+        f"{labels.CSI_NOTED_DELETION_SECRET}-namespace",
+        f"{labels.CSI_NOTED_DELETION_SECRET}-name",
+    }
+)
+"""What `mark_snapshot` says of a snapshot, and later versions."""
+
+
 class CSIError(Exception):
     """A snapshot cannot be made, or a claim not be restored from one."""
 
@@ -141,6 +155,16 @@ def mark_claim(claim: JSONObject, snapshot: str, backup: str) -> None:
     metadata["annotations"] = {**annotations_of(claim), **notes}
     short = {name: labels.label_value(value) for name, value in notes.items()}
     metadata["labels"] = {**labels_of(claim), **short}
+
+
+def unmark_snapshot(snapshot: JSONObject) -> None:
+    """Forget, in place, notes that somebody else wrote: a restore would believe them.
+
+    Whoever may create a VolumeSnapshot could else name any snapshot of the storage system. (NAC 17 A35)
+    """
+    kept = {name: value for name, value in annotations_of(snapshot).items() if name not in _NOTES}
+    if len(kept) != len(annotations_of(snapshot)):
+        snapshot["metadata"]["annotations"] = kept
 
 
 def mark_snapshot(snapshot: JSONObject, content: JSONObject) -> None:

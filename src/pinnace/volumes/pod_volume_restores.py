@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 JSONObject = dict[str, Any]
 
 POD_VOLUME_RESTORES: Final = velero("podvolumerestores")
+TIMED_OUT: Final = "timed out waiting for all PodVolumeRestores to complete"
 
 
 class PodVolumeRestores:
@@ -100,7 +101,7 @@ class PodVolumeRestores:
                 async with self._timeout.limit():
                     await self._outcomes.ended(names)
         except TimeoutError:
-            errors.append("timed out waiting for all PodVolumeRestores to complete")
+            errors.append(TIMED_OUT)
         return [*errors, *self._failures(names)]
 
     async def _order(self, body: JSONObject) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from hack.cluster.images import BUSYBOX
 from hack.cluster.node_cluster import NodeCluster
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import NotFound
+from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import (
     DEPLOYMENTS,
     NAMESPACES,
@@ -60,6 +60,18 @@ class Application:
         await self.client.create(DEPLOYMENTS, body, self.namespace)
         await exec_in_pod(self.client, self.namespace, await self.ready(), "sh", "-c", WRITE)
 
+    async def create_pod(self, pod: JSONObject) -> None:
+        """A namespace takes pods as soon as it has its default service account."""
+
+        async def created() -> bool:
+            try:
+                await self.client.create(PODS, pod, self.namespace)
+            except Forbidden:
+                return False
+            return True
+
+        await eventually(created)
+
     async def ready(self) -> str:
         """The name of its pod, once that is ready."""
         names: list[str] = []
@@ -92,7 +104,20 @@ class Application:
         await self.remove_disks()
         await self.add_disk()
 
-    async def add_disk(self) -> None:
+    async def lose_all_but_the_namespace(self, owner: KubeClient) -> None:
+        """Delete what somebody with rights in the namespace can delete; another empty disk is there then."""
+        await owner.delete(DEPLOYMENTS, "shop", self.namespace)
+        await owner.delete(PERSISTENT_VOLUME_CLAIMS, "data", self.namespace)
+
+        async def gone() -> bool:
+            left = await owner.list_all(PODS, self.namespace)
+            return not left and not await owner.list_all(PERSISTENT_VOLUME_CLAIMS, self.namespace)
+
+        await eventually(gone, timeout_seconds=60)
+        await self.remove_disks()
+        await self.add_disk()
+
+    async def add_disk(self, *, storage_class: str = "") -> None:
         """An empty local volume on the node, for whoever claims its class."""
         name = f"{self.namespace}-{len(self._disks)}"
         (self._node.directory / "lib" / name).mkdir()
@@ -103,7 +128,7 @@ class Application:
             "accessModes": ["ReadWriteOnce"],
             "local": {"path": f"/var/lib/{name}"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
-            "storageClassName": self.namespace,
+            "storageClassName": storage_class or self.namespace,
         }
         await self.client.create(PERSISTENT_VOLUMES, {**_named("PersistentVolume", name), "spec": spec})
 

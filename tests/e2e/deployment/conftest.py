@@ -22,6 +22,7 @@ from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from tests.e2e.deployment.application import Application
 from tests.e2e.deployment.deployed import Deployed
 from tests.e2e.without_server.command import Pinnace
+from tests.support.csi_cluster import CSICluster, csi_cluster, locate_before
 from tests.support.waiting import eventually
 
 TAGS = ("localhost/pinnace:v1", "localhost/pinnace:v2")
@@ -32,12 +33,13 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build Helm and the image before the first test starts, as that can outlast any test's timeout.
+    """Build what tests need before the first one starts, as that can outlast any test's timeout.
 
     What cannot be had is reported by the tests that need it.
     """
     if session.config.option.collectonly:
         return
+    locate_before(session)
     ours = [item for item in session.items if HERE in item.path.parents]
     fixtures = {name for item in ours for name in getattr(item, "fixturenames", ())}
     with contextlib.suppress(ClusterError, BuildError):
@@ -110,6 +112,15 @@ async def deployed(
     )
     yield Deployed(command, node_client, namespace, reachable_bucket)
     await command("uninstall", "--force", "--wait")
+
+
+@pytest.fixture
+async def csi_storage(
+    node_cluster: NodeCluster, node_client: KubeClient, tmp_path: Path
+) -> AsyncIterator[CSICluster]:
+    """A CSI driver on the node."""
+    async with csi_cluster(node_cluster, node_client, tmp_path / "csi-logs") as found:
+        yield found
 
 
 @pytest.fixture

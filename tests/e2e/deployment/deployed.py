@@ -19,18 +19,26 @@ OURS = "component=velero"
 
 
 class Deployed:
-    """The command, the cluster it installs on, and the bucket."""
+    """The command, the cluster it installs on, and the bucket.
 
-    def __init__(self, command: Pinnace, client: KubeClient, namespace: str, bucket: Bucket) -> None:
+    Args:
+        url: of the store, where pods reach it by another one than this machine.
+    """
+
+    def __init__(
+        self, command: Pinnace, client: KubeClient, namespace: str, bucket: Bucket, *, url: str = ""
+    ) -> None:
         self.command = command
         self.client = client
         self.namespace = namespace
         self.bucket = bucket
+        self._url = url or bucket.location_config["s3Url"]
 
     @property
     def location_flags(self) -> list[str]:
         """The flags of `install` that name provider, bucket and credentials."""
-        config = ",".join(f"{key}={value}" for key, value in self.bucket.location_config.items())
+        given = {**self.bucket.location_config, "s3Url": self._url}
+        config = ",".join(f"{key}={value}" for key, value in given.items())
         return [
             *("--provider", "aws", "--bucket", self.bucket.name, "--use-volume-snapshots=false"),
             *("--secret-file", str(self.bucket.server.credentials_file), "--backup-location-config", config),

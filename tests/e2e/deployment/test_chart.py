@@ -16,7 +16,9 @@ from pinnace.cli.install_run import RESOURCES
 from pinnace.cli.program import run
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import DEPLOYMENTS
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
+from pinnace.nonadmin import manifests
+from tests.conftest import Connect
 
 JSONObject = dict[str, Any]
 
@@ -40,6 +42,17 @@ CASES = {
             *("--plugins", "a.example.com:5000/x/y_z:v1,b@sha256:1"),
         ],
         [*LOCATION, "--set", "backupLocation.provider=gcp,plugins={a.example.com:5000/x/y_z:v1,b@sha256:1}"],
+    ),
+    "self-service": (
+        [
+            *("--provider", "aws", "--bucket", "b", "--no-secret", "--minimal-rbac", "--non-admin"),
+            *("--pod-annotations", "a=b"),
+        ],
+        [*LOCATION, "--set", "nonAdmin.enabled=true,rbac.minimal=true,podAnnotations.a=b"],
+    ),
+    "self-service by the server": (
+        ["--provider", "aws", "--bucket", "b", "--no-secret", "--features", "EnableCSI,NonAdmin"],
+        [*LOCATION, "--set", r"features=EnableCSI\,NonAdmin"],
     ),
     "everything": (
         [
@@ -122,8 +135,16 @@ def in_folder(words: list[str], folder: Path) -> list[str]:
 
 
 def by_name(objects: list[JSONObject]) -> dict[str, JSONObject]:
-    """The objects as the API server takes them: without empty times, in no order."""
-    return {f"{obj['kind']}/{obj['metadata']['name']}": without_nulls(obj) for obj in objects}
+    """The objects as the API server takes them: without empty times, in no order.
+
+    And without what keeps definitions when the release goes: `install` has no releases.
+    """
+    found = {f"{obj['kind']}/{obj['metadata']['name']}": without_nulls(obj) for obj in objects}
+    for obj in found.values():
+        if obj["metadata"].get("annotations") == definitions.KEEP:
+            del obj["metadata"]["annotations"]
+    assert len(found) == len(objects)
+    return found
 
 
 def without_nulls(value: Any) -> Any:
@@ -141,13 +162,20 @@ def test_it_makes_what_install_makes(
     assert run(["install", "-n", namespace, "--image", IMAGE, *flags, "--dry-run", "-o", "json"]) == 0
     installed = json.loads(capsys.readouterr().out)["items"]
     # Helm makes the namespace itself (--create-namespace), and definitions from a folder of their own.
-    expected = [obj for obj in installed if obj["kind"] not in ("Namespace", "CustomResourceDefinition")]
+    expected = [obj for obj in installed if not is_made_by_helm(obj)]
 
     assert by_name(helm.render(namespace, *values)) == by_name(expected)
 
 
+def is_made_by_helm(obj: JSONObject) -> bool:
+    if obj["kind"] == "CustomResourceDefinition":
+        return str(obj["metadata"]["name"]).endswith(".velero.io")
+    return bool(obj["kind"] == "Namespace")
+
+
 def test_its_definitions_are_those_of_this_version() -> None:
-    assert definitions.FILE.read_text() == definitions.text(), "run `python -m deploy.helm.definitions`"
+    for path, made in definitions.files().items():
+        assert path.read_text() == definitions.text(made), "run `python -m deploy.helm.definitions`"
 
 
 def test_helm_finds_nothing_to_complain_about(helm: Helm) -> None:
@@ -182,21 +210,26 @@ def test_what_install_has_no_flags_for(helm: Helm) -> None:
             *("--set", "nodeAgent.enabled=true"),
             *("--set-json", 'nodeAgent.tolerations=[{"operator":"Exists"}]'),
             *("--set", "server.extraArgs={--backup-workers=2},server.priorityClassName=high"),
-            *("--set", "server.nodeSelector.a=b"),
+            *("--set", "server.nodeSelector.a=b,nonAdmin.nodeSelector.c=d,nonAdmin.enabled=true"),
+            *("--set", "nonAdmin.extraArgs={--require-approval}"),
             *("--set", "image.pullPolicy=Never,nodeAgent.podVolumePath=/k/pods"),
         )
     )  # fmt: skip
-    server, agent = (
-        rendered[name]["spec"]["template"]["spec"] for name in ("Deployment/velero", "DaemonSet/restic")
+    server, agent, controller = (
+        rendered[name]["spec"]["template"]["spec"]
+        for name in ("Deployment/velero", "DaemonSet/restic", "Deployment/non-admin-controller")
     )
 
     assert "Secret/cloud-credentials" not in rendered
     for pod in (server, agent):
         assert {"name": "cloud-credentials", "secret": {"secretName": "mine"}} in pod["volumes"]
+    for pod in (server, agent, controller):
         assert pod["imagePullSecrets"] == [{"name": "pull"}]
         assert pod["containers"][0]["imagePullPolicy"] == "Never"
     assert server["containers"][0]["args"] == ["server", "--backup-workers=2"]
     assert (server["nodeSelector"], server["priorityClassName"]) == ({"a": "b"}, "high")
+    assert controller["containers"][0]["args"][-1] == "--require-approval"
+    assert controller["nodeSelector"] == {"c": "d"}
     assert agent["tolerations"] == [{"operator": "Exists"}]
     assert {"name": "host-pods", "hostPath": {"path": "/k/pods"}} in agent["volumes"]
 
@@ -206,7 +239,7 @@ async def test_the_api_server_knows_every_member(
 ) -> None:
     values = in_folder(CASES["everything"][1], folder)
 
-    for obj in helm.render(namespace, *values):
+    for obj in helm.render(namespace, *values, "--set", "nonAdmin.enabled=true"):
         resource = RESOURCES[obj["kind"]]
         await client.request(
             "POST",
@@ -241,3 +274,28 @@ async def test_helm_installs_upgrades_and_removes(
     ):
         with pytest.raises(NotFound):
             await client.get(resource, name, namespace)
+
+
+async def test_self_service_comes_with_an_upgrade_and_its_definitions_stay(
+    helm: Helm, connect: Connect, tmp_path: Path
+) -> None:
+    """In a cluster of its own: there is one such release in a cluster."""
+    requests = manifests.crds()[0]["metadata"]["name"]
+    with ControlPlane(tmp_path) as plane:
+        client = await connect(plane)
+        chart = ("pinnace", str(definitions.CHART), "--namespace", "velero", *SMALLEST, *LOCATION)
+        helm("install", *chart, "--create-namespace", kubeconfig=plane.kubeconfig)
+        with pytest.raises(NotFound):
+            await client.get(CUSTOM_RESOURCE_DEFINITIONS, requests)
+
+        helm("upgrade", *chart, "--set", "nonAdmin.enabled=true", kubeconfig=plane.kubeconfig)
+
+        await client.get(CUSTOM_RESOURCE_DEFINITIONS, requests)
+        found = await client.get(DEPLOYMENTS, manifests.DEPLOYMENT, "velero")
+        assert found["spec"]["template"]["spec"]["serviceAccountName"] == manifests.NAME
+
+        helm("uninstall", "pinnace", "--namespace", "velero", kubeconfig=plane.kubeconfig)
+
+        await client.get(CUSTOM_RESOURCE_DEFINITIONS, requests)
+        with pytest.raises(NotFound):
+            await client.get(DEPLOYMENTS, manifests.DEPLOYMENT, "velero")

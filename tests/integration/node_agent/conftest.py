@@ -27,6 +27,7 @@ from pinnace.kube.resources import DEPLOYMENTS, NAMESPACES, SECRETS, APIResource
 from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
 from tests.integration.controllers.conftest import Site, running
 from tests.support.crds import ensure_crds
+from tests.support.csi_cluster import CSICluster, csi_cluster, locate_before
 from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
 from tests.support.waiting import eventually
 
@@ -222,6 +223,20 @@ def volume_pod(name: str, *volumes: str, **spec: Any) -> JSONObject:
         volumes=[{"name": volume, "emptyDir": {}} for volume in volumes],
         **spec,
     )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Building the parts of CSI outlasts any test's timeout."""
+    locate_before(session)
+
+
+@pytest.fixture
+async def csi_storage(
+    node_cluster: NodeCluster, node_client: KubeClient, tmp_path: Path
+) -> AsyncIterator[CSICluster]:
+    """A CSI driver on the node."""
+    async with csi_cluster(node_cluster, node_client, tmp_path / "csi-logs") as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

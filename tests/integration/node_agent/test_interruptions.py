@@ -139,7 +139,7 @@ async def test_a_pod_that_is_deleted_while_its_volume_is_filled(stage: Stage) ->
         await eventually(pod_is_gone(stage))
         order = (await stage.orders("podvolumerestores"))["data"]["status"]
     assert restore["status"]["phase"] == "PartiallyFailed"
-    assert order["message"] == "the pod was deleted before its volume was restored"
+    assert order["message"] == f"the pod {stage.app}/p was deleted before its volume was restored"
 
 
 def pod_is_gone(stage: Stage) -> Callable[[], Any]:

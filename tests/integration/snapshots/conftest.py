@@ -1,33 +1,22 @@
 """Backups, restores and deletions by the controllers themselves, and what they work on."""
 
-import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from hack.cluster import binaries, node_requirements
-from hack.cluster.errors import ClusterError
 from pinnace.kube.client import KubeClient
 from pinnace.volumes.csi import SnapshotKinds
 from tests.integration.snapshots.apps import CSIApp, FolderApp
 from tests.integration.snapshots.bench import Bench, make_bench
+from tests.support.csi_cluster import locate_before
 from tests.support.folder_snapshotter import NAME as PROVIDER
 from tests.support.snapshot_crds import ensure_snapshot_crds
 
-HERE = Path(__file__).parent
-
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the parts of CSI before the first test starts, as building them outlasts any test's timeout.
-
-    What cannot be had is reported by the tests that need it.
-    """
-    if session.config.option.collectonly or node_requirements.why_impossible() is not None:
-        return
-    if any(HERE in item.path.parents and item.get_closest_marker("node") for item in session.items):
-        with contextlib.suppress(ClusterError):
-            binaries.locate(binaries.CSI_TOOLS)
+    """Building the parts of CSI outlasts any test's timeout."""
+    locate_before(session)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec
+from pinnace.api.durations import Duration
 from pinnace.api.meta import ObjectMeta
 from pinnace.backup.csi import csi_backup_actions
 from pinnace.kube.discovery import Discovery
@@ -18,6 +19,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
 from pinnace.volumes.csi import CSIError
+from pinnace.volumes.csi_objects import POLL_SECONDS
 from tests.integration.snapshots.apps import GROUP, CSIApp
 from tests.support.waiting import eventually
 
@@ -135,7 +137,10 @@ async def test_an_own_snapshot_is_waited_for(csi_app: CSIApp) -> None:
     assert content["metadata"]["labels"] == {labels.BACKUP_NAME: "b1"}
 
 
-async def test_a_snapshot_that_is_never_made_fails_with_the_reason_of_the_cluster(csi_app: CSIApp) -> None:
+@pytest.mark.parametrize(("asked", "minutes"), [(None, 10), (Duration(), 10), (Duration.minutes(25), 25)])
+async def test_a_snapshot_that_is_never_made_fails_with_the_reason_of_the_cluster(
+    csi_app: CSIApp, asked: Duration | None, minutes: int
+) -> None:
     csi_app.storage.makes_handles = False
     polls = Polls()
     actions = await actions_of(csi_app, polls)
@@ -147,10 +152,11 @@ async def test_a_snapshot_that_is_never_made_fails_with_the_reason_of_the_cluste
         csi_app.kinds.contents, content["metadata"]["name"], {"status": status}, subresource="status"
     )
 
-    with pytest.raises(CSIError, match="not made within 10 minutes: the storage is full"):
-        await actions["volumesnapshot"].execute((await csi_app.snapshots())[0], a_backup())
+    backup = a_backup(csi_snapshot_timeout=asked)
+    with pytest.raises(CSIError, match=f"not made within {minutes} minutes: the storage is full"):
+        await actions["volumesnapshot"].execute((await csi_app.snapshots())[0], backup)
 
-    assert polls.count == 120
+    assert polls.count == minutes * 60 / POLL_SECONDS
 
 
 @pytest.mark.spec("SRV-023")

@@ -20,7 +20,7 @@ FILE = "/data/notes.txt"
 
 
 @pytest.fixture
-async def storage(
+async def csi_storage(
     node_cluster: NodeCluster, node_client: KubeClient, tmp_path: Path
 ) -> AsyncIterator[CSICluster]:
     async with csi_cluster(node_cluster, node_client, tmp_path / "logs") as found:
@@ -36,7 +36,7 @@ async def _read(client: KubeClient, namespace: str) -> str:
 
 
 async def test_a_pod_gets_its_data_back_from_a_snapshot(
-    storage: CSICluster, node_client: KubeClient, node_namespace: str, tmp_path: Path
+    csi_storage: CSICluster, node_client: KubeClient, node_namespace: str, tmp_path: Path
 ) -> None:
     client, home = node_client, f"{node_namespace}-app"
     await ensure_crds(client)
@@ -48,10 +48,10 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
     await _write(client, home, "written after the backup")
 
     assert (status["phase"], status.get("errors", 0)) == ("Completed", 0)
-    assert len(storage.snapshots()) == 1
+    assert len(csi_storage.snapshots()) == 1
     await client.delete(NAMESPACES, home)
     await eventually(lambda: _is_gone(client, home), timeout_seconds=90)
-    assert len(storage.snapshots()) == 1  # the policy is Retain
+    assert len(csi_storage.snapshots()) == 1  # the policy is Retain
 
     status = await bench.restore("r1", "b1")
 
@@ -71,7 +71,7 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
 
     assert await bench.delete("d1", "b1") == []
 
-    await eventually(lambda: _is_empty(storage))
+    await eventually(lambda: _is_empty(csi_storage))
     assert await _read(client, home) == "as it was"
     for namespace in (home, copy):
         await client.delete(NAMESPACES, namespace)

@@ -1,10 +1,10 @@
 """What `install --non-admin` makes, and that `uninstall` takes it away."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pinnace.cli import uninstall_run
 from pinnace.cli.main import run
@@ -24,8 +24,8 @@ def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     connected(monkeypatch, tmp_path)
 
     def show(*words: str) -> dict[tuple[str, str], dict[str, Any]]:
-        assert run(["install", "--dry-run", "-o", "yaml", *words]) == 0, capsys.readouterr().err
-        items = yaml.safe_load(capsys.readouterr().out)["items"]
+        assert run(["install", "--dry-run", "-o", "json", *words]) == 0, capsys.readouterr().err
+        items = json.loads(capsys.readouterr().out)["items"]
         assert all(item["metadata"]["labels"]["component"] == "velero" for item in items)
         return {(item["kind"], item["metadata"]["name"]): item for item in items}
 
@@ -50,8 +50,13 @@ def test_definitions_alone(printed: Any) -> None:
 def test_a_controller_of_its_own(printed: Any) -> None:
     made = printed(*BASIC, *IMAGE, "--non-admin", "--minimal-rbac")
 
-    container = made["Deployment", manifests.DEPLOYMENT]["spec"]["template"]["spec"]["containers"][0]
-    assert container["image"] == "example.com/pinnace:v1"
+    pod = made["Deployment", manifests.DEPLOYMENT]["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert (container["image"], container["imagePullPolicy"]) == ("example.com/pinnace:v1", "IfNotPresent")
+    assert pod["serviceAccountName"] == manifests.NAME
+    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 65532)
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
     assert made["ServiceAccount", manifests.NAME]["metadata"]["namespace"] == "velero"
     assert made["RoleBinding", manifests.NAME]["subjects"] == [OWN_ACCOUNT]
     assert made["ClusterRoleBinding", f"{manifests.NAME}-velero"]["subjects"] == [OWN_ACCOUNT]

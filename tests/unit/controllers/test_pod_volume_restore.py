@@ -185,7 +185,7 @@ async def test_a_pod_that_has_gone_ends_its_orders(world: NodeWorld) -> None:
 
     assert (status["phase"], status["message"]) == (
         "Failed",
-        "the pod was deleted before its volume was restored",
+        "the pod shop/gone was deleted before its volume was restored",
     )
 
     world.restic.until = asyncio.Event()

@@ -40,22 +40,51 @@ cloud-credentials
 {{- end }}
 {{- end -}}
 
+{{/* The argument is the name of the port. */}}
 {{- define "pinnace.probes" -}}
-ports:
-  - name: metrics
-    containerPort: 8085
 livenessProbe:
   httpGet:
     path: /healthz
-    port: metrics
+    port: {{ . }}
   periodSeconds: 10
   timeoutSeconds: 5
 readinessProbe:
   httpGet:
     path: /readyz
-    port: metrics
+    port: {{ . }}
   periodSeconds: 10
   timeoutSeconds: 5
+{{- end -}}
+
+{{- define "pinnace.asNobody" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "pinnace.noPrivileges" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+readOnlyRootFilesystem: true
+{{- end -}}
+
+{{/* Whether the server itself is the controller of self-service. */}}
+{{- define "pinnace.serverIsNonAdmin" -}}
+{{- if has "NonAdmin" (splitList "," .Values.features) -}}true{{- end -}}
+{{- end -}}
+
+{{/* What a role of tenants allows: `verbs` on `kind`, and to read its status. */}}
+{{- define "pinnace.tenantRules" -}}
+rules:
+  - apiGroups: [oadp.openshift.io]
+    resources: [{{ .kind }}s]
+    verbs: {{ toJson .verbs }}
+  - apiGroups: [oadp.openshift.io]
+    resources: [{{ .kind }}s/status]
+    verbs: [get]
 {{- end -}}
 
 {{- define "pinnace.credentialVariables" -}}

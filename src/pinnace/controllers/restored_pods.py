@@ -1,0 +1,214 @@
+"""Restored pods that wait for their data: what keeps it from them is told, or ends the wait, early.
+
+The agent of a pod's node fills its volumes once the pod runs there. A pod that never gets so far has no agent
+that could tell anything, so the server looks after it: what may pass is in the server's log, and what will
+not pass fails the orders of the pod, so that nobody waits for the end of the time.
+(docs/spec: PVL 12.2, RST 19)
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pinnace.api.pod_volume import PodVolumePhase
+from pinnace.api.times import format_time
+from pinnace.controllers.pod_volume_restore import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
+from pinnace.controllers.ports import Scope
+from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.restore.pod_watches import PodSight
+from pinnace.restore.ports import PodVolumeRestorer
+from pinnace.restore.timing import SystemTimer, Timer, wait_for
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.logfields import get_logger
+from pinnace.volumes.outcomes import phase_of
+from pinnace.volumes.pod_volume_restores import POD_VOLUME_RESTORES, TIMED_OUT
+
+log = get_logger(__name__)
+
+JSONObject = dict[str, Any]
+
+LOOK_SECONDS: Final = 60.0
+"""How often a pod is looked at apart from its watch."""
+RETRY_SECONDS: Final = 2.0
+"""How often orders of a lost pod are failed: some may not have been made yet, or change at that moment."""
+AGENT_SECONDS: Final = 30.0
+"""How long the agent of a lost pod has to end what it began; after that it is taken for gone too."""
+
+_ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+_ENDED_ORDERS: Final = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED})
+_USUAL_WAITS: Final = frozenset({"PodInitializing", "ContainerCreating"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What keeps a pod from its data; `lost` if it will for ever."""
+
+    text: str
+    lost: bool = False
+
+
+def trouble_of(pod: JSONObject | None, created: JSONObject) -> Trouble | None:
+    """What is wrong with a pod: pure.
+
+    Args:
+        pod: the one that has the name now; None if there is none.
+        created: as the restore made it.
+    """
+    metadata = created["metadata"]
+    name = f"{metadata['namespace']}/{metadata['name']}"
+    if pod is None or pod["metadata"].get("uid") != metadata["uid"] or is_ending(pod):
+        return Trouble(text=pod_gone(metadata["namespace"], metadata["name"]), lost=True)
+    status = pod.get("status") or {}
+    if (phase := status.get("phase")) in _ENDED_PHASES:
+        text = f"the pod {name} ended before its volume was restored: {_reason(status, phase)}"
+        return Trouble(text=text, lost=True)
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return Trouble(text=f"the pod {name} is not scheduled: {_reason(condition)}")
+    waiting = _wait_state(status).get("waiting") or {}
+    if waiting.get("reason", "PodInitializing") not in _USUAL_WAITS:
+        return Trouble(text=f"{WAIT_CONTAINER} of the pod {name} does not start: {_reason(waiting)}")
+    return None
+
+
+def _reason(said: JSONObject, *first: str) -> str:
+    return ": ".join(filter(None, (*first, said.get("reason"), said.get("message")))) or "nobody says why"
+
+
+def _wait_state(status: JSONObject) -> JSONObject:
+    statuses = status.get("initContainerStatuses") or ()
+    found = (each.get("state") for each in statuses if each.get("name") == WAIT_CONTAINER)
+    return next(found, None) or {}
+
+
+class RestoredPods:
+    """Restores pod volumes by another `PodVolumeRestorer`, and looks after the pods meanwhile.
+
+    Args:
+        restores: makes the orders and waits until they have ended.
+        orders: the PodVolumeRestores of the restore, with the index of pods.
+        sight: shows the pods.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        restores: PodVolumeRestorer,
+        orders: Informer,
+        sight: PodSight,
+        *,
+        timer: Timer | None = None,
+    ) -> None:
+        self._scope = scope
+        self._restores = restores
+        self._orders = orders
+        self._sight = sight
+        self._timer = timer or SystemTimer()
+
+    async def restore_pod_volumes(
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+    ) -> list[str]:
+        """Restore and wait; what went wrong, and what the pod waits for if time is up."""
+        care = _Care(self._scope, self._orders, self._sight, self._timer, pod)
+        async with asyncio.TaskGroup() as group:
+            caring = group.create_task(care.run())
+            errors = await self._restores.restore_pod_volumes(pod, original_namespace, snapshots)
+            caring.cancel()
+        return [f"{error}: {care.standing()}" if error == TIMED_OUT else error for error in errors]
+
+
+class _Care:
+    """Looks after one pod, until cancelled."""
+
+    def __init__(
+        self, scope: Scope, orders: Informer, sight: PodSight, timer: Timer, pod: JSONObject
+    ) -> None:
+        self._scope = scope
+        self._orders = orders
+        self._sight = sight
+        self._timer = timer
+        self._created = pod
+        self._state: JSONObject | None = pod
+        self._news = asyncio.Event()
+        self._told: Trouble | None = None
+        self._lost_at: float | None = None
+
+    async def run(self) -> None:
+        """Tell of each new trouble; fail the orders of a pod that is lost."""
+        async with self._sight.following(self._created, self._observe):
+            await self._look()
+            while True:
+                self._news.clear()
+                trouble = self._tell()
+                if trouble is not None and trouble.lost:
+                    await self._fail_orders(trouble.text)
+                    await self._timer.sleep(RETRY_SECONDS)
+                elif not await wait_for(self._news, timer=self._timer, timeout_seconds=LOOK_SECONDS):
+                    await self._look()
+
+    def standing(self) -> str:
+        """What the pod and its orders wait for, in words."""
+        if (trouble := trouble_of(self._state, self._created)) is not None:
+            return trouble.text
+        metadata = self._created["metadata"]
+        node = ((self._state or {}).get("spec") or {}).get("nodeName", "")
+        waits = ", ".join(
+            f"{order['spec']['volume']} ({phase_of(order) or PodVolumePhase.NEW})"
+            for order in self._orders_of_pod()
+            if phase_of(order) not in _ENDED_ORDERS
+        )
+        return (
+            f"the pod {metadata['namespace']}/{metadata['name']} waits on node {node!r} for "
+            f"{waits or 'orders'}; what is New was not taken: does a restic pod run there?"
+        )
+
+    def _tell(self) -> Trouble | None:
+        trouble = trouble_of(self._state, self._created)
+        if trouble is not None and trouble != self._told:
+            log.warning("A restored pod waits for its volumes", reason=trouble.text)
+        self._told = trouble
+        return trouble
+
+    async def _look(self) -> None:
+        try:
+            self._state = await self._sight.look(self._created)
+        except KubeError as error:
+            log.warning("Cannot look at a pod that waits for its volumes", error=error)
+
+    def _observe(self, state: JSONObject | None) -> None:
+        self._state = state
+        self._news.set()
+
+    def _orders_of_pod(self) -> list[JSONObject]:
+        return self._orders.by_index(POD_INDEX, self._created["metadata"]["uid"])
+
+    async def _fail_orders(self, message: str) -> None:
+        """Fail those that nobody works on. One that an agent works on it gives up itself, if it is there."""
+        now = self._timer.monotonic()
+        self._lost_at = now if self._lost_at is None else self._lost_at
+        for order in self._orders_of_pod():
+            phase = phase_of(order)
+            left_to_agent = phase == PodVolumePhase.IN_PROGRESS and now - self._lost_at < AGENT_SECONDS
+            if phase not in _ENDED_ORDERS and not left_to_agent:
+                await self._fail(order, message)
+
+    async def _fail(self, order: JSONObject, message: str) -> None:
+        metadata = order["metadata"]
+        patch = {
+            # An agent that takes it at this moment wins.
+            "metadata": {"resourceVersion": metadata["resourceVersion"]},
+            "status": {
+                "phase": str(PodVolumePhase.FAILED),
+                "message": message,
+                "completionTimestamp": format_time(self._scope.clock()),
+            },
+        }
+        try:
+            await self._scope.client.patch(
+                POD_VOLUME_RESTORES, metadata["name"], patch, metadata["namespace"]
+            )
+        except (Conflict, NotFound):
+            return  # the cache will tell what it is now
+        except KubeError as error:
+            log.warning("A PodVolumeRestore of a lost pod cannot be failed yet", error=error)

@@ -1,0 +1,71 @@
+"""What a volume's restic runs into: a store that is gone, a disk that is full."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from tests.integration.node_agent.conftest import Stage, volume_pod
+from tests.support.pods import busybox_pod
+
+JSONObject = dict[str, Any]
+MEBIBYTE = 1 << 20
+
+
+async def test_a_store_that_goes_while_a_volume_is_saved(stage: Stage) -> None:
+    """The backup says so, and the next one works as soon as the store is back."""
+    await stage.run_pod(volume_pod("p", "data"), "data")
+    await stage.fill("p", "echo one > /data/file")
+    with stage.agent():
+        await stage.back_up("first")
+        repository = Path((await stage.order_of("podvolumebackups", "first"))["spec"]["repoIdentifier"])
+        stage.hold("backup")
+        await stage.begin_backup()
+        await stage.held()
+        away = repository.with_name("away")
+        await asyncio.to_thread(repository.rename, away)
+        stage.release()
+        cut_off = await stage.site.reached("backups", "b")
+        await asyncio.to_thread(away.rename, repository)
+        again = await stage.back_up("again")
+
+    order = (await stage.order_of("podvolumebackups", "b"))["status"]
+    assert order["phase"] == "Failed"
+    assert order["message"].startswith("error running restic backup, stderr=")
+    assert cut_off["status"]["phase"] == "PartiallyFailed"
+    assert again["status"]["phase"] == "Completed"
+
+
+async def test_a_disk_that_is_full_while_a_volume_is_restored(stage: Stage) -> None:
+    """The pod goes on waiting rather than start with half of its data; another one gets all of it."""
+    in_memory = {"name": "data", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}}
+    pod = busybox_pod("p", mounts={"data": "/data"}, volumes=[in_memory])
+    await stage.run_pod(pod, "data")
+    await stage.fill("p", "head -c 5000000 /dev/urandom > /data/large")
+    before = await stage.content("p", "data")
+    with stage.agent():
+        await stage.back_up()
+        await stage.delete_app()
+        stage.hold("restore")
+        await stage.begin_restore()
+        await stage.held()
+        [waiting] = (await stage.orders("podvolumerestores")).values()
+        await asyncio.to_thread(fill_up, stage, waiting)
+        stage.release()
+        full = await stage.site.reached("restores", "r")
+        [order] = (await stage.orders("podvolumerestores")).values()
+
+        assert full["status"]["phase"] == "PartiallyFailed"
+        assert order["status"]["phase"] == "Failed"
+        assert "no space left on device" in order["status"]["message"]
+        await stage.delete_app()
+        again = await stage.restore("again")
+        assert again["status"]["phase"] == "Completed"
+        await stage.pod("p")
+        assert await stage.content("p", "data") == before
+
+
+def fill_up(stage: Stage, order: JSONObject) -> None:
+    """Write into the volume of an order what somebody else might."""
+    uid = order["spec"]["pod"]["uid"]
+    volume = f"var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/data"
+    (stage.cluster.nodes[0].root / volume / "other").write_bytes(bytes(4 * MEBIBYTE))

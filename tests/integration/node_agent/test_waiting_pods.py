@@ -1,0 +1,131 @@
+"""Restored pods that no agent can fill: what the user is told, and when."""
+
+import gzip
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pinnace.api.labels import POD_VOLUME_TIMEOUT
+from pinnace.kube.resources import NODES, PODS
+from tests.integration.node_agent.conftest import Stage, volume_pod
+from tests.integration.node_agent.test_volumes import add_helper_config
+from tests.support.waiting import eventually
+
+JSONObject = dict[str, Any]
+
+MARK = "pinnace-test/disk"
+TIMED_OUT = "timed out waiting for all PodVolumeRestores to complete: "
+
+
+@pytest.fixture
+async def unschedulable(stage: Stage) -> AsyncIterator[Stage]:
+    """A backup of the pod `p`, whose node has lost what the pod wants, and no namespace any more."""
+    node = stage.cluster.nodes[0].name
+    await stage.client.patch(NODES, node, {"metadata": {"labels": {MARK: "fast"}}})
+    await stage.run_pod(volume_pod("p", "data", nodeSelector={MARK: "fast"}), "data")
+    await stage.fill("p", "echo one > /data/file")
+    with stage.agent():
+        await stage.back_up()
+        await stage.client.patch(NODES, node, {"metadata": {"labels": {MARK: None}}})
+        await stage.delete_app()
+        yield stage
+
+
+def errors_of(stage: Stage, restore: str) -> list[str]:
+    """The errors that `restore describe` shows."""
+    path = stage.folder / "bucket-default/restores" / restore / f"restore-{restore}-results.gz"
+    results = json.loads(gzip.decompress(path.read_bytes()))
+    return [error for errors in results["errors"].values() for error in errors]
+
+
+async def has_order(stage: Stage) -> bool:
+    return bool(await stage.orders("podvolumerestores"))
+
+
+async def test_a_pod_that_nobody_schedules_is_waited_for_and_reported(
+    unschedulable: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may still find its node: then it gets its data."""
+    stage = unschedulable
+
+    async def told() -> bool:
+        return any("waits for its volumes" in record.getMessage() for record in caplog.records)
+
+    await stage.begin_restore()
+    await eventually(told)
+    assert (await stage.orders("podvolumerestores"))["data"].get("status", {}).get("phase", "") == ""
+    node = stage.cluster.nodes[0].name
+    await stage.client.patch(NODES, node, {"metadata": {"labels": {MARK: "fast"}}})
+
+    restore = await stage.site.reached("restores", "r")
+
+    assert restore["status"]["phase"] == "Completed"
+    await stage.pod("p")
+    assert "/file" in await stage.content("p", "data")
+
+
+async def test_a_pod_that_is_deleted_unscheduled_ends_its_restore(unschedulable: Stage) -> None:
+    """No agent has ever seen it."""
+    stage = unschedulable
+    await stage.begin_restore()
+    await eventually(lambda: has_order(stage))
+
+    await stage.client.delete(PODS, "p", stage.app)
+
+    restore = await stage.site.reached("restores", "r")
+    gone = f"the pod {stage.app}/p was deleted before its volume was restored"
+    order = (await stage.orders("podvolumerestores"))["data"]["status"]
+    assert (order["phase"], order["message"]) == ("Failed", gone)
+    assert restore["status"]["phase"] == "PartiallyFailed"
+    assert errors_of(stage, "r") == [f"pod volume restore failed: {gone}"]
+
+
+async def test_when_time_is_up_it_is_said_what_the_pod_waited_for(unschedulable: Stage) -> None:
+    stage = unschedulable
+
+    await begin_impatient_restore(stage)
+
+    await stage.site.reached("restores", "r")
+    [error] = errors_of(stage, "r")
+    assert error.startswith(f"{TIMED_OUT}the pod {stage.app}/p is not scheduled: Unschedulable: 0/1 nodes")
+
+
+async def test_an_image_of_the_helper_that_is_nowhere(stage: Stage) -> None:
+    await stage.run_pod(volume_pod("p", "data"), "data")
+    await stage.fill("p", "echo one > /data/file")
+    with stage.agent():
+        await stage.back_up()
+        await stage.delete_app()
+        await add_helper_config(stage, image="localhost/no-such/image:1")
+
+        await begin_impatient_restore(stage)
+
+        await stage.site.reached("restores", "r")
+    [error] = errors_of(stage, "r")
+    assert error.startswith(f"{TIMED_OUT}restic-wait of the pod {stage.app}/p does not start: ")
+    assert "localhost/no-such/image:1" in error
+
+
+async def test_a_node_without_an_agent(stage: Stage) -> None:
+    await stage.run_pod(volume_pod("p", "data"), "data")
+    await stage.fill("p", "echo one > /data/file")
+    with stage.agent():
+        await stage.back_up()
+    await stage.delete_app()
+
+    await begin_impatient_restore(stage)
+
+    await stage.site.reached("restores", "r")
+    [error] = errors_of(stage, "r")
+    node = stage.cluster.nodes[0].name
+    assert error == (
+        f"{TIMED_OUT}the pod {stage.app}/p waits on node '{node}' for data (New); "
+        "what is New was not taken: does a restic pod run there?"
+    )
+
+
+async def begin_impatient_restore(stage: Stage) -> None:
+    annotations = {POD_VOLUME_TIMEOUT: "10s"}
+    await stage.site.create("restores", "r", spec={"backupName": "b"}, annotations=annotations)

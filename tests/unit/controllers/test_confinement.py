@@ -1,0 +1,60 @@
+"""What a restore may take from a location that a tenant owns. Pure. (docs/spec: NAC 17 A13, A15, A35)"""
+
+from typing import Any
+
+import pytest
+
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
+from pinnace.api.nonadmin.names import TRUST_LABEL
+from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.controllers.confinement import confined
+
+
+def restore(label: str = "", **spec: Any) -> Restore:
+    labels = {TRUST_LABEL: label} if label else {}
+    return Restore(metadata=ObjectMeta(name="r1", labels=labels), spec=RestoreSpec(backup_name="b1", **spec))
+
+
+@pytest.mark.parametrize(("tenant", "label"), [("", ""), ("", "true"), ("evil", "true")])
+def test_what_is_trusted_is_left_as_it_is(tenant: str, label: str) -> None:
+    given = restore(label)
+    found = confined(given, tenant)
+    assert (found.restore, found.trusted, found.problem, found.caveat) == (given, True, "", "")
+
+
+@pytest.mark.parametrize("label", ["", "yes", "True"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"included_namespaces": ["*"]},
+        {"included_namespaces": ["kube-system", "evil"], "excluded_namespaces": ["kube-system"]},
+        {"include_cluster_resources": True, "restore_pvs": True, "excluded_resources": ["roles", "secrets"]},
+    ],
+    ids=str,
+)
+def test_what_is_not_is_narrowed(spec: dict[str, Any], label: str) -> None:
+    found = confined(restore(label, **spec), "evil")
+    narrow = found.restore.spec
+    assert not found.trusted
+    assert found.problem == ""
+    assert "whose owner can have written anything" in found.caveat
+    assert (narrow.included_namespaces, narrow.excluded_namespaces) == (["evil"], [])
+    assert (narrow.include_cluster_resources, narrow.restore_pvs) == (False, False)
+    assert {*UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS} <= set(narrow.excluded_resources)
+    assert len(narrow.excluded_resources) == len(set(narrow.excluded_resources))
+    # What is stored is the same when a server looks at it again, and then needs no word.
+    again = confined(found.restore, "evil")
+    assert (again.restore, again.caveat) == (found.restore, "")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"included_namespaces": ["kube-system"]}, {"excluded_namespaces": ["evil"]}],
+    ids=str,
+)
+def test_what_asks_for_others_only_is_refused(spec: dict[str, Any]) -> None:
+    found = confined(restore(**spec), "evil")
+    assert "location of the namespace evil" in found.problem
+    assert f"{TRUST_LABEL}=true" in found.problem

@@ -1,0 +1,263 @@
+"""Pods that never get so far that an agent fills their volumes."""
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pinnace.controllers.pod_volume_restore import POD_INDEX, by_pod
+from pinnace.controllers.restored_pods import AGENT_SECONDS, LOOK_SECONDS, RestoredPods, trouble_of
+from pinnace.kube.errors import ConnectionFailed, KubeError
+from pinnace.restore.pod_watches import Observe
+from pinnace.runtime.cache import ObjectCache
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import JSONObject
+from pinnace.runtime.logfields import RECORD_ATTRIBUTE
+from pinnace.volumes.pod_volume_restores import TIMED_OUT
+from tests.support.waiting import eventually
+from tests.unit.controllers.fakes import World as Surroundings
+from tests.unit.restore.world import PatientTimer
+
+GONE = "the pod shop/p was deleted before its volume was restored"
+UNSCHEDULABLE = {
+    "phase": "Pending",
+    "conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    ],
+}
+
+
+def a_pod(status: JSONObject | None = None, **metadata: Any) -> JSONObject:
+    return {
+        "metadata": {"namespace": "shop", "name": "p", "uid": "uid-p", **metadata},
+        "spec": {"nodeName": "node-1"},
+        "status": status or {"phase": "Pending"},
+    }
+
+
+def helper_waits(reason: str, message: str = "") -> JSONObject:
+    waiting = {"reason": reason, "message": message} if message else {"reason": reason}
+    statuses = [{"name": "first", "state": {}}, {"name": "restic-wait", "state": {"waiting": waiting}}]
+    return {"phase": "Pending", "initContainerStatuses": statuses}
+
+
+@pytest.mark.parametrize(
+    ("pod", "text", "lost"),
+    [
+        (None, GONE, True),
+        (a_pod(uid="another"), GONE, True),
+        (a_pod(deletionTimestamp="2021-08-11T21:43:26Z"), GONE, True),
+        (
+            a_pod({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
+            "the pod shop/p ended before its volume was restored: Failed: Evicted: low on memory",
+            True,
+        ),
+        (a_pod(UNSCHEDULABLE), "the pod shop/p is not scheduled: Unschedulable: 0/1 nodes", False),
+        (
+            a_pod(helper_waits("ImagePullBackOff", "no such image")),
+            "restic-wait of the pod shop/p does not start: ImagePullBackOff: no such image",
+            False,
+        ),
+    ],
+    ids=["gone", "replaced", "ending", "evicted", "unschedulable", "no image"],
+)
+def test_what_keeps_a_pod(pod: JSONObject | None, text: str, lost: bool) -> None:
+    trouble = trouble_of(pod, a_pod())
+
+    assert trouble is not None
+    assert (trouble.text, trouble.lost) == (text, lost)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]},
+        helper_waits("PodInitializing"),
+        helper_waits("ContainerCreating"),
+        {"phase": "Pending", "initContainerStatuses": [{"name": "restic-wait", "state": {"running": {}}}]},
+    ],
+    ids=["new", "scheduled", "initializing", "creating", "running"],
+)
+def test_what_does_not(status: JSONObject) -> None:
+    assert trouble_of(a_pod(status), a_pod()) is None
+
+
+class Sight:
+    """Shows the pod as the test wants it to be seen."""
+
+    def __init__(self) -> None:
+        self.pod: JSONObject | None = a_pod()
+        self.observe: Observe | None = None
+        self.error: KubeError | None = None
+        self.looks = 0
+
+    @asynccontextmanager
+    async def following(self, pod: JSONObject, observe: Observe) -> AsyncIterator[None]:
+        self.observe = observe
+        yield
+        self.observe = None
+
+    async def look(self, pod: JSONObject) -> JSONObject | None:
+        self.looks += 1
+        if self.error is not None:
+            raise self.error
+        return self.pod
+
+    def show(self, pod: JSONObject | None) -> None:
+        """As its watch does."""
+        self.pod = pod
+        if self.observe is not None:
+            self.observe(pod)
+
+
+class Timer(PatientTimer):
+    """Time passes a second at a time while others work."""
+
+    async def sleep(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end:
+            await asyncio.sleep(0)
+            self.now += 1.0
+
+
+class World:  # it is the `PodVolumeRestorer` too
+    """A restore of one pod with orders, whose end the test decides."""
+
+    def __init__(self, folder: Path) -> None:
+        surroundings = Surroundings(folder)
+        self.cluster = surroundings.cluster
+        self.sight = Sight()
+        self.timer = Timer()
+        self.orders = ObjectCache({POD_INDEX: by_pod})
+        self.over = asyncio.Event()
+        self.errors: list[str] = []
+        self.pods = RestoredPods(
+            surroundings.scope, self, cast("Informer", self.orders), self.sight, timer=self.timer
+        )
+
+    def order(self, name: str, phase: str = "") -> None:
+        spec = {"volume": name, "pod": {"namespace": "shop", "name": "p", "uid": "uid-p"}}
+        marks = {"velero.io/pod-uid": "uid-p"}
+        status = {"phase": phase} if phase else {}
+        self.cluster.add("podvolumerestores", name, labels=marks, spec=spec, status=status)
+        self.see()
+
+    def see(self) -> None:
+        """Let the cache know what there is."""
+        for obj in self.cluster.objects.values():
+            self.orders.put(copy.deepcopy(obj))
+
+    def status(self, name: str) -> JSONObject:
+        return self.cluster.status("podvolumerestores", name)
+
+    async def restore_pod_volumes(self, *_: Any) -> list[str]:
+        await self.over.wait()
+        return self.errors
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async def check() -> bool:
+            return condition()
+
+        await eventually(check)
+
+    @asynccontextmanager
+    async def restoring(self) -> AsyncIterator[asyncio.Task[list[str]]]:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.pods.restore_pod_volumes(a_pod(), "shop", {"data": "1"}))
+            await self.until(lambda: self.sight.looks > 0)
+            yield task
+            self.over.set()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+async def test_the_orders_of_a_pod_that_is_lost_are_failed(world: World) -> None:
+    world.order("new")
+    world.order("done", "Completed")
+    async with world.restoring():
+        world.sight.show(None)
+        await world.until(lambda: world.status("new").get("phase") == "Failed")
+        world.order("late")
+        await world.until(lambda: world.status("late").get("phase") == "Failed")
+
+    assert world.status("new")["message"] == GONE
+    assert world.status("new")["completionTimestamp"]
+    assert world.status("done") == {"phase": "Completed"}
+
+
+async def test_what_an_agent_works_on_is_its_own_for_a_while(world: World) -> None:
+    world.order("begun", "InProgress")
+    async with world.restoring():
+        begun = world.timer.now
+        world.sight.show(None)
+        await world.until(lambda: world.status("begun")["phase"] == "Failed")
+
+    assert world.timer.now - begun >= AGENT_SECONDS
+
+
+async def test_an_agent_that_takes_an_order_at_that_moment_wins(world: World) -> None:
+    world.order("new")
+    taken = world.cluster.objects["podvolumerestores", "new"]
+    taken["metadata"]["resourceVersion"] = "later"
+    taken["status"] = {"phase": "InProgress"}
+    async with world.restoring():
+        world.sight.show(None)
+        await world.until(lambda: ("patch", "podvolumerestores", "new") in world.cluster.calls)
+
+    assert world.status("new") == {"phase": "InProgress"}
+
+
+async def test_what_may_pass_is_told_once_and_waited_for(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.order("new")
+    async with world.restoring():
+        world.sight.show(a_pod(UNSCHEDULABLE))
+        begun = world.sight.looks
+        await world.until(lambda: world.sight.looks > begun + 1)
+
+    [said] = [vars(record)[RECORD_ATTRIBUTE] for record in caplog.records if "waits" in record.getMessage()]
+    assert said == {"reason": "the pod shop/p is not scheduled: Unschedulable: 0/1 nodes"}
+    assert world.status("new") == {}
+
+
+async def test_a_pod_is_looked_at_now_and_then(world: World) -> None:
+    """A watch may miss its end; and a look may fail."""
+    world.order("new")
+    async with world.restoring():
+        world.sight.error = ConnectionFailed("the connection broke")
+        await world.until(lambda: world.sight.looks > 2)
+        assert world.timer.now >= 2 * LOOK_SECONDS
+        world.sight.error, world.sight.pod = None, None
+        await world.until(lambda: world.status("new").get("phase") == "Failed")
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (UNSCHEDULABLE, "the pod shop/p is not scheduled: Unschedulable: 0/1 nodes"),
+        (
+            {"phase": "Pending"},
+            "the pod shop/p waits on node 'node-1' for data (New), more (InProgress); "
+            "what is New was not taken: does a restic pod run there?",
+        ),
+    ],
+    ids=["unschedulable", "no agent"],
+)
+async def test_when_time_is_up_it_is_said_what_for(world: World, status: JSONObject, text: str) -> None:
+    world.order("data")
+    world.order("done", "Completed")
+    world.order("more", "InProgress")
+    world.errors = ["something else", TIMED_OUT]
+    async with world.restoring() as task:
+        world.sight.show(a_pod(status))
+
+    assert task.result() == ["something else", f"{TIMED_OUT}: {text}"]
