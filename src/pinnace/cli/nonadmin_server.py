@@ -9,10 +9,10 @@ import click
 
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.flags import Command, DurationFlag, boolean, optional_boolean
+from pinnace.cli.flags import Command, DurationFlag, KeyValueMap, boolean, merge_maps, optional_boolean
+from pinnace.cli.nonadmin_upstream import log_choice, upstream_flags
+from pinnace.cli.server import Number
 from pinnace.cli.settings import GlobalFlags
-
-_LEVELS = ("panic", "fatal", "error", "warning", "info", "debug", "trace")
 
 
 @click.command("server", cls=Command, short_help="Run the controllers of self-service.")
@@ -30,19 +30,27 @@ _LEVELS = ("panic", "fatal", "error", "warning", "info", "debug", "trace")
               help="How often to make requests for stored backups; 0s for never. Default 2m.")  # fmt: skip
 @click.option("--velero-backup-sync-period", type=DurationFlag(),
               help="What the backup server's --backup-sync-period is. Default 1m.")  # fmt: skip
+@click.option("--max-unfinished-backups", type=Number(whole=True),
+              help="How many backups of one namespace may wait or run at once; 0 is any number.")  # fmt: skip
+@click.option("--max-unfinished-restores", type=Number(whole=True),
+              help="The same of restores.")  # fmt: skip
+@click.option("--adopt-former-namespaces", "adopted_namespaces", type=KeyValueMap(), multiple=True,
+              help="Who gets backups of a former namespace of its name: name=uid; * is any.")  # fmt: skip
 @click.option("--default-backup-storage-location", default="default", show_default=True,
               help="What the backup server's flag of this name says.")  # fmt: skip
+@upstream_flags
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> None:
     """Run the controllers of self-service in the backup server's namespace, until a signal.
 
     The environment may say WATCH_NAMESPACE (the namespace), LOG_LEVEL (0 panic to 6 trace, or a name) and
-    LOG_FORMAT (text or json). Flags win over the config map.
+    LOG_FORMAT (text or json). Flags win over the config map, the environment over flags that begin with zap.
     """
     from pinnace.kube.config import load_config
     from pinnace.kube.errors import KubeError
     from pinnace.nonadmin.settings_source import SettingsFlags
     from pinnace.runtime.errors import RuntimeFailure
+    from pinnace.runtime.logfields import get_logger
     from pinnace.server.http import parse_address
     from pinnace.server.logging import configure_logging
     from pinnace.server.nonadmin import NonAdminServerOptions, run_nonadmin
@@ -66,9 +74,15 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
             collection_period=flags["garbage_collection_period"],
             sync_period=flags["backup_sync_period"],
             velero_sync_period=flags["velero_backup_sync_period"],
+            max_unfinished_backups=flags["max_unfinished_backups"],
+            max_unfinished_restores=flags["max_unfinished_restores"],
+            adopted_namespaces=merge_maps(flags["adopted_namespaces"]) or None,
         ),
     )
-    configure_logging(log_level(os.environ), "json" if os.environ.get("LOG_FORMAT") == "json" else "text")
+    choice = log_choice(os.environ, flags)
+    configure_logging(choice.level, choice.fmt)
+    for remark in choice.remarks:
+        get_logger(__name__).warning(remark)
     try:
         config = load_config(settings.kubeconfig, settings.kubecontext)
         asyncio.run(run_nonadmin(config, options, user_agent=user_agent("pinnace-nonadmin")))
@@ -84,13 +98,3 @@ def server_namespace(flags: GlobalFlags, environ: Mapping[str, str]) -> str:
             "the namespace of the backup server is missing: set WATCH_NAMESPACE or --namespace"
         )
     return namespace
-
-
-def log_level(environ: Mapping[str, str]) -> str:
-    """The level of LOG_LEVEL, a number or a name; `info` for anything else. (docs/spec: NAC 2)"""
-    given = environ.get("LOG_LEVEL", "")
-    if given.isdecimal() and int(given) < len(_LEVELS):
-        level = _LEVELS[int(given)]
-    else:
-        level = given if given in _LEVELS else "info"
-    return "debug" if level == "trace" else level

@@ -18,9 +18,9 @@ from typing import Final
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.nonadmin.names import Origin
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.times import format_time
+from pinnace.controllers.confinement import tenant_of
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.snapshots import create_contents
 from pinnace.controllers.synced import (
@@ -46,6 +46,10 @@ POD_VOLUME_BACKUPS: Final = velero("podvolumebackups")
 
 AT_ONCE: Final = 4
 """Backups in hand; each may take the largest metadata file into memory."""
+
+MAX_BACKUPS_OF_TENANT: Final = 1_000
+"""Made known from one location of a tenant. Its owner can write any number of files, and each would be an
+object of the cluster, in the memory of every server. (docs/spec: NAC 17 A14)"""
 
 METADATA_CHECK: Final = timedelta(hours=1)
 """How often directories of known backups are asked whether they still hold one: a request for each."""
@@ -92,7 +96,7 @@ class LocationSync:
         self._scope = scope
         self._caches = caches
         self._location = location.metadata.name
-        self._tenant = location.metadata.annotations.get(Origin.LOCATION.namespace_annotation, "")
+        self._tenant = tenant_of(location)
         self._store = store
         self._memory = memory
         self._owed = set() if memory.owed is None else memory.owed
@@ -113,7 +117,7 @@ class LocationSync:
         listed = await self._store.list_backups()
         self._owed.intersection_update({*known, *listed})
         owed = sorted(self._owed & known.keys())
-        await self._create_missing(listed)
+        await self._create_missing(listed, len(known))
         await self._pay(owed, known)
         completed = [name for name, backup in known.items() if backup.status.phase == BackupPhase.COMPLETED]
         await self._delete_orphans(await self._orphans(completed, set(listed)))
@@ -140,8 +144,12 @@ class LocationSync:
 
     # --- What is missing --------------------------------------------------------------------------------
 
-    async def _create_missing(self, listed: Iterable[str]) -> None:
+    async def _create_missing(self, listed: Iterable[str], known: int) -> None:
         missing = [name for name in listed if self._caches.backups.get(self._key(name)) is None]
+        room = max(MAX_BACKUPS_OF_TENANT - known, 0)
+        if self._tenant and len(missing) > room:
+            self._leave_out(self._location, f"a tenant's location holds more than {MAX_BACKUPS_OF_TENANT}")
+            missing = missing[:room]
         await _each(missing, self._create)
 
     async def _create(self, name: str) -> None:

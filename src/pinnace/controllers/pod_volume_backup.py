@@ -120,7 +120,11 @@ class PodVolumeBackupWork:
 
     async def _save(self, order: PodVolumeBackup, path: Path, report: Report) -> str:
         spec = order.spec
-        place = Repository(identifier=spec.repo_identifier, location=spec.backup_storage_location)
+        place = Repository(
+            identifier=spec.repo_identifier,
+            location=spec.backup_storage_location,
+            source=spec.pod.namespace,
+        )
         try:
             try:
                 return await self._restic.back_up(

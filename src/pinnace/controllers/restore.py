@@ -10,14 +10,17 @@ import msgspec
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase
+from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.archive.runlog import RunLog
+from pinnace.controllers.confinement import Confinement, confined, tenant_of
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed
-from pinnace.controllers.snapshots import csi_actions_for_restore, snapshotters_of
+from pinnace.controllers.snapshots import csi_actions_for_restore, recorded_handles, snapshotters_of
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
@@ -113,14 +116,30 @@ class RestoreWork:
                 status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=errors
             )
             return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
+        confinement = await self._confined(completed.restore, backup.spec.storage_location)
+        if confinement.problem:
+            status = msgspec.structs.replace(
+                status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=[confinement.problem]
+            )
+            return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
         discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
         status = msgspec.structs.replace(
             status, phase=RestorePhase.IN_PROGRESS, start_timestamp=scope.clock()
         )
         return Plan(
-            begun=msgspec.structs.replace(completed.restore, status=status),
-            execute=partial(self._execute, backup, discovery),
+            begun=msgspec.structs.replace(confinement.restore, status=status),
+            execute=partial(self._execute, backup, discovery, confinement),
         )
+
+    async def _confined(self, restore: Restore, location: str) -> Confinement:
+        """The Restore as it is carried out. Nothing is believed of a location that has gone meanwhile."""
+        client, namespace = self._scope.client, self._scope.namespace
+        try:
+            found = await client.get(velero("backupstoragelocations"), location, namespace)
+        except NotFound:
+            problem = f'BackupStorageLocation.velero.io "{location}" not found'
+            return Confinement(restore=restore, trusted=False, problem=problem)
+        return confined(restore, tenant_of(decode(BackupStorageLocation, found)))
 
     def taken(self, run: Restore) -> None:
         """Count the attempt, valid or not. (docs/spec: SRV 8.1)"""
@@ -130,7 +149,9 @@ class RestoreWork:
         """Count the outcome."""
         self._scope.metrics.restore_finished(run.spec.schedule_name, run.status.phase)
 
-    async def _execute(self, backup: Backup, discovery: Discovery, restore: Restore) -> Restore:
+    async def _execute(
+        self, backup: Backup, discovery: Discovery, confinement: Confinement, restore: Restore
+    ) -> Restore:
         scope = self._scope
         async with AsyncExitStack() as stores:
 
@@ -154,12 +175,14 @@ class RestoreWork:
                 store,
                 client=scope.client,
                 discovery=discovery,
-                actions=partial(self._actions, discovery, plugins),
+                actions=partial(self._actions, restore, discovery, plugins, store),
                 pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name),
                 reopen_store=open_store,
                 workdir=scope.workdir,
                 progress=_Progress(scope, restore),
                 options=self._options,
+                trusted=confinement.trusted,
+                caveat=confinement.caveat,
                 helpers=Helpers(
                     volume_restorer=SnapshotVolumes(snapshotters_of(scope, plugins)),
                     pod_volume_restorer=restorer,
@@ -170,7 +193,12 @@ class RestoreWork:
             )
 
     async def _actions(
-        self, discovery: Discovery, plugins: Operation, run_log: RunLog
+        self,
+        restore: Restore,
+        discovery: Discovery,
+        plugins: Operation,
+        store: BackupStore,
+        run_log: RunLog,
     ) -> Sequence[RestoreItemAction]:
         plugins.log_to(run_log)
         builtin = restore_actions(
@@ -180,8 +208,12 @@ class RestoreWork:
             pod_volumes=self._pod_volumes is not None,
         )
         try:
-            csi = csi_actions_for_restore(self._scope, discovery, plugins)
-        except CSIError as error:
+            # What a tenant's own VolumeSnapshot says of itself is the tenant's word. (docs/spec: NAC 17 A35)
+            for_tenant = Origin.RESTORE.namespace_annotation in restore.metadata.annotations
+            name = restore.spec.backup_name
+            recorded = await recorded_handles(self._scope, store, name) if for_tenant else None
+            csi = csi_actions_for_restore(self._scope, discovery, plugins, recorded=recorded)
+        except (CSIError, StorageError) as error:
             raise RestoreFailed(str(error)) from error
         return ActionRegistry(
             builtin_restore_actions=[*builtin, *csi], restore_actions=plugins.restore_actions

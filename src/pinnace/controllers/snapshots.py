@@ -3,7 +3,7 @@
 (docs/spec: BKP 10-11, RST 12, CTL 6.2, 6.5)
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from pinnace.api.backup import Backup
 from pinnace.api.snapshots import VolumeSnapshot
@@ -20,7 +20,7 @@ from pinnace.restore.csi import csi_restore_actions
 from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
-from pinnace.volumes.csi import FEATURE, CSIError, SnapshotKinds, missing_here, synced_content
+from pinnace.volumes.csi import FEATURE, CSIError, SnapshotKinds, handle_of, missing_here, synced_content
 from pinnace.volumes.csi_objects import CollectedObjects, delete_objects
 from pinnace.volumes.disks import with_disks
 from pinnace.volumes.snapshots_restore import delete_snapshots
@@ -52,13 +52,13 @@ def csi_actions_for_backup(
 
 
 def csi_actions_for_restore(
-    scope: Scope, discovery: Discovery, plugins: Operation
+    scope: Scope, discovery: Discovery, plugins: Operation, *, recorded: Container[str] | None = None
 ) -> list[RestoreItemAction]:
-    """The same of restores."""
+    """The same of restores; `recorded` as in `csi_restore_actions`."""
     if FEATURE not in scope.features:
         return []
     brought = {action.name for action in plugins.restore_actions}
-    actions = csi_restore_actions(scope.client, discovery)
+    actions = csi_restore_actions(scope.client, discovery, recorded=recorded)
     return [action for action in actions if action.name not in brought]
 
 
@@ -69,6 +69,13 @@ def csi_plugins(scope: Scope, discovery: Discovery) -> list[PluginId]:
     backups = csi_backup_actions(scope.client, discovery, restic=False)
     restores = csi_restore_actions(scope.client, discovery)
     return ActionRegistry(builtin_backup_actions=backups, builtin_restore_actions=restores).ids
+
+
+async def recorded_handles(scope: Scope, store: BackupStore, backup: str) -> frozenset[str]:
+    """The handles of the CSI snapshots that the server noted when it made a backup. Raises StorageError."""
+    if FEATURE not in scope.features:
+        return frozenset()
+    return frozenset(map(handle_of, await store.read_csi_volume_snapshot_contents(backup)))
 
 
 async def create_contents(client: KubeClient, store: BackupStore, backup: str) -> list[str]:

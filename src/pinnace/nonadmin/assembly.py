@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 from pinnace.api.nonadmin.names import Origin
@@ -12,18 +13,20 @@ from pinnace.api.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.nonadmin import collector, synchronizer
-from pinnace.nonadmin.backup_flow import BACKUPS, DELETE_REQUESTS
-from pinnace.nonadmin.caches import CACHED, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES
-from pinnace.nonadmin.collector import Collector
+from pinnace.nonadmin.backup_flow import BACKUPS, DELETE_REQUESTS, stored_id
+from pinnace.nonadmin.caches import BY_WAITING, CACHED, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES
+from pinnace.nonadmin.collector import Collector, Leftovers
 from pinnace.nonadmin.download_flow import DOWNLOADS
 from pinnace.nonadmin.driver import Flow, RequestReconciler
 from pinnace.nonadmin.events import KeysOf, is_edited, origin_keys, owner_keys, waiting_for
+from pinnace.nonadmin.limits import Places, first, is_waiting
 from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, LocationFlow, RestoreFlow, Surroundings
 from pinnace.nonadmin.location_flow import LOCATIONS
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS, text
 from pinnace.nonadmin.queue_position import WaitingLine
-from pinnace.nonadmin.restore_flow import RESTORES
+from pinnace.nonadmin.restore_flow import RESTORES, restore_id
+from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
 from pinnace.nonadmin.synchronizer import Synchronizer
 from pinnace.runtime.controller import Controller
@@ -84,6 +87,8 @@ class _Assembly:
             settings=self._settings,
             backups=WaitingLine(),
             restores=WaitingLine(),
+            backup_places=Places(Origin.BACKUP),
+            restore_places=Places(Origin.RESTORE),
             clock=options.clock,
             new_uuid=options.new_uuid,
         )
@@ -123,7 +128,7 @@ class _Assembly:
     # --- One controller a kind --------------------------------------------------------------------------
 
     def _backups(self) -> Controller:
-        controller = self._controller(BACKUP, BackupFlow(self._around))
+        controller = self._controller(BACKUP, BackupFlow(self._around), makes=BACKUPS)
         own = origin_keys(Origin.BACKUP)
         self._watch_requests(controller, NABS)
         self._watch(controller, BACKUPS, own)
@@ -132,10 +137,12 @@ class _Assembly:
         self._watch(controller, POD_VOLUME_BACKUPS, owners)
         self._watch(controller, NABSLS, waiting_for(self._around.lookups.backups_on))
         self._watch_line(controller, BACKUPS, self._around.backups, own)
+        limit = attrgetter("max_unfinished_backups")
+        self._watch_places(controller, NABS, BACKUPS, self._around.backup_places, stored_id, limit)
         return controller
 
     def _restores(self) -> Controller:
-        controller = self._controller(RESTORE, RestoreFlow(self._around))
+        controller = self._controller(RESTORE, RestoreFlow(self._around), makes=RESTORES)
         own = origin_keys(Origin.RESTORE)
         self._watch_requests(controller, NARS)
         self._watch(controller, RESTORES, own)
@@ -143,6 +150,8 @@ class _Assembly:
         self._watch(controller, POD_VOLUME_RESTORES, owners)
         self._watch(controller, NABS, waiting_for(self._around.lookups.restores_of))
         self._watch_line(controller, RESTORES, self._around.restores, own)
+        limit = attrgetter("max_unfinished_restores")
+        self._watch_places(controller, NARS, RESTORES, self._around.restore_places, restore_id, limit)
         return controller
 
     def _locations(self) -> Controller:
@@ -186,8 +195,14 @@ class _Assembly:
 
     # --- Parts ------------------------------------------------------------------------------------------
 
-    def _controller(self, name: str, flow: Flow) -> Controller:
-        reconciler = RequestReconciler(self._client, flow, passes=lambda key: self._options.passes(name, key))
+    def _controller(self, name: str, flow: Flow, *, makes: APIResource | None = None) -> Controller:
+        leftovers = Leftovers(self._client, self._informers[makes], makes) if makes is not None else None
+        reconciler = RequestReconciler(
+            self._client,
+            flow,
+            gone=leftovers.remove if leftovers is not None else None,
+            passes=lambda key: self._options.passes(name, key),
+        )
         return Controller(name, reconciler.reconcile, workers=WORKERS, caches=list(self._informers.values()))
 
     def _watch_requests(self, controller: Controller, resource: APIResource) -> None:
@@ -228,6 +243,42 @@ class _Assembly:
             on_add=lambda obj: moved(line.put(obj)),
             on_update=lambda _, new: moved(line.put(new)),
             on_delete=lambda obj: moved(line.remove(obj)),
+        )
+
+    def _watch_places(
+        self,
+        controller: Controller,
+        requests: APIResource,
+        made: APIResource,
+        places: Places,
+        unique_id: Callable[[JSONObject], str],
+        limit_of: Callable[[AdminSettings], int],
+    ) -> None:
+        """Keep count of what each namespace has unfinished, and let those go on who get a place."""
+        informer = self._informers[requests]
+
+        def go_on(namespace: str) -> None:
+            limit = limit_of(self._settings())
+            if free := max(limit - places.taken(namespace), 0):
+                for key in first(informer.by_index(BY_WAITING, namespace), free):
+                    controller.enqueue(key)
+
+        def changed(old: JSONObject, new: JSONObject) -> None:
+            # One that begins to wait may have missed that a place became free, one that ends may leave it.
+            if is_waiting(old) != is_waiting(new):
+                go_on(Key.of(new).namespace)
+
+        def gone(request: JSONObject) -> None:
+            name = unique_id(request)
+            if self._informers[made].get(Key(self._options.namespace, name)) is None:
+                places.free(Key.of(request).namespace, name)
+            if is_waiting(request):
+                go_on(Key.of(request).namespace)
+
+        places.on_free(go_on)
+        informer.add_handlers(on_update=changed, on_delete=gone)
+        self._informers[made].add_handlers(
+            on_add=places.put, on_update=lambda _, new: places.put(new), on_delete=places.remove
         )
 
 

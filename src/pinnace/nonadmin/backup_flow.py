@@ -16,10 +16,10 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.api.nonadmin.names import BACKUP_FINALIZER, Origin
+from pinnace.api.nonadmin.names import BACKUP_FINALIZER, NAMESPACE_UID_ANNOTATION, Origin
 from pinnace.api.times import parse_time
 from pinnace.kube.resources import velero
-from pinnace.nonadmin import mirror
+from pinnace.nonadmin import limits, mirror
 from pinnace.nonadmin.backup_spec import StorageChoice, backup_problem, backup_spec
 from pinnace.nonadmin.conditions import (
     Observation,
@@ -29,11 +29,10 @@ from pinnace.nonadmin.conditions import (
     with_phase,
     without_condition,
 )
-from pinnace.nonadmin.identity import is_own_backup, marks, new_id, synced_from
+from pinnace.nonadmin.identity import former_namespace, is_own_backup, marks, new_id, synced_from
 from pinnace.nonadmin.objects import (
     NABS,
     NARS,
-    generation,
     has_finalizer,
     is_being_deleted,
     listed,
@@ -42,6 +41,7 @@ from pinnace.nonadmin.objects import (
     text,
     velero_body,
 )
+from pinnace.nonadmin.request_flow import RequestFlow
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.steps import (
     DONE,
@@ -51,11 +51,10 @@ from pinnace.nonadmin.steps import (
     Fail,
     Finish,
     PassMemory,
-    SetFinalizer,
     Step,
     WriteStatus,
 )
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import JSONObject
 
 BACKUPS: Final = velero("backups")
 DELETE_REQUESTS: Final = velero("deletebackuprequests")
@@ -87,6 +86,8 @@ class BackupWorld:
         restores: NonAdminRestores of its namespace that name it.
         pod_volumes: PodVolumeBackups of that Backup.
         position: of that Backup in the queue.
+        unfinished: how many other Backups of the namespace are not served yet.
+        namespace_uid: of the request's namespace, where it is needed; empty if there is none.
         ambiguous: why the Backup could not be told; nothing is done then.
     """
 
@@ -101,12 +102,19 @@ class BackupWorld:
     restores: Sequence[JSONObject] = ()
     pod_volumes: Sequence[JSONObject] = ()
     position: int = 0
+    unfinished: int = 0
+    namespace_uid: str = ""
     ambiguous: str = ""
 
 
 def backup_id(nab: JSONObject) -> str:
     """The unique id: from the status, or of the Backup that it says it was found by."""
-    return text(nab, "status", "veleroBackup", "nacuuid") or synced_from(nab)
+    return stored_id(nab) or synced_from(nab)
+
+
+def stored_id(nab: JSONObject) -> str:
+    """The unique id that was stored in the status; empty before."""
+    return text(nab, "status", "veleroBackup", "nacuuid")
 
 
 def next_backup_step(nab: JSONObject, world: BackupWorld, memory: PassMemory) -> Step:
@@ -121,14 +129,12 @@ def next_backup_step(nab: JSONObject, world: BackupWorld, memory: PassMemory) ->
     return flow.create_or_update()
 
 
-class _BackupFlow:
+class _BackupFlow(RequestFlow):
     def __init__(self, nab: JSONObject, world: BackupWorld, memory: PassMemory) -> None:
+        super().__init__(nab, memory, finalizer=BACKUP_FINALIZER, now=world.now)
         self._nab = nab
         self._world = world
-        self._memory = memory
-        self._key = Key.of(nab)
-        self._status = mapping(nab, "status")
-        self._id = text(nab, "status", "veleroBackup", "nacuuid")
+        self._id = stored_id(nab)
 
     # --- Create and update (NAC 9.2) --------------------------------------------------------------------
 
@@ -137,44 +143,36 @@ class _BackupFlow:
             return Fail(error=self._world.ambiguous)
         if self._world.backup is not None and not self._is_own():
             return Finish(refusal=FOREIGN)
-        if not text(self._status, "phase"):
-            return WriteStatus(status=with_phase(self._status, NonAdminPhase.NEW))
-        if not self._was_removed() and not (self._is_own() and self._was_accepted()):
-            problem = backup_problem(
-                self._nab, self._world.storage, self._world.settings, self._world.namespace
-            )
-            if problem:
-                return self._refuse("InvalidBackupSpec", problem)
-            accepted = self._observe("Accepted", True, "BackupAccepted", "backup accepted")
-            if accepted != self._status:
-                return WriteStatus(status=accepted)
+        if step := self._noticed() or self._validated():
+            return step
         if not self._id:
             namespace, name = self._key
             return self._store_id(new_id(namespace, name, self._world.new_uuid))
-        return self._prepare() or self._create_or_mirror()
+        return self._finalize() or self._create_or_mirror()
+
+    def _validated(self) -> Step | None:
+        world = self._world
+        if self._was_removed() or (self._is_own() and self._was_accepted()):
+            return None
+        if problem := backup_problem(self._nab, world.storage, world.settings, world.namespace):
+            return self._refuse("InvalidBackupSpec", problem)
+        limit = world.settings.max_unfinished_backups
+        if world.backup is None and limit and world.unfinished >= limit:
+            return self._refuse(limits.BACKUPS, limits.message("backups", limit))
+        return self._accept("BackupAccepted", "backup accepted")
 
     def _create_or_mirror(self) -> Step:
         if self._world.backup is not None:
             return self._mirror()
         if holds(self._status, "Queued"):
             return self._refuse("VeleroBackupNotFound", REMOVED)
-        body = velero_body(
-            BACKUPS,
-            {
-                "name": self._id,
-                "namespace": self._world.namespace,
-                **marks(Origin.BACKUP, self._id, self._key),
-            },
-            backup_spec(self._nab, self._world.storage, self._world.settings),
-        )
+        marked = marks(Origin.BACKUP, self._id, self._key)
+        if self._world.namespace_uid:
+            marked["annotations"][NAMESPACE_UID_ANNOTATION] = self._world.namespace_uid
+        metadata = {"name": self._id, "namespace": self._world.namespace, **marked}
+        spec = backup_spec(self._nab, self._world.storage, self._world.settings)
+        body = velero_body(BACKUPS, metadata, spec)
         return Create(resource=BACKUPS, namespace=self._world.namespace, body=body)
-
-    def _was_accepted(self) -> bool:
-        """Whether this very spec was found valid; what it depends on may have changed since. (9.2)"""
-        accepted = condition(self._status, "Accepted")
-        return text(accepted, "status") == "True" and member(accepted, "observedGeneration") == generation(
-            self._nab
-        )
 
     def _was_removed(self) -> bool:
         """Whether there was a Backup and is none: then no spec changes anything."""
@@ -186,12 +184,18 @@ class _BackupFlow:
         if self._world.ambiguous:
             return Fail(error=self._world.ambiguous)
         queued = holds(self._status, "Queued")
-        if not self._is_own():
-            # Somebody else's Backup does not exist for this tenant. (docs/spec: NAC 17 A7, A31)
+        if not self._is_own() or (not self._id and self._is_of_former_namespace()):
+            # Somebody else's Backup does not exist for this tenant. (docs/spec: NAC 17 A7, A29, A31)
             return self._refuse("VeleroBackupNotFound", REMOVED if queued else NOTHING_TO_SYNC)
         if not self._id:
             return self._store_id(synced_from(self._nab))
-        return self._prepare() or self._mirror()
+        return self._finalize() or self._mirror()
+
+    def _is_of_former_namespace(self) -> bool:
+        """Whether the Backup stays with who had the namespace of this name before. (docs/spec: NAC 17 A29)"""
+        uid = self._world.namespace_uid
+        former = former_namespace(self._world.backup, self._world.backup_location)
+        return bool(former) and not self._world.settings.hands_over(self._key.namespace, former, uid)
 
     # --- Deletion of the object (NAC 9.4) ---------------------------------------------------------------
 
@@ -241,8 +245,8 @@ class _BackupFlow:
         shown = mirror.with_delete_request(self._status, requests[0], self._id)
         if self._world.backup is not None:
             shown = self._mirrored(shown)
-        if shown != self._status:
-            return WriteStatus(status=shown)
+        if step := self._write(shown):
+            return step
         if self._is_due_again(requests[0]) and self._not_yet_deleted(requests[0]):
             return Delete(resource=DELETE_REQUESTS, obj=requests[0])
         return REQUEUE
@@ -277,27 +281,10 @@ class _BackupFlow:
         backup = self._world.backup
         return backup is not None and is_own_backup(backup, self._world.backup_location, self._key)
 
-    def _not_yet_deleted(self, obj: JSONObject) -> bool:
-        return text(obj, "metadata", "uid") not in self._memory.deleted
-
-    def _observe(self, kind: str, holds: bool, reason: str, message: str) -> JSONObject:
-        judged = generation(self._nab) if kind == "Accepted" else 0
-        seen = Observation(type=kind, holds=holds, reason=reason, message=message, generation=judged)
-        return with_condition(self._status, seen, self._world.now)
-
-    def _refuse(self, reason: str, message: str) -> Step:
-        refused = with_phase(self._observe("Accepted", False, reason, message), NonAdminPhase.BACKING_OFF)
-        return WriteStatus(status=refused) if refused != self._status else Finish(refusal=message)
-
     def _store_id(self, unique_id: str) -> Step:
         return WriteStatus(
             status=mirror.with_reference(self._status, "veleroBackup", unique_id, self._world.namespace)
         )
-
-    def _prepare(self) -> Step | None:
-        if not has_finalizer(self._nab, BACKUP_FINALIZER):
-            return SetFinalizer(present=True)
-        return None
 
     def _mirror(self) -> Step:
         status = with_phase(self._status, NonAdminPhase.CREATED)
@@ -307,21 +294,10 @@ class _BackupFlow:
             type="Queued", holds=True, reason="BackupScheduled", message="Created Velero Backup object"
         )
         status = self._mirrored(with_condition(status, queued, self._world.now))
-        return WriteStatus(status=status) if status != self._status else DONE
+        return self._write(status) or DONE
 
     def _mirrored(self, status: JSONObject) -> JSONObject:
         if self._world.backup is None:
             return status
         shown = mirror.with_backup(status, self._world.backup, self._world.pod_volumes)
         return mirror.with_queue_position(shown, self._world.position)
-
-    def _begin_deletion(self, message: str, *, requeue: bool = False) -> Step | None:
-        status = with_phase(
-            self._observe("Deleting", True, "DeletionPending", message), NonAdminPhase.DELETING
-        )
-        return WriteStatus(status=status, requeue=requeue) if status != self._status else None
-
-    def _let_go(self) -> Step:
-        if has_finalizer(self._nab, BACKUP_FINALIZER):
-            return SetFinalizer(present=False)
-        return DONE

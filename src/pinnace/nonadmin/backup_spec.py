@@ -8,27 +8,16 @@ from typing import Final
 
 from pinnace.api.backup import BackupSpec
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.durations import Duration
 from pinnace.api.nonadmin.common import NonAdminPhase
+from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
 from pinnace.nonadmin.enforcement import filled_in, violation
 from pinnace.nonadmin.objects import MAX_SPEC_BYTES, is_too_large, listed, mapping, present, text
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.runtime.keys import JSONObject
 
-OWN_KINDS: Final = (
-    "nonadminbackups",
-    "nonadminrestores",
-    "nonadminbackupstoragelocations",
-    "securitycontextconstraints",
-    "clusterroles",
-    "clusterrolebindings",
-    "priorityclasses",
-    "customresourcedefinitions",
-    "virtualmachineclusterinstancetypes",
-    "virtualmachineclusterpreferences",
-)
-"""Never in a tenant's backup, in this order."""
-
-ALWAYS_EXCLUDED: Final = (*OWN_KINDS, "nonadmindownloadrequests")
+MAX_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
+"""The server's own, unless the administrator enforces another."""
 
 _PREFIX: Final = "NonAdminBackup spec.backupSpec"
 
@@ -78,6 +67,7 @@ def backup_problem(
             else ""
         )
         or violation(BackupSpec, settings.backup, spec, "spec.backupSpec")
+        or _wait_problem(spec, settings)
     )
 
 
@@ -92,6 +82,14 @@ def _scope_problem(spec: JSONObject, namespace: str) -> str:
         return f"{_PREFIX}.includeClusterResources is restricted, can only be set to false"
     if spec.get("includedClusterScopedResources"):
         return f"{_PREFIX}.includedScopedResources is restricted, must remain empty"
+    return ""
+
+
+def _wait_problem(spec: JSONObject, settings: AdminSettings) -> str:
+    """Snapshots that never come would keep everybody waiting who is behind in the line."""
+    timeout = Duration.parse(text(spec, "csiSnapshotTimeout") or "0s")
+    if timeout > MAX_SNAPSHOT_TIMEOUT and not settings.backup.get("csiSnapshotTimeout"):
+        return f"{_PREFIX}.csiSnapshotTimeout can not be longer than {MAX_SNAPSHOT_TIMEOUT}"
     return ""
 
 

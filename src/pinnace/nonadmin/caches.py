@@ -13,7 +13,8 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.kube.resources import APIResource, velero
 from pinnace.nonadmin.backup_flow import BACKUPS, DELETE_REQUESTS
 from pinnace.nonadmin.download_flow import DOWNLOADS
-from pinnace.nonadmin.identity import id_of
+from pinnace.nonadmin.identity import id_of, origin_key
+from pinnace.nonadmin.limits import is_waiting
 from pinnace.nonadmin.location_flow import LOCATIONS
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS, text
 from pinnace.nonadmin.restore_flow import RESTORES
@@ -25,9 +26,11 @@ POD_VOLUME_BACKUPS: Final = velero("podvolumebackups")
 POD_VOLUME_RESTORES: Final = velero("podvolumerestores")
 
 BY_ID: Final = "id"
+BY_REQUEST: Final = "request"
 BY_BACKUP: Final = "backup"
 BY_RESTORE: Final = "restore"
 BY_LOCATION: Final = "location"
+BY_WAITING: Final = "waiting"
 
 
 class Cache(Protocol):
@@ -55,6 +58,14 @@ def _id(origin: Origin) -> IndexFunction:
     return values
 
 
+def _request(origin: Origin) -> IndexFunction:
+    def values(obj: JSONObject) -> Iterable[str]:
+        key = origin_key(obj, origin)
+        return [] if key is None else [in_namespace(*key)]
+
+    return values
+
+
 def _label(name: str) -> IndexFunction:
     def values(obj: JSONObject) -> Iterable[str]:
         return _present(text(obj, "metadata", "labels", name))
@@ -74,6 +85,10 @@ def _present(value: str) -> Iterable[str]:
     return [value] if value else []
 
 
+def _waiting(request: JSONObject) -> Iterable[str]:
+    return [text(request, "metadata", "namespace")] if is_waiting(request) else []
+
+
 def storage_location(nab: JSONObject) -> str:
     """The name of the NonAdminBackupStorageLocation that a request is for."""
     return text(nab, "spec", "backupSpec", "storageLocation")
@@ -89,13 +104,17 @@ class Cached:
 
 
 CACHED: Final = (
-    Cached(resource=NABS, everywhere=True, indexes={BY_LOCATION: _within(storage_location)}),
-    Cached(resource=NARS, everywhere=True, indexes={BY_BACKUP: _within(wanted_backup)}),
+    Cached(
+        resource=NABS,
+        everywhere=True,
+        indexes={BY_LOCATION: _within(storage_location), BY_WAITING: _waiting},
+    ),
+    Cached(resource=NARS, everywhere=True, indexes={BY_BACKUP: _within(wanted_backup), BY_WAITING: _waiting}),
     Cached(resource=NABSLS, everywhere=True, indexes={}),
     Cached(resource=NADRS, everywhere=True, indexes={}),
     Cached(resource=NABSL_REQUESTS, indexes={BY_ID: _id(Origin.LOCATION)}),
-    Cached(resource=BACKUPS, indexes={BY_ID: _id(Origin.BACKUP)}),
-    Cached(resource=RESTORES, indexes={BY_ID: _id(Origin.RESTORE)}),
+    Cached(resource=BACKUPS, indexes={BY_ID: _id(Origin.BACKUP), BY_REQUEST: _request(Origin.BACKUP)}),
+    Cached(resource=RESTORES, indexes={BY_ID: _id(Origin.RESTORE), BY_REQUEST: _request(Origin.RESTORE)}),
     Cached(resource=LOCATIONS, indexes={BY_ID: _id(Origin.LOCATION)}),
     Cached(resource=DELETE_REQUESTS, indexes={BY_BACKUP: _label(labels.BACKUP_NAME)}),
     Cached(resource=DOWNLOADS, indexes={}),

@@ -12,10 +12,11 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import SECRETS, APIResource
 from pinnace.nonadmin.backup_flow import BACKUPS
-from pinnace.nonadmin.caches import Caches
+from pinnace.nonadmin.caches import BY_REQUEST, Cache, Caches, in_namespace
 from pinnace.nonadmin.identity import has_common_labels, id_of, origin_key
 from pinnace.nonadmin.location_flow import LOCATIONS
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NARS, text
+from pinnace.nonadmin.queue_position import is_served
 from pinnace.nonadmin.restore_flow import RESTORES
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.runtime.controller import DONE, Result
@@ -31,6 +32,25 @@ SELECTOR: Final = f"{OADP_LABEL}={OADP_VALUE},{MANAGED_BY_LABEL}={MANAGED_BY_VAL
 
 class CollectionFailed(Exception):
     """Some kinds could not be gone through; the log says why."""
+
+
+class Leftovers:
+    """What a request that is gone still has in the server's line: removed at once, as others wait behind it.
+
+    Whoever takes our finalizer off a request could else put any number of objects there. What was served is
+    left: the server's sync may just have found it, and its request is made anew.
+    """
+
+    def __init__(self, client: KubeClient, cache: Cache, resource: APIResource) -> None:
+        self._client = client
+        self._cache = cache
+        self._resource = resource
+
+    async def remove(self, request: Key) -> None:
+        """Remove them. Raises KubeError."""
+        for obj in self._cache.by_index(BY_REQUEST, in_namespace(*request)):
+            if not is_served(obj):
+                await delete_seen(self._client, self._resource, obj)
 
 
 class Collector:
@@ -84,7 +104,7 @@ class Collector:
         if key is None:
             log.info("Object does not say for which request it was made, left alone", object=str(Key.of(obj)))
         elif await self._is_orphan(requests, key, id_of(obj, origin)):
-            await self._delete(resource, obj)
+            await delete_seen(self._client, resource, obj)
 
     async def _is_orphan(self, requests: APIResource, key: Key, unique_id: str) -> bool:
         """Whether the request is gone, or is another one of the same name."""
@@ -108,14 +128,14 @@ class Collector:
                 or not all(source)
                 or await self._is_orphan(NABSLS, Key(*source), id_of(obj, Origin.LOCATION))
             ):
-                await self._delete(NABSL_REQUESTS, obj)
+                await delete_seen(self._client, NABSL_REQUESTS, obj)
 
-    async def _delete(self, resource: APIResource, obj: JSONObject) -> None:
-        key = Key.of(obj)
-        try:
-            await self._client.delete(
-                resource, key.name, key.namespace, uid=text(obj, "metadata", "uid") or None
-            )
-        except (NotFound, Conflict):
-            return
-        log.info("Deleted what lost its request", resource=resource.name, object=str(key))
+
+async def delete_seen(client: KubeClient, resource: APIResource, obj: JSONObject) -> None:
+    """Delete the very object that was seen; that it is gone is as good. Raises KubeError."""
+    key = Key.of(obj)
+    try:
+        await client.delete(resource, key.name, key.namespace, uid=text(obj, "metadata", "uid") or None)
+    except (NotFound, Conflict):
+        return
+    log.info("Deleted what lost its request", resource=resource.name, object=str(key))

@@ -19,13 +19,12 @@ from pinnace.kube.resources import velero
 from pinnace.nonadmin.conditions import Observation, condition, with_condition
 from pinnace.nonadmin.identity import is_own_backup, origin_key, tenant_of_location
 from pinnace.nonadmin.objects import NADRS, is_being_deleted, mapping, text, velero_body
-from pinnace.nonadmin.steps import DONE, Create, Delete, Fail, Finish, PassMemory, Step, WriteStatus
+from pinnace.nonadmin.steps import DONE, REQUEUE, Create, Delete, Fail, Finish, PassMemory, Step, WriteStatus
 from pinnace.runtime.keys import JSONObject, Key
 
 DOWNLOADS: Final = velero("downloadrequests")
 RESTORE_KINDS: Final = frozenset({DownloadTargetKind.RESTORE_LOG, DownloadTargetKind.RESTORE_RESULTS})
 UNKNOWN_EXPIRY_SECONDS: Final = 600.0
-WAIT_SECONDS: Final = 2.0
 
 _NOT_USED: Final = "NonAdminBackupStorageLocationNotUsed"
 _MESSAGES: Final = {
@@ -112,7 +111,8 @@ def _asked(nadr: JSONObject, world: DownloadWorld) -> Step:
     if not text(world.nab, "spec", "backupSpec", "storageLocation"):
         return _not_used(nadr, world)
     if world.backup is None or (about_restore and world.restore is None):
-        return Finish(after_seconds=WAIT_SECONDS)
+        # Later each time: it may never come, and there may be any number of such requests.
+        return REQUEUE
     if not is_own_backup(world.backup, world.backup_location, Key.of(world.nab)):
         return _unavailable(nadr, "NonAdminBackupNotAvailable", world)
     if tenant_of_location(world.backup_location) != text(nadr, "metadata", "namespace"):

@@ -4,7 +4,7 @@ Each status write carries the version that was read, so that nothing is decided 
 begins the pass anew. A pass can be stopped after any step: the next one finds what was done. (NAC 8)
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from pinnace.api.codec import merge_patch
@@ -57,6 +57,8 @@ class RequestReconciler:
 
     Args:
         backoff: delays of passes that ask for another.
+        gone: told of requests that are not there any more.
+        passes: told of each pass.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class RequestReconciler:
         flow: Flow,
         *,
         backoff: FailureBackoff[Key] | None = None,
+        gone: Callable[[Key], Awaitable[None]] | None = None,
         passes: Callable[[Key], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._flow = flow
+        self._gone = gone
         self._backoff: FailureBackoff[Key] = backoff or FailureBackoff()
         self._passes = passes
 
@@ -77,8 +81,11 @@ class RequestReconciler:
         self._passes(key)
         try:
             request = await self._client.get(self._flow.resource, key.name, key.namespace)
-        except NotFound:
+        except NotFound as error:
             self._backoff.forget(key)
+            # Without a reason it is the kind that the cluster does not know.
+            if self._gone is not None and error.reason:
+                await self._gone(key)
             return DONE
         try:
             finish = await _Pass(self._client, self._flow, request).through()

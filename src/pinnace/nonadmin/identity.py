@@ -9,7 +9,13 @@ annotations name the request and the location that it is kept in does not belong
 from collections.abc import Iterable
 from typing import Final
 
-from pinnace.api.nonadmin.names import COMMON_LABELS, MAX_VALUE_CHARACTERS, SYNCED_FROM_LABEL, Origin
+from pinnace.api.nonadmin.names import (
+    COMMON_LABELS,
+    MAX_VALUE_CHARACTERS,
+    NAMESPACE_UID_ANNOTATION,
+    SYNCED_FROM_LABEL,
+    Origin,
+)
 from pinnace.nonadmin.objects import mapping, text
 from pinnace.runtime.keys import JSONObject, Key
 
@@ -94,6 +100,26 @@ def tenant_of_location(location: JSONObject | None) -> str:
         if location is None
         else text(location, "metadata", "annotations", Origin.LOCATION.namespace_annotation)
     )
+
+
+def is_administrators(backup: JSONObject | None, location: JSONObject | None) -> bool:
+    """Whether the administrator's own location holds a Backup, or will.
+
+    One that cannot be looked at may have been a tenant's. A Backup that names none yet gets a default one: a
+    tenant's is named from the beginning.
+    """
+    known = location is not None or not text(backup, "spec", "storageLocation")
+    return known and not tenant_of_location(location)
+
+
+def former_namespace(backup: JSONObject | None, location: JSONObject | None) -> str:
+    """The uid of the namespace that a Backup was made of; empty unless the server has said so.
+
+    Of an own bucket nothing has to be kept from whoever has its keys. (docs/spec: NAC 17 A29)
+    """
+    if not is_administrators(backup, location):
+        return ""
+    return text(backup, "metadata", "annotations", NAMESPACE_UID_ANNOTATION)
 
 
 def is_own_backup(backup: JSONObject, location: JSONObject | None, nab: Key) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import BACKUP_FINALIZER, LOCATION_FINALIZER, RESTORE_FINALIZER
-from pinnace.nonadmin.backup_flow import BackupWorld, backup_id, next_backup_step
+from pinnace.nonadmin.backup_flow import BackupWorld, backup_id, next_backup_step, stored_id
 from pinnace.nonadmin.backup_spec import StorageChoice, location_id
 from pinnace.nonadmin.caches import (
     BY_BACKUP,
@@ -23,7 +23,8 @@ from pinnace.nonadmin.download_flow import (
     is_about_restore,
     next_download_step,
 )
-from pinnace.nonadmin.identity import Ambiguous
+from pinnace.nonadmin.identity import Ambiguous, synced_from
+from pinnace.nonadmin.limits import Places
 from pinnace.nonadmin.location_flow import LocationWorld, next_location_step
 from pinnace.nonadmin.location_spec import location_spec_of
 from pinnace.nonadmin.lookups import Lookups
@@ -32,7 +33,7 @@ from pinnace.nonadmin.queue_position import WaitingLine
 from pinnace.nonadmin.restore_flow import RestoreWorld, next_restore_step, restore_id
 from pinnace.nonadmin.restore_spec import wanted_backup
 from pinnace.nonadmin.settings import AdminSettings
-from pinnace.nonadmin.steps import PassMemory, Step
+from pinnace.nonadmin.steps import Create, PassMemory, Step
 from pinnace.runtime.keys import JSONObject, Key
 
 
@@ -43,6 +44,7 @@ class Surroundings:
     Attributes:
         settings: of the administrator, as they are now.
         backups, restores: who waits for the server.
+        backup_places, restore_places: what of that is whose.
         new_uuid: a random UUID as text.
     """
 
@@ -50,6 +52,8 @@ class Surroundings:
     settings: Callable[[], AdminSettings]
     backups: WaitingLine
     restores: WaitingLine
+    backup_places: Places
+    restore_places: Places
     clock: Callable[[], datetime]
     new_uuid: Callable[[], str]
 
@@ -64,7 +68,8 @@ class BackupFlow:
         self._around = around
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        lookups, key, unique_id = self._around.lookups, Key.of(request), backup_id(request)
+        lookups, places = self._around.lookups, self._around.backup_places
+        key, unique_id = Key.of(request), backup_id(request)
         backup, ambiguous = None, ""
         try:
             backup = await lookups.backup(unique_id)
@@ -83,10 +88,23 @@ class BackupFlow:
             delete_requests=await lookups.delete_requests(unique_id) if ends and backup is not None else (),
             restores=lookups.restores_of(*key) if ends else (),
             pod_volumes=lookups.labelled(POD_VOLUME_BACKUPS, BY_BACKUP, name),
+            namespace_uid=await self._namespace_uid(request, backup, ends=ends),
             position=self._around.backups.position(backup),
+            unfinished=places.taken(key.namespace, besides=stored_id(request)),
             ambiguous=ambiguous,
         )
-        return next_backup_step(request, world, memory)
+        # Nothing is awaited from the counting to the booking, so no other request gets the same place.
+        step = next_backup_step(request, world, memory)
+        if backup is None and not ambiguous:
+            _book(places, key.namespace, stored_id(request), isinstance(step, Create))
+        return step
+
+    async def _namespace_uid(self, nab: JSONObject, backup: JSONObject | None, *, ends: bool) -> str:
+        """Asked for where a Backup is about to be made or taken over, and nowhere else."""
+        is_new = bool(stored_id(nab)) and backup is None and not ends
+        is_found = bool(synced_from(nab)) and not stored_id(nab) and backup is not None
+        namespace = text(nab, "metadata", "namespace")
+        return await self._around.lookups.namespace_uid(namespace) if is_new or is_found else ""
 
     async def _storage(self, nab: JSONObject) -> StorageChoice:
         lookups = self._around.lookups
@@ -107,11 +125,12 @@ class RestoreFlow:
         self._around = around
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        lookups = self._around.lookups
+        lookups, places = self._around.lookups, self._around.restore_places
+        key, unique_id = Key.of(request), restore_id(request)
         restore, backup, ambiguous = None, None, ""
-        nab = await lookups.named(NABS, text(request, "metadata", "namespace"), wanted_backup(request))
+        nab = await lookups.named(NABS, key.namespace, wanted_backup(request))
         try:
-            restore = await lookups.restore(restore_id(request))
+            restore = await lookups.restore(unique_id)
             backup = None if nab is None else await lookups.backup(backup_id(nab))
         except Ambiguous as error:
             ambiguous = str(error)
@@ -127,9 +146,18 @@ class RestoreFlow:
             restore=restore,
             pod_volumes=lookups.labelled(POD_VOLUME_RESTORES, BY_RESTORE, name),
             position=self._around.restores.position(restore),
+            unfinished=places.taken(key.namespace, besides=unique_id),
             ambiguous=ambiguous,
         )
-        return next_restore_step(request, world, memory)
+        step = next_restore_step(request, world, memory)
+        if restore is None and not ambiguous:
+            _book(places, key.namespace, unique_id, isinstance(step, Create))
+        return step
+
+
+def _book(places: Places, namespace: str, unique_id: str, making: bool) -> None:
+    """Hold a place for what is about to be made, and for nothing else that is not there."""
+    (places.take if making else places.free)(namespace, unique_id)
 
 
 class LocationFlow:

@@ -22,7 +22,6 @@ from pinnace.nonadmin import mirror
 from pinnace.nonadmin.conditions import (
     Observation,
     condition,
-    with_condition,
     with_phase,
     with_renewed_condition,
     without_condition,
@@ -32,13 +31,12 @@ from pinnace.nonadmin.location_spec import location_problem, location_spec, loca
 from pinnace.nonadmin.objects import (
     NABS,
     NABSL_REQUESTS,
-    generation,
-    has_finalizer,
     is_being_deleted,
     mapping,
     text,
     velero_body,
 )
+from pinnace.nonadmin.request_flow import RequestFlow
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.steps import (
     DONE,
@@ -49,12 +47,11 @@ from pinnace.nonadmin.steps import (
     Finish,
     PassMemory,
     Patch,
-    SetFinalizer,
     Step,
     WriteStatus,
 )
 from pinnace.nonadmin.values import fields, same
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import JSONObject
 
 LOCATIONS: Final = velero("backupstoragelocations")
 MEMBER: Final = "veleroBackupStorageLocation"
@@ -103,18 +100,16 @@ def next_location_step(nabsl: JSONObject, world: LocationWorld, memory: PassMemo
     return flow.delete() if is_being_deleted(nabsl) else flow.create_or_update()
 
 
-class _LocationFlow:
+class _LocationFlow(RequestFlow):
     def __init__(self, nabsl: JSONObject, world: LocationWorld, memory: PassMemory) -> None:
+        super().__init__(nabsl, memory, finalizer=LOCATION_FINALIZER, now=world.now)
         self._nabsl = nabsl
         self._world = world
-        self._memory = memory
-        self._key = Key.of(nabsl)
-        self._status = mapping(nabsl, "status")
         self._id = text(self._status, MEMBER, "nacuuid")
 
     def create_or_update(self) -> Step:
-        if not text(self._status, "phase"):
-            return WriteStatus(status=with_phase(self._status, NonAdminPhase.NEW))
+        if step := self._noticed():
+            return step
         for obj in (self._world.request, self._world.secret_copy, self._world.location):
             if obj is not None and not self._is_own(obj):
                 return Finish(refusal="an object of the server's namespace belongs to another location")
@@ -122,7 +117,7 @@ class _LocationFlow:
             self._validated()
             or self._identified()
             or self._requested()
-            or self._finalized()
+            or self._finalize()
             or self._decided()
             or self._secret_synced()
             or self._location_synced()
@@ -136,20 +131,9 @@ class _LocationFlow:
         problem = location_problem(self._nabsl, settings, self._world.namespace)
         of_secret = "" if problem else secret_problem(self._nabsl, self._world.secret, settings)
         if problem or of_secret:
-            status = self._observe("Accepted", False, "BslSpecValidation", problem or of_secret)
-            status = with_phase(status, NonAdminPhase.BACKING_OFF)
-            if status != self._status:
-                return WriteStatus(status=status)
-            return Finish(
-                refusal=problem or of_secret, after_seconds=SECRET_POLL_SECONDS if of_secret else None
-            )
-        status = self._observe(
-            "Accepted",
-            True,
-            "BslSpecValidation",
-            "NonAdminBackupStorageLocation spec validation successful",
-        )
-        return WriteStatus(status=status) if status != self._status else None
+            wait_seconds = SECRET_POLL_SECONDS if of_secret else None
+            return self._refuse("BslSpecValidation", problem or of_secret, after_seconds=wait_seconds)
+        return self._accept("BslSpecValidation", "NonAdminBackupStorageLocation spec validation successful")
 
     def _identified(self) -> Step | None:
         if self._id:
@@ -201,18 +185,13 @@ class _LocationFlow:
             source = {"requestedSpec": asked or location_spec_of(self._nabsl), **reference}
         return {**status, "phase": str(phase), "nonAdminBackupStorageLocation": source}
 
-    def _finalized(self) -> Step | None:
-        if has_finalizer(self._nabsl, LOCATION_FINALIZER):
-            return None
-        return SetFinalizer(present=True)
-
     # --- The decision (NAC 12.2) ------------------------------------------------------------------------
 
     def _decided(self) -> Step | None:
         source = mapping(self._world.request, "status", "nonAdminBackupStorageLocation")
         if not _same_spec(location_spec_of(self._nabsl), mapping(source, "requestedSpec")):
             status = self._observe("SpecUpdateApproved", False, "BslSpecUpdateRejected", _SPEC_UPDATE)
-            return WriteStatus(status=status) if status != self._status else Finish(refusal=_SPEC_UPDATE)
+            return self._write(status) or Finish(refusal=_SPEC_UPDATE)
         if condition(self._status, "SpecUpdateApproved"):
             return WriteStatus(status=without_condition(self._status, "SpecUpdateApproved"))
         if text(source, "nacuuid") != self._id:
@@ -222,7 +201,7 @@ class _LocationFlow:
             case ApprovalDecision.APPROVE:
                 message = f"{_REQUEST} approval decision set to Approve"
                 status = self._observe("ClusterAdminApproved", True, "BslSpecApproved", message)
-                return WriteStatus(status=status) if status != self._status else None
+                return self._write(status)
             case ApprovalDecision.PENDING | "":
                 message = f"{_REQUEST} approval pending"
                 return self._withhold("BslSpecApprovalPending", message, phase=NonAdminPhase.NEW)
@@ -239,9 +218,7 @@ class _LocationFlow:
         for kind in ("SecretSynced", "BackupStorageLocationSynced"):
             status = without_condition(status, kind)
         status = {**status, "phase": str(phase)}
-        if status != self._status:
-            return WriteStatus(status=status)
-        return self._deletion_of_copies() or Finish(refusal=message)
+        return self._write(status) or self._deletion_of_copies() or Finish(refusal=message)
 
     # --- What an approved location gets (NAC 12.1, 7-9) -------------------------------------------------
 
@@ -316,14 +293,13 @@ class _LocationFlow:
     def _mirrored(self) -> Step:
         status = with_phase(self._status, NonAdminPhase.CREATED)
         status = mirror.with_location(status, self._world.location)
-        return WriteStatus(status=status) if status != self._status else DONE
+        return self._write(status) or DONE
 
     # --- Deletion (NAC 12.4) ----------------------------------------------------------------------------
 
     def delete(self) -> Step:
-        status = with_phase(self._status, NonAdminPhase.DELETING)
-        if status != self._status:
-            return WriteStatus(status=status)
+        if step := self._write(with_phase(self._status, NonAdminPhase.DELETING)):
+            return step
         request = self._world.request
         if request is not None and self._is_own(request) and self._not_yet_deleted(request):
             return Delete(resource=NABSL_REQUESTS, obj=request)
@@ -332,9 +308,7 @@ class _LocationFlow:
         for nab in self._world.backups:
             if not is_being_deleted(nab) and self._not_yet_deleted(nab):
                 return Delete(resource=NABS, obj=nab)
-        if has_finalizer(self._nabsl, LOCATION_FINALIZER):
-            return SetFinalizer(present=False)
-        return DONE
+        return self._let_go()
 
     def _deletion_of_copies(self) -> Step | None:
         for resource, obj in ((SECRETS, self._world.secret_copy), (LOCATIONS, self._world.location)):
@@ -349,14 +323,6 @@ class _LocationFlow:
 
     def _is_own(self, obj: JSONObject) -> bool:
         return origin_key(obj, Origin.LOCATION) == self._key and id_of(obj, Origin.LOCATION) == self._id
-
-    def _not_yet_deleted(self, obj: JSONObject) -> bool:
-        return text(obj, "metadata", "uid") not in self._memory.deleted
-
-    def _observe(self, kind: str, holds: bool, reason: str, message: str) -> JSONObject:
-        judged = generation(self._nabsl) if kind == "Accepted" else 0
-        seen = Observation(type=kind, holds=holds, reason=reason, message=message, generation=judged)
-        return with_condition(self._status, seen, self._world.now)
 
 
 def _same_spec(one: JSONObject, other: JSONObject) -> bool:

@@ -41,6 +41,8 @@ _METADATA_NETWORKS: Final = (
     ipaddress.ip_network("fd00:ec2::/32"),
 )
 MAX_PREFIX_CHARACTERS: Final = 512
+MIN_VALIDATION_FREQUENCY: Final = Duration.seconds(10)
+"""More often, and the server would do nothing but look at that one location."""
 
 
 def location_spec_of(nabsl: JSONObject) -> JSONObject:
@@ -109,6 +111,10 @@ def _hostile(spec: JSONObject, settings: AdminSettings) -> str:
             f"{_PREFIX}.objectStorage.prefix can not be used: it may not begin or end with a slash, "
             'nor have parts that are empty, "." or ".."'
         )
+    frequency = Duration.parse(text(spec, "validationFrequency") or "0s")
+    is_enforced = bool(text(settings.location, "validationFrequency"))
+    if not is_enforced and Duration() < frequency < MIN_VALIDATION_FREQUENCY:
+        return f"{_PREFIX}.validationFrequency can not be shorter than {MIN_VALIDATION_FREQUENCY}"
     provider = _provider(filled_in(BackupStorageLocationSpec, settings.location, spec))
     if provider not in ALLOWED_CONFIG:
         if text(settings.location, "provider"):

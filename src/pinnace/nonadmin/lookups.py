@@ -7,7 +7,7 @@ from pinnace.api import labels
 from pinnace.api.nonadmin.names import Origin
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import BadRequest, InvalidName, NotFound
-from pinnace.kube.resources import SECRETS, APIResource
+from pinnace.kube.resources import NAMESPACES, SECRETS, APIResource
 from pinnace.nonadmin.backup_flow import BACKUPS, DELETE_REQUESTS
 from pinnace.nonadmin.caches import BY_BACKUP, BY_ID, BY_LOCATION, Caches, in_namespace
 from pinnace.nonadmin.identity import has_common_labels, id_of, the_one
@@ -71,6 +71,14 @@ class Lookups:
         """A tenant's Secret; always read anew, as none is kept in memory."""
         usable = name and len(name) <= _MAX_NAME_CHARACTERS
         return await self._live(SECRETS, namespace, name) if usable else None
+
+    async def namespace_uid(self, namespace: str) -> str:
+        """The uid of a namespace; empty if there is none, or one that goes away."""
+        try:
+            found = await self._client.get(NAMESPACES, namespace)
+        except NotFound:
+            return ""
+        return "" if text(found, "status", "phase") == "Terminating" else text(found, "metadata", "uid")
 
     async def _with_id(
         self, resource: APIResource, kind: str, origin: Origin, unique_id: str, *, live: bool = False

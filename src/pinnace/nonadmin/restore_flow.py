@@ -12,18 +12,11 @@ from typing import Final
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.names import RESTORE_FINALIZER, Origin
 from pinnace.kube.resources import velero
-from pinnace.nonadmin import mirror
-from pinnace.nonadmin.conditions import Observation, condition, holds, with_condition, with_phase
-from pinnace.nonadmin.identity import is_own_backup, marks, new_id, origin_key, tenant_of_location
-from pinnace.nonadmin.objects import (
-    generation,
-    has_finalizer,
-    is_being_deleted,
-    mapping,
-    member,
-    text,
-    velero_body,
-)
+from pinnace.nonadmin import limits, mirror
+from pinnace.nonadmin.conditions import Observation, holds, with_condition, with_phase
+from pinnace.nonadmin.identity import is_administrators, is_own_backup, marks, new_id, origin_key
+from pinnace.nonadmin.objects import is_being_deleted, text, velero_body
+from pinnace.nonadmin.request_flow import RequestFlow
 from pinnace.nonadmin.restore_spec import restore_problem, restore_spec
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.steps import (
@@ -34,7 +27,6 @@ from pinnace.nonadmin.steps import (
     Fail,
     Finish,
     PassMemory,
-    SetFinalizer,
     Step,
     WriteStatus,
 )
@@ -61,6 +53,7 @@ class RestoreWorld:
         restore: the Restore with its unique id.
         pod_volumes: PodVolumeRestores of that Restore.
         position: of that Restore in the queue.
+        unfinished: how many other Restores of the namespace are not served yet.
         ambiguous: why the Restore could not be told; nothing is done then.
     """
 
@@ -74,6 +67,7 @@ class RestoreWorld:
     restore: JSONObject | None = None
     pod_volumes: Sequence[JSONObject] = ()
     position: int = 0
+    unfinished: int = 0
     ambiguous: str = ""
 
 
@@ -88,13 +82,11 @@ def next_restore_step(nar: JSONObject, world: RestoreWorld, memory: PassMemory) 
     return flow.delete() if is_being_deleted(nar) else flow.create_or_update()
 
 
-class _RestoreFlow:
+class _RestoreFlow(RequestFlow):
     def __init__(self, nar: JSONObject, world: RestoreWorld, memory: PassMemory) -> None:
+        super().__init__(nar, memory, finalizer=RESTORE_FINALIZER, now=world.now)
         self._nar = nar
         self._world = world
-        self._memory = memory
-        self._key = Key.of(nar)
-        self._status = mapping(nar, "status")
         self._id = restore_id(nar)
 
     def create_or_update(self) -> Step:
@@ -102,26 +94,31 @@ class _RestoreFlow:
             return Fail(error=self._world.ambiguous)
         if self._world.restore is not None and not self._is_own():
             return Finish(refusal=FOREIGN)
-        if not text(self._status, "phase"):
-            return WriteStatus(status=with_phase(self._status, NonAdminPhase.NEW))
-        queued = holds(self._status, "Queued")
-        restore = self._world.restore
-        if not queued or (restore is not None and not self._was_accepted()):
-            if problem := self._problem():
-                return self._refuse("InvalidRestoreSpec", problem)
-            accepted = self._observe("Accepted", True, "RestoreAccepted", "restore accepted")
-            if accepted != self._status:
-                return WriteStatus(status=accepted)
+        if step := self._noticed() or self._validated():
+            return step
         if not self._id:
             unique_id = new_id(*self._key, self._world.new_uuid)
             return WriteStatus(
                 status=mirror.with_reference(self._status, "veleroRestore", unique_id, self._world.namespace)
             )
-        if not has_finalizer(self._nar, RESTORE_FINALIZER):
-            return SetFinalizer(present=True)
-        if restore is not None:
-            return self._mirror(restore)
-        return self._refuse("VeleroRestoreNotFound", REMOVED) if queued else self._create()
+        if step := self._finalize():
+            return step
+        if self._world.restore is not None:
+            return self._mirror(self._world.restore)
+        if holds(self._status, "Queued"):
+            return self._refuse("VeleroRestoreNotFound", REMOVED)
+        return self._create()
+
+    def _validated(self) -> Step | None:
+        restore = self._world.restore
+        if holds(self._status, "Queued") and (restore is None or self._was_accepted()):
+            return None
+        if problem := self._problem():
+            return self._refuse("InvalidRestoreSpec", problem)
+        limit = self._world.settings.max_unfinished_restores
+        if restore is None and limit and self._world.unfinished >= limit:
+            return self._refuse(limits.RESTORES, limits.message("restores", limit))
+        return self._accept("RestoreAccepted", "restore accepted")
 
     def _problem(self) -> str:
         nab, world = self._world.nab, self._world
@@ -139,12 +136,12 @@ class _RestoreFlow:
     def _create(self) -> Step:
         if self._world.nab is None:
             return Fail(error="the NonAdminBackup to restore is gone")
-        trusted = not tenant_of_location(self._world.backup_location)
         metadata = {
             "name": self._id,
             "namespace": self._world.namespace,
             **marks(Origin.RESTORE, self._id, self._key),
         }
+        trusted = is_administrators(self._world.backup, self._world.backup_location)
         spec = restore_spec(self._nar, self._world.nab, self._world.settings, trusted=trusted)
         return Create(
             resource=RESTORES,
@@ -153,39 +150,20 @@ class _RestoreFlow:
         )
 
     def delete(self) -> Step:
-        status = with_phase(
-            self._observe("Deleting", True, "DeletionPending", "restore accepted for deletion"),
-            NonAdminPhase.DELETING,
-        )
-        if status != self._status:
-            return WriteStatus(status=status)
+        if step := self._begin_deletion("restore accepted for deletion"):
+            return step
         if self._world.ambiguous:
             return Fail(error=self._world.ambiguous)
         restore = self._world.restore
         if restore is None or not self._is_own():
             return self._let_go()
-        if not is_being_deleted(restore) and text(restore, "metadata", "uid") not in self._memory.deleted:
+        if not is_being_deleted(restore) and self._not_yet_deleted(restore):
             return Delete(resource=RESTORES, obj=restore)
         return REQUEUE
 
     def _is_own(self) -> bool:
         restore = self._world.restore
         return restore is not None and origin_key(restore, Origin.RESTORE) == self._key
-
-    def _was_accepted(self) -> bool:
-        accepted = condition(self._status, "Accepted")
-        return text(accepted, "status") == "True" and member(accepted, "observedGeneration") == generation(
-            self._nar
-        )
-
-    def _observe(self, kind: str, holds: bool, reason: str, message: str) -> JSONObject:
-        judged = generation(self._nar) if kind == "Accepted" else 0
-        seen = Observation(type=kind, holds=holds, reason=reason, message=message, generation=judged)
-        return with_condition(self._status, seen, self._world.now)
-
-    def _refuse(self, reason: str, message: str) -> Step:
-        refused = with_phase(self._observe("Accepted", False, reason, message), NonAdminPhase.BACKING_OFF)
-        return WriteStatus(status=refused) if refused != self._status else Finish(refusal=message)
 
     def _mirror(self, restore: JSONObject) -> Step:
         status = with_phase(self._status, NonAdminPhase.CREATED)
@@ -195,9 +173,4 @@ class _RestoreFlow:
         status = with_condition(status, queued, self._world.now)
         status = mirror.with_restore(status, restore, self._world.pod_volumes)
         status = mirror.with_queue_position(status, self._world.position)
-        return WriteStatus(status=status) if status != self._status else DONE
-
-    def _let_go(self) -> Step:
-        if has_finalizer(self._nar, RESTORE_FINALIZER):
-            return SetFinalizer(present=False)
-        return DONE
+        return self._write(status) or DONE

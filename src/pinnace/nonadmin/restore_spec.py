@@ -7,8 +7,8 @@ from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.common import NonAdminPhase
+from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.restore import RestoreSpec
-from pinnace.nonadmin.backup_spec import ALWAYS_EXCLUDED
 from pinnace.nonadmin.enforcement import filled_in, violation
 from pinnace.nonadmin.objects import MAX_SPEC_BYTES, is_too_large, listed, mapping, present, text
 from pinnace.nonadmin.settings import AdminSettings
@@ -16,15 +16,6 @@ from pinnace.runtime.keys import JSONObject
 
 _PREFIX: Final = "NonAdminRestore spec.restoreSpec"
 _RESTRICTED: Final = "NonAdminRestore nonAdminRestore.spec.restoreSpec"
-
-UNTRUSTED_EXCLUDED: Final = (
-    *ALWAYS_EXCLUDED,
-    "roles",
-    "rolebindings",
-    "resourcequotas",
-    "limitranges",
-)
-"""Never restored from a tenant's bucket, whose owner wrote the tarball: what grants or lifts limits. (A13)"""
 
 
 def wanted_backup(nar: JSONObject) -> str:
@@ -88,6 +79,6 @@ def restore_spec(nar: JSONObject, nab: JSONObject, settings: AdminSettings, *, t
     excluded = listed(spec, "excludedResources")
     if not trusted:
         spec |= {"includeClusterResources": False, "restorePVs": False}
-        excluded = [*excluded, *UNTRUSTED_EXCLUDED]
+        excluded = [*excluded, *UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS]
     spec["excludedResources"] = [*excluded, "volumesnapshotclasses"]
     return spec

@@ -32,7 +32,13 @@ KEYS: Final = (
     "requireApprovalForBSL",
     "garbageCollectionPeriod",
     "backupSyncPeriod",
+    "maxUnfinishedBackups",
+    "maxUnfinishedRestores",
+    "adoptFormerNamespaces",
 )
+"""The last three are not upstream's. (docs/spec: NAC 17 A27, A29)"""
+
+ANY: Final = "*"
 
 _NOT_ENFORCEABLE_BACKUP: Final = (
     "storageLocation",
@@ -62,6 +68,9 @@ class AdminSettings:
         collection_period: how often what lost its request is removed; zero for never.
         sync_period: how often requests are made for backups found in storage; zero for never.
         velero_sync_period: how often the server looks through locations that do not say.
+        max_unfinished_backups, max_unfinished_restores: of one namespace at a time; 0 for any number.
+        adopted_namespaces: by name, the uid of the namespace that may have what was backed up of a former one
+            of its name; `*` stands for any.
     """
 
     backup: JSONObject = field(default_factory=dict)
@@ -71,23 +80,25 @@ class AdminSettings:
     collection_period: Duration = DEFAULT_COLLECTION_PERIOD
     sync_period: Duration = DEFAULT_SYNC_PERIOD
     velero_sync_period: Duration = DEFAULT_VELERO_SYNC_PERIOD
+    max_unfinished_backups: int = 0
+    max_unfinished_restores: int = 0
+    adopted_namespaces: Mapping[str, str] = field(default_factory=dict)
 
-    def with_flags(
-        self,
-        *,
-        require_approval: bool | None = None,
-        collection_period: Duration | None = None,
-        sync_period: Duration | None = None,
-    ) -> "AdminSettings":
-        """The settings with what flags say in place of the document. Raises SettingsError."""
-        changed = replace(
-            self,
-            require_approval=self.require_approval if require_approval is None else require_approval,
-            collection_period=self.collection_period if collection_period is None else collection_period,
-            sync_period=self.sync_period if sync_period is None else sync_period,
-        )
+    def with_flags(self, **flags: object) -> "AdminSettings":
+        """The settings with what flags say in place of the document; None leaves it. Raises SettingsError."""
+        given = {name: value for name, value in flags.items() if value is not None}
+        changed = replace(self, **given)  # type: ignore[arg-type]
         changed.check()
         return changed
+
+    def hands_over(self, namespace: str, former: str, present: str) -> bool:
+        """Whether backups of a former namespace of that name are the present one's.
+
+        Args:
+            former, present: the uids of both.
+        """
+        agreed = (self.adopted_namespaces.get(name) for name in (namespace, ANY))
+        return former == present or any(uid in (ANY, present) for uid in agreed)
 
     def check(self) -> None:
         """Refuse what cannot work. A period of zero is off, so nothing is compared with it.
@@ -106,6 +117,17 @@ class AdminSettings:
                 f"DPA spec.nonAdmin.backupSyncPeriod ({self.sync_period}) can not be greater or equal "
                 f"spec.nonAdmin.garbageCollectionPeriod ({self.collection_period})"
             )
+        for key, limit in (
+            ("maxUnfinishedBackups", self.max_unfinished_backups),
+            ("maxUnfinishedRestores", self.max_unfinished_restores),
+        ):
+            if limit < 0:
+                raise SettingsError(f"spec.nonAdmin.{key} can not be negative; 0 is no limit")
+        for name, uid in self.adopted_namespaces.items():
+            if not name or not uid:
+                raise SettingsError(
+                    'spec.nonAdmin.adoptFormerNamespaces needs a name and a uid of each namespace, or "*"'
+                )
         own = _duration(self.location.get("backupSyncPeriod"), "enforceBSLSpec.backupSyncPeriod")
         self._check_sooner("spec.nonAdmin.enforceBSLSpec.backupSyncPeriod", own)
 
@@ -155,6 +177,9 @@ def read_settings(document: object, *, velero_sync_period: Duration | None = Non
         velero_sync_period=_duration(own, "configuration.velero.args.backup-sync-period")
         or velero_sync_period
         or DEFAULT_VELERO_SYNC_PERIOD,
+        max_unfinished_backups=_limit(given, "maxUnfinishedBackups"),
+        max_unfinished_restores=_limit(given, "maxUnfinishedRestores"),
+        adopted_namespaces=_texts(given, "adoptFormerNamespaces"),
     )
     _check_enforceable(settings)
     settings.check()
@@ -199,6 +224,24 @@ def _flag(given: object, key: str) -> bool:
     if not isinstance(value, bool | None):
         raise SettingsError(f"spec.nonAdmin.{key} is neither true nor false")
     return bool(value)
+
+
+def _limit(given: object, key: str) -> int:
+    value = member(given, key)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise SettingsError(f"spec.nonAdmin.{key} is no number")
+    return value or 0
+
+
+def _texts(given: object, key: str) -> dict[str, str]:
+    value = member(given, key)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(
+        isinstance(each, str) for entry in value.items() for each in entry
+    ):
+        raise SettingsError(f"spec.nonAdmin.{key} is no map of texts; a * has to stand in quotes")
+    return dict(value)
 
 
 def _period(given: object, key: str, default: Duration) -> Duration:

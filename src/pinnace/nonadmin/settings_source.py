@@ -1,6 +1,6 @@
 """The administrator's settings as they are now: from a config map that is watched, and from flags."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,9 @@ class SettingsFlags:
     collection_period: Duration | None = None
     sync_period: Duration | None = None
     velero_sync_period: Duration | None = None
+    max_unfinished_backups: int | None = None
+    max_unfinished_restores: int | None = None
+    adopted_namespaces: Mapping[str, str] | None = None
 
 
 class SettingsSource:
@@ -88,6 +91,9 @@ class SettingsSource:
             require_approval=flags.require_approval,
             collection_period=flags.collection_period,
             sync_period=flags.sync_period,
+            max_unfinished_backups=flags.max_unfinished_backups,
+            max_unfinished_restores=flags.max_unfinished_restores,
+            adopted_namespaces=flags.adopted_namespaces,
         )
 
 
@@ -97,4 +103,6 @@ def _tell(event: str, settings: AdminSettings) -> None:
         requireApprovalForBSL=settings.require_approval,
         garbageCollectionPeriod=str(settings.collection_period),
         backupSyncPeriod=str(settings.sync_period),
+        maxUnfinishedBackups=settings.max_unfinished_backups,
+        maxUnfinishedRestores=settings.max_unfinished_restores,
     )

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pinnace.api.nonadmin.names import SYNCED_FROM_LABEL, Origin
+from pinnace.api.nonadmin.names import NAMESPACE_UID_ANNOTATION, SYNCED_FROM_LABEL, Origin
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
-from pinnace.kube.resources import NAMESPACES
+from pinnace.kube.errors import AlreadyExists, KubeError
 from pinnace.nonadmin.backup_flow import BACKUPS
 from pinnace.nonadmin.caches import Caches
 from pinnace.nonadmin.identity import id_of, origin_key, tenant_of_location
@@ -67,6 +66,7 @@ class Synchronizer:
         self._lookups = lookups
         self._settings = settings
         self._default_location = default_location
+        self._told: set[tuple[Key, str]] = set()
 
     async def reconcile(self, _key: Key) -> Result:
         """Make what is missing, and say when to look again. Raises SynchronizationFailed, KubeError."""
@@ -74,18 +74,36 @@ class Synchronizer:
         if not period:
             return DONE
         locations = await self._watched_locations()
-        alive: dict[str, bool] = {}
+        present: dict[str, str] = {}
         failed = 0
-        for nab in missing_requests(self._caches[BACKUPS].objects(), locations):
+        for nab, former in missing_requests(self._caches[BACKUPS].objects(), locations):
             key = Key.of(nab)
-            if key.namespace not in alive:
-                alive[key.namespace] = await self._is_alive(key.namespace)
-            if not alive[key.namespace] or await self._lookups.named(NABS, *key) is not None:
+            if key.namespace not in present:
+                present[key.namespace] = await self._lookups.namespace_uid(key.namespace)
+            if not present[key.namespace] or await self._lookups.named(NABS, *key) is not None:
+                continue
+            if former and self._is_held_back(nab, former, present[key.namespace]):
                 continue
             failed += not await self._create(nab)
         if failed:
             raise SynchronizationFailed(f"{failed} requests for backups found in storage not made")
         return Result.after(period.total_seconds())
+
+    def _is_held_back(self, nab: JSONObject, former: str, present: str) -> bool:
+        """Whether it takes the administrator's word to hand a backup over; said once. (NAC 17 A29)"""
+        key = Key.of(nab)
+        if self._settings().hands_over(key.namespace, former, present):
+            self._told.discard((key, present))
+            return False
+        if (key, present) not in self._told:
+            self._told.add((key, present))
+            log.warning(
+                "Backup is of a former namespace of that name, held back: see adoptFormerNamespaces",
+                object=str(key),
+                formerUID=former,
+                uid=present,
+            )
+        return True
 
     async def _create(self, nab: JSONObject) -> bool:
         key = Key.of(nab)
@@ -113,18 +131,14 @@ class Synchronizer:
                 watched[name] = WatchedLocation()
         return watched
 
-    async def _is_alive(self, namespace: str) -> bool:
-        try:
-            found = await self._client.get(NAMESPACES, namespace)
-        except NotFound:
-            return False
-        return text(found, "status", "phase") != "Terminating"
-
 
 def missing_requests(
     backups: Iterable[JSONObject], locations: Mapping[str, WatchedLocation]
-) -> Iterable[JSONObject]:
-    """The requests of finished Backups of tenants in those locations, whether they are there or not."""
+) -> Iterable[tuple[JSONObject, str]]:
+    """The requests of finished Backups of tenants in those locations, whether they are there or not.
+
+    With each comes the uid of the namespace that was backed up, where it counts.
+    """
     for backup in backups:
         key, location = (
             origin_key(backup, Origin.BACKUP),
@@ -140,7 +154,8 @@ def missing_requests(
             spec["storageLocation"] = location.own_name
         marks = {SYNCED_FROM_LABEL: id_of(backup, Origin.BACKUP)}
         metadata = {"name": key.name, "namespace": key.namespace, "labels": marks}
-        yield velero_body(NABS, metadata, {"backupSpec": spec})
+        former = "" if location.tenant else text(backup, "metadata", "annotations", NAMESPACE_UID_ANNOTATION)
+        yield velero_body(NABS, metadata, {"backupSpec": spec}), former
 
 
 def is_forged(backup: JSONObject, tenant: str) -> bool:

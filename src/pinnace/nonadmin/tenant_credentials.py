@@ -45,6 +45,7 @@ _GCP_TOKEN_URIS: Final = frozenset(
     {"https://oauth2.googleapis.com/token", "https://accounts.google.com/o/oauth2/token"}
 )
 MAX_BYTES: Final = 64 * 1024
+MAX_SECRET_CHARACTERS: Final = 128 * 1024
 
 
 def credentials_problem(provider: str, secret: JSONObject, key: str) -> str:
@@ -55,6 +56,9 @@ def credentials_problem(provider: str, secret: JSONObject, key: str) -> str:
         secret: the Secret as the API server has it.
         key: of the Secret's data.
     """
+    if sum(len(str(value)) for value in mapping(secret, "data").values()) > MAX_SECRET_CHARACTERS:
+        # It is copied for each location that names it, and no quota of the tenant counts the copies.
+        return f"BSL credentials secret holds more than {MAX_SECRET_CHARACTERS} characters"
     encoded = mapping(secret, "data").get(key)
     if encoded is None:
         return f"BSL credentials secret has no key {key}"

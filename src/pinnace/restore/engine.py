@@ -59,12 +59,20 @@ _DISCOVERY_LAG_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRequest:
-    """What to restore: a completed Restore and what belongs to its backup."""
+    """What to restore: a completed Restore and what belongs to its backup.
+
+    Attributes:
+        trusted: whether the location is the administrator's own. Else no namespace is made: its labels could
+            lift what holds for the namespaces of this cluster. (docs/spec: NAC 17 A13)
+        caveat: what its user should know beforehand; becomes a warning.
+    """
 
     restore: Restore
     backup: Backup
     snapshots: Sequence[VolumeSnapshot] = ()
     pod_volume_backups: Sequence[PodVolumeBackup] = ()
+    trusted: bool = True
+    caveat: str = ""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -162,6 +170,10 @@ class RestoreEngine:
             return results
         async with asyncio.TaskGroup() as background:
             run = self._new_run(request, archive, outlook, reader, hook_finder, background)
+            if request.caveat:
+                caveats = Results()
+                caveats.warnings.add_velero(request.caveat)
+                self._report(run, caveats)
             reporter = ProgressReporter(run.progress, self._progress_sink, self._log, self._timer)
             reporting = background.create_task(reporter.run())
             try:
@@ -232,6 +244,7 @@ class RestoreEngine:
                 log=self._log,
                 timer=self._timer,
                 terminating_timeout_seconds=self._options.terminating_timeout_seconds,
+                may_create=request.trusted,
                 on_created=lambda name: claims.add(ItemKey("namespaces", "", name)),
             ),
             volumes=self._new_volumes(request, archive, pod_volumes),

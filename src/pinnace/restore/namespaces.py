@@ -28,6 +28,7 @@ class NamespaceKeeper:
     """Ensures namespaces.
 
     Args:
+        may_create: whether a namespace that is not there is made.
         on_created: told the name of every namespace that was really created.
     """
 
@@ -41,6 +42,7 @@ class NamespaceKeeper:
         timer: Timer,
         terminating_timeout_seconds: float,
         on_created: Callable[[str], None],
+        may_create: bool = True,
     ) -> None:
         self._client = client
         self._creator = creator
@@ -49,6 +51,7 @@ class NamespaceKeeper:
         self._timer = timer
         self._terminating_timeout_seconds = terminating_timeout_seconds
         self._on_created = on_created
+        self._may_create = may_create
         self._answers: dict[str, asyncio.Future[NamespaceError | None]] = {}
 
     async def ensure(self, original: str, target: str) -> None:
@@ -80,6 +83,11 @@ class NamespaceKeeper:
                 return None
         except (KubeError, TimeoutError) as error:
             return NamespaceError(f"error getting namespace {target}: {error}")
+        if not self._may_create:
+            return NamespaceError(
+                f"namespace {target} does not exist, and what lies in a tenant's location makes none:"
+                " create it, then restore again"
+            )
         try:
             body = orjson.dumps(self._manifest(original, target))
             # It carries no label of ours, but a moment ago there was none.

@@ -71,6 +71,8 @@ async def execute_restore(
     progress: ProgressSink,
     options: RestoreOptions | None = None,
     helpers: Helpers | None = None,
+    trusted: bool = True,
+    caveat: str = "",
     archive_limits: ArchiveLimits | None = None,
     log_options: LogOptions | None = None,
     clock: Callable[[], datetime] = utcnow,
@@ -86,6 +88,7 @@ async def execute_restore(
         pod_volume_backups: asked once for those of the backup; may raise KubeError or StorageError.
         reopen_store: opens the store again for the uploads, as credentials can have changed during a long
             restore; the caller closes that one too. May raise StorageError or KubeError.
+        trusted, caveat: as in `RestoreRequest`.
         workdir: an existing directory with room for the backup, compressed and not.
         progress: gets the numbers for `status.progress`.
 
@@ -107,6 +110,8 @@ async def execute_restore(
                     progress=recorder,
                     options=options or RestoreOptions(),
                     helpers=helpers or Helpers(),
+                    trusted=trusted,
+                    caveat=caveat,
                     archive_limits=archive_limits,
                     directory=directory,
                 ),
@@ -134,6 +139,8 @@ class _Job:
     progress: ProgressSink
     options: RestoreOptions
     helpers: Helpers
+    trusted: bool
+    caveat: str
     archive_limits: ArchiveLimits | None
     directory: Path
 
@@ -240,7 +247,12 @@ async def _restore_archive(
         helpers=job.helpers,
     )
     request = RestoreRequest(
-        restore=job.restore, backup=job.backup, snapshots=snapshots, pod_volume_backups=pod_volume_backups
+        restore=job.restore,
+        backup=job.backup,
+        snapshots=snapshots,
+        pod_volume_backups=pod_volume_backups,
+        trusted=job.trusted,
+        caveat=job.caveat,
     )
     with archive:
         # Its contents are in the index's spool now; a large backup need not be on the disk twice.

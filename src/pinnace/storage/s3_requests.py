@@ -30,6 +30,10 @@ PARTITION_URLS = (
 )
 """One service of each of AWS's partitions: each knows the regions of its own buckets only."""
 
+MAX_LISTED = 500_000
+"""Names in one list, all kept in memory; many times what an honest location holds. A store can be
+anyone's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPage:
@@ -61,15 +65,19 @@ class BucketRequests:
     object_headers: Mapping[str, str]
 
     async def pages(self, prefix: str, *, delimiter: str = "") -> AsyncIterator[ListPage]:
-        """ListObjectsV2 of `prefix`, page by page."""
+        """ListObjectsV2 of `prefix`, page by page. Raises StorageError for a list that does not end."""
         what = f"cannot list bucket {self.bucket!r}"
         params = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
         if delimiter:
             params["delimiter"] = delimiter
+        listed = 0
         while True:
             reply = await self._send("GET", f"{self.url}/?{quote_query(params)}")
             _check(what, reply)
             page, token = _parse_page(reply.body, what)
+            listed += len(page.keys) + len(page.prefixes)
+            if listed > MAX_LISTED:
+                raise StorageError(f"{what}: there are more than {MAX_LISTED} names below {prefix!r}")
             yield page
             if not token:
                 return

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pinnace.kube.errors import Forbidden, Invalid
-from pinnace.kube.resources import SECRETS
+from pinnace.kube.resources import NAMESPACES, SECRETS
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
 from pinnace.runtime.manager import ManagerPhase
 from tests.integration.nonadmin.conftest import (
@@ -33,6 +33,10 @@ KEYS = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
 @pytest.fixture(autouse=True)
 async def _running(serve: Serve) -> None:
     await serve()
+
+
+async def uid_of(server: Server, tenant: Tenant) -> str:
+    return str((await server.client.get(NAMESPACES, tenant.namespace))["metadata"]["uid"])
 
 
 async def nothing_made(server: Server) -> None:
@@ -196,8 +200,32 @@ async def test_a9_forged_marks_are_not_copied(server: Server, tenant: Tenant) ->
     assert backup["metadata"]["annotations"] == {
         "openshift.io/oadp-nab-origin-name": "attack",
         "openshift.io/oadp-nab-origin-namespace": tenant.namespace,
+        "pinnace.io/nab-origin-namespace-uid": await uid_of(server, tenant),
     }
     assert "velero.io/schedule-name" not in backup["metadata"]["labels"]
+
+
+async def test_a9_forged_marks_of_other_requests_are_not_copied(server: Server, tenant: Tenant) -> None:
+    marks = {
+        f"openshift.io/oadp-{kind}-origin-{what}": "victim"
+        for kind in ("nar", "nabsl")
+        for what in ("namespace", "name")
+    }
+    forged = {"annotations": marks, "labels": {"openshift.io/oadp-nabsl-origin-nacuuid": "victim", "x": "y"}}
+    metadata = {"name": "keys", **forged}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"cloud": KEYS}}
+    await tenant.client.create(SECRETS, body, tenant.namespace)
+    await tenant.create(NABSLS, "mine", location(), **forged)
+    await tenant.reached(NABSLS, "mine", "Created")
+    await tenant.back_up("own")
+    await tenant.reached(NABS, "own", "Created")
+    await tenant.create(NARS, "back", {"restoreSpec": {"backupName": "own"}}, **forged)
+    await tenant.reached(NARS, "back", "Created")
+    for resource in (SECRETS, LOCATIONS, NABSL_REQUESTS, RESTORES):
+        (made,) = await server.all(resource)
+        assert "victim" not in str(made["metadata"]), resource.name
+        assert "x" not in made["metadata"]["labels"]
+        assert tenant.namespace in made["metadata"]["annotations"].values()
 
 
 async def test_a10_a_finalizer_hangs_nobody(server: Server, tenant: Tenant) -> None:
@@ -251,6 +279,7 @@ LOCATION_ATTACKS: dict[str, tuple[dict[str, Any], str]] = {
     "A20 file": ({"config": {"credentialsFile": "/etc/passwd"}}, "credentialsFile"),
     "A20 profile": ({"config": {"profile": "admin"}}, "profile"),
     "A20 metadata": ({"config": {"s3Url": "http://169.254.169.254/"}}, "s3Url"),
+    "A20 without pause": ({"validationFrequency": "1ns"}, "validationFrequency can not be shorter than 10s"),
     "A20 folder": ({"provider": "pinnace.io/filesystem", "config": {"path": "/"}}, "provider"),
 }
 
@@ -340,6 +369,28 @@ async def test_a26_long_names_and_dots(server: Server, tenant: Tenant) -> None:
         await tenant.until(
             NABS, name, lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed"
         )
+
+
+async def test_a31_messages_name_nobody_else(server: Server, tenant: Tenant, new_tenant: NewTenant) -> None:
+    victim = await new_tenant()
+    await own_location(server, victim)
+    await victim.back_up("nightly")
+    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    await tenant.back_up("nightly", metadata={"labels": {SYNCED_FROM: unique_id}}, storageLocation="mine")
+    await tenant.back_up("other", storageLocation="mine")
+    await tenant.restore("back", backupName="nightly")
+    await tenant.create(NABSLS, "mine", location())
+    target = {"kind": "BackupLog", "name": "nightly"}
+    await tenant.create(NADRS, "log", {"target": target})
+    for resource, name in (
+        (NABS, "nightly"),
+        (NABS, "other"),
+        (NARS, "back"),
+        (NABSLS, "mine"),
+        (NADRS, "log"),
+    ):
+        found = await tenant.reached(resource, name, "BackingOff")
+        assert victim.namespace not in str(found["status"])
 
 
 async def test_a30_the_servers_own_namespace(server: Server) -> None:

@@ -2,105 +2,66 @@
 
 import asyncio
 import contextlib
+import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from pinnace.kube.errors import APIStatusError, KubeError
+from pinnace.kube.errors import APIStatusError, KubeError, NotFound
+from pinnace.kube.resources import SECRETS, APIResource
 from pinnace.nonadmin.driver import StepFailed
 from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
-from pinnace.runtime.manager import ManagerPhase
+from pinnace.runtime.manager import Manager, ManagerPhase
 from tests.integration.nonadmin.conftest import BACKUPS, RESTORES, Serve, Server, Tenant
-
-_words = st.sampled_from(
-    ("", "*", "..", "shop", "x/y", "%2e", "1h", "-1h", "9" * 30 + "h", "tenant-x", "\U0001f4a3")
-)
-_lists = st.lists(_words, max_size=3)
-_maps = st.dictionaries(_words, _words, max_size=2)
-_selectors = st.fixed_dictionaries({}, optional={"matchLabels": _maps, "matchExpressions": st.just([])})
-_flags = st.booleans()
-_backup = st.fixed_dictionaries(
-    {},
-    optional={
-        "includedNamespaces": _lists,
-        "excludedNamespaces": _lists,
-        "includedResources": _lists,
-        "labelSelector": _selectors,
-        "ttl": _words,
-        "includeClusterResources": _flags,
-        "hooks": st.fixed_dictionaries(
-            {"resources": st.lists(st.fixed_dictionaries({"name": _words}), max_size=2)}
-        ),
-        "storageLocation": _words,
-        "orderedResources": _maps,
-    },
-)
-_restore = st.fixed_dictionaries(
-    {},
-    optional={
-        "backupName": _words,
-        "namespaceMapping": _maps,
-        "includedNamespaces": _lists,
-        "restorePVs": _flags,
-    },
-)
-_location = st.fixed_dictionaries(
-    {
-        "provider": st.sampled_from(("aws", "gcp", "", "x")),
-        "objectStorage": st.fixed_dictionaries({"bucket": _words}, optional={"prefix": _words}),
-    },
-    optional={
-        "config": _maps,
-        "credential": st.fixed_dictionaries({"key": _words}, optional={"name": _words}),
-        "backupSyncPeriod": _words,
-        "validationFrequency": _words,
-    },
-)
-_target = st.fixed_dictionaries({"kind": st.sampled_from(("BackupLog", "RestoreLog")), "name": _words})
-_objects = st.one_of(
-    st.tuples(
-        st.just(NABS), st.fixed_dictionaries({"backupSpec": _backup}, optional={"deleteBackup": _flags})
-    ),
-    st.tuples(st.just(NARS), st.fixed_dictionaries({"restoreSpec": _restore})),
-    st.tuples(st.just(NABSLS), st.fixed_dictionaries({"backupStorageLocationSpec": _location})),
-    st.tuples(st.just(NADRS), st.fixed_dictionaries({"target": _target})),
-)
-
-
-def hostile_objects(count: int) -> list[tuple[Any, dict[str, Any]]]:
-    """What hypothesis makes of the schemas."""
-    made: list[tuple[Any, dict[str, Any]]] = []
-
-    @settings(max_examples=count, suppress_health_check=list(HealthCheck), database=None)
-    @given(_objects)
-    def collect(obj: tuple[Any, dict[str, Any]]) -> None:
-        made.append(obj)
-
-    collect()
-    return made
+from tests.integration.nonadmin.hostile import NAMES, hostile_acts
+from tests.integration.nonadmin.test_attacks import FINISHED, KEYS, location, own_location
+from tests.support.waiting import eventually
 
 
 async def test_the_controllers_outlive_every_object(
     serve: Serve, server: Server, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = await serve()
-    objects = await asyncio.to_thread(hostile_objects, 150)
+    await own_location(server, tenant)
+    acts = await asyncio.to_thread(hostile_acts, 400)
 
-    async def post(number: int, resource: Any, spec: dict[str, Any]) -> None:
+    async def act(verb: str, name: str, resource: APIResource, spec: Any, metadata: Any) -> None:
         with contextlib.suppress(APIStatusError):
-            await tenant.create(resource, f"hostile-{number}", spec)
+            await _act(tenant, verb, name, resource, spec, metadata)
 
-    await asyncio.gather(*(post(number, *obj) for number, obj in enumerate(objects)))
+    # One after the other within a name, so that every order of acts happens; names beside each other.
+    async def act_all(name: str) -> None:
+        for verb, _, resource, spec, metadata in (each for each in acts if each[1] == name):
+            await act(verb, name, resource, spec, metadata)
+
+    await asyncio.gather(*(act_all(name) for name in NAMES))
+    await still_alive(manager, server, tenant, caplog)
     for resource in (NABS, NARS, NABSLS):
         for obj in await tenant.client.list_all(resource, tenant.namespace):
-            if not obj["spec"].get("deleteBackup"):
+            if not obj["metadata"].get("deletionTimestamp"):
                 await tenant.until(resource, obj["metadata"]["name"], lambda each: "status" in each)
+
+
+async def _act(tenant: Tenant, verb: str, name: str, resource: APIResource, spec: Any, metadata: Any) -> None:
+    if verb == "create":
+        await tenant.create(resource, name, spec, **metadata)
+    elif verb == "edit":
+        await tenant.client.patch(resource, name, {"spec": spec}, tenant.namespace)
+    elif verb == "delete":
+        await tenant.client.delete(resource, name, tenant.namespace)
+    elif verb == "strip":
+        await tenant.client.patch(resource, name, {"metadata": {"finalizers": None}}, tenant.namespace)
+    else:
+        await tenant.client.patch(NABS, name, {"spec": {"deleteBackup": True}}, tenant.namespace)
+
+
+async def still_alive(
+    manager: Manager, server: Server, tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The controllers work, have made nothing foreign, and met nothing that they did not expect."""
     await tenant.back_up("honest")
     await tenant.reached(NABS, "honest", "Created")
-
     assert manager.phase is ManagerPhase.RUNNING
     for backup in await server.all(BACKUPS):
         assert backup["spec"]["includedNamespaces"] == [tenant.namespace]
@@ -110,3 +71,93 @@ async def test_the_controllers_outlive_every_object(
     errors = [getattr(record, RECORD_ATTRIBUTE, {}).get("error") for record in caplog.records]
     defects = [error for error in errors if isinstance(error, Exception)]
     assert [error for error in defects if not isinstance(error, StepFailed | KubeError)] == []
+
+
+@pytest.mark.parametrize("resource", [NABS, NARS], ids=lambda each: each.kind)
+async def test_whoever_strips_the_finalizer_leaves_nothing_in_the_line(
+    serve: Serve, server: Server, tenant: Tenant, resource: APIResource
+) -> None:
+    await serve()
+    await tenant.back_up("honest")
+    await tenant.reached(NABS, "honest", "Created")
+    made, before = (BACKUPS, 1) if resource is NABS else (RESTORES, 0)
+    for _ in range(5):
+        if resource is NABS:
+            await tenant.back_up("flood")
+        else:
+            await tenant.restore("flood", backupName="honest")
+        await tenant.reached(resource, "flood", "Created")
+        await tenant.client.delete(resource, "flood", tenant.namespace)
+        with contextlib.suppress(NotFound):
+            await tenant.client.patch(resource, "flood", {"metadata": {"finalizers": None}}, tenant.namespace)
+        await tenant.gone(resource, "flood")
+
+        async def removed() -> bool:
+            return len(await server.all(made)) == before
+
+        await eventually(removed)
+
+
+async def test_what_was_served_waits_for_its_request(serve: Serve, server: Server, tenant: Tenant) -> None:
+    """The server's sync finds a Backup before its request is made anew."""
+    await serve()
+    await tenant.back_up("nightly")
+    name = (await tenant.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    await server.set_status(BACKUPS, name, **FINISHED)
+    await tenant.until(
+        NABS, "nightly", lambda obj: obj["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
+    )
+    await tenant.client.patch(NABS, "nightly", {"metadata": {"finalizers": None}}, tenant.namespace)
+    await tenant.client.delete(NABS, "nightly", tenant.namespace)
+    await tenant.gone(NABS, "nightly")
+    await tenant.back_up("another")
+    await tenant.reached(NABS, "another", "Created")
+    assert name in [each["metadata"]["name"] for each in await server.all(BACKUPS)]
+
+
+async def test_objects_as_large_as_they_can_be(
+    serve: Serve, server: Server, tenant: Tenant, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = await serve()
+    labels = {f"label-{number}": "x" * 63 for number in range(6_000)}
+    finalizers = [f"example.com/f{number:060}" for number in range(500)]
+    kinds: list[dict[str, Any]] = [
+        {"includedResources": ["x" * 250] * 1000},
+        {"orderedResources": {"pods": "y" * 260_000}},
+    ]
+    crowded: list[dict[str, Any]] = [{"labels": labels}, {"finalizers": finalizers}]
+    for number, metadata in enumerate(crowded):
+        for spec in kinds:
+            with contextlib.suppress(APIStatusError):
+                await tenant.back_up(f"huge-{number}-{len(json.dumps(spec))}", metadata=metadata, **spec)
+    found = await tenant.client.list_all(NABS, tenant.namespace)
+    assert found  # some do fit
+    await still_alive(manager, server, tenant, caplog)
+    for nab in found:
+        name = nab["metadata"]["name"]
+        await tenant.client.delete(NABS, name, tenant.namespace)
+        cleared = {"metadata": {"finalizers": None, "labels": None}}
+        with contextlib.suppress(NotFound):
+            await tenant.client.patch(NABS, name, cleared, tenant.namespace)
+        await tenant.gone(NABS, name)
+
+
+async def test_a_secret_is_not_copied_that_is_larger_than_credentials_are(
+    serve: Serve, server: Server, tenant: Tenant
+) -> None:
+    await serve()
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}}
+    data = {"cloud": KEYS, "more": "x" * 500_000}
+    await tenant.client.create(SECRETS, {**body, "stringData": data}, tenant.namespace)
+    await tenant.create(NABSLS, "attack", location())
+    assert "holds more than" in await tenant.refused(NABSLS, "attack")
+    assert await server.all(SECRETS) == []
+
+
+async def test_downloads_of_hostile_names(serve: Serve, server: Server, tenant: Tenant) -> None:
+    await serve()
+    for number, name in enumerate(("../x", "x" * 5000, "%2e", "\U0001f4a3")):
+        target = {"kind": "BackupLog", "name": name}
+        await tenant.create(NADRS, f"attack-{number}", {"target": target})
+        found = await tenant.reached(NADRS, f"attack-{number}", "BackingOff")
+        assert found["status"]["conditions"][0]["type"] == "NonAdminBackupNotAvailable"

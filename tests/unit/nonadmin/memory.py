@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, cast
 
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.selectors import Selector
 from pinnace.api.times import format_time
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Conflict, InvalidName, KubeError, NotFound
 from pinnace.kube.resources import APIResource, velero
 from pinnace.nonadmin.caches import CACHED, Cached
+from pinnace.nonadmin.collector import Leftovers
 from pinnace.nonadmin.driver import RequestReconciler, StepFailed
+from pinnace.nonadmin.limits import Places
 from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, LocationFlow, RestoreFlow, Surroundings
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
@@ -246,6 +249,20 @@ class Line(WaitingLine):
         return line.position(obj)
 
 
+class InStepPlaces(Places):
+    """The places, always in step with the cluster."""
+
+    def __init__(self, cluster: MemoryCluster, origin: Origin, resource: APIResource) -> None:
+        super().__init__(origin)
+        self._cluster = cluster
+        self._resource = resource
+
+    def taken(self, namespace: str, *, besides: str = "") -> int:
+        for obj in self._cluster.of(self._resource):
+            self.put(obj)
+        return super().taken(namespace, besides=besides)
+
+
 class Service:
     """The reconcilers of self-service over a cluster in memory."""
 
@@ -260,11 +277,20 @@ class Service:
             settings=lambda: self.settings,
             backups=Line(self.cluster, BACKUPS),
             restores=Line(self.cluster, RESTORES),
+            backup_places=InStepPlaces(self.cluster, Origin.BACKUP, BACKUPS),
+            restore_places=InStepPlaces(self.cluster, Origin.RESTORE, RESTORES),
             clock=self.cluster.clock,
             new_uuid=lambda: next(self._uuids),
         )
         flows = (BackupFlow(around), RestoreFlow(around), LocationFlow(around), DownloadFlow(around))
-        self.reconcilers = {flow.resource: RequestReconciler(self.cluster.client, flow) for flow in flows}
+        makes = {NABS: BACKUPS, NARS: RESTORES}
+        self.reconcilers = {}
+        for flow in flows:
+            made = makes.get(flow.resource)
+            leftovers = Leftovers(self.cluster.client, self.views[made], made) if made else None
+            self.reconcilers[flow.resource] = RequestReconciler(
+                self.cluster.client, flow, gone=leftovers.remove if leftovers else None
+            )
 
     async def look(self, resource: APIResource, namespace: str, name: str) -> Result | None:
         """One pass; None if it ended with an error."""

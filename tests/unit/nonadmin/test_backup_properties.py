@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from pinnace.nonadmin.collector import KEY, Collector
 from pinnace.nonadmin.objects import NABS, NARS
-from pinnace.runtime.keys import JSONObject
+from pinnace.nonadmin.queue_position import is_served
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.runtime.keys import JSONObject, Key
 from tests.unit.nonadmin.memory import (
     BACKUPS,
     DELETE_REQUESTS,
@@ -58,6 +61,7 @@ class Lives(RuleBasedStateMachine):
         self.seen: dict[str, str] = {}
         self.queued: set[str] = set()
         self.checked = 0
+        self.unfinished: dict[tuple[str, str], int] = {}
         self.create("shop", "one", {})
         self.look("shop", "one", NABS)
 
@@ -103,7 +107,26 @@ class Lives(RuleBasedStateMachine):
     def delete_restore(self, tenant: str, name: str) -> None:
         self.cluster.remove(NARS, tenant, name)
 
+    @rule(tenant=tenants, name=names, resource=st.sampled_from((NABS, NARS)))
+    def strip(self, tenant: str, name: str, resource: Any) -> None:
+        """Take our finalizer off, and the request away."""
+        obj = self.cluster.peek(resource, tenant, name)
+        if obj is not None:
+            metadata = {**obj["metadata"], "finalizers": []}
+            self.cluster.change(resource, tenant, name, metadata=metadata)
+            if metadata.get("deletionTimestamp"):
+                del self.cluster.objects[resource.name, Key(tenant, name)]
+            else:
+                self.cluster.remove(resource, tenant, name)
+            self.look(tenant, name, resource)
+
     # --- The server and its administrator ---------------------------------------------------------------
+
+    @rule(backups=st.integers(0, 2), restores=st.integers(0, 2))
+    def limit(self, backups: int, restores: int) -> None:
+        self.service.settings = AdminSettings(
+            max_unfinished_backups=backups, max_unfinished_restores=restores
+        )
 
     @rule(data=st.data(), phase=ends, resource=st.sampled_from((BACKUPS, RESTORES)))
     def end(self, data: st.DataObject, phase: str, resource: Any) -> None:
@@ -155,7 +178,7 @@ class Lives(RuleBasedStateMachine):
         with contextlib.suppress(Crash):
             asyncio.run(self.service.look(NABS, tenant, name))
         self.cluster.before_write = lambda *_: None
-        self.service = Service(self.cluster)
+        self.service = Service(self.cluster, self.service.settings)
 
     @rule(minutes=st.integers(1, 90))
     def wait(self, minutes: int) -> None:
@@ -198,6 +221,18 @@ class Lives(RuleBasedStateMachine):
                 }
 
     @invariant()
+    def nobody_takes_more_places_than_there_are(self) -> None:
+        settings = self.service.settings
+        limits = ((BACKUPS, settings.max_unfinished_backups), (RESTORES, settings.max_unfinished_restores))
+        for resource, limit in limits:
+            for tenant in TENANTS:
+                unserved = [obj for obj in self.cluster.of(resource) if not is_served(obj)]
+                count = sum(obj["spec"]["includedNamespaces"] == [tenant] for obj in unserved)
+                before = self.unfinished.get((resource.name, tenant), 0)
+                assert not limit or count <= max(limit, before)
+                self.unfinished[resource.name, tenant] = count
+
+    @invariant()
     def one_request_leads_to_one_backup(self) -> None:
         """What was shown as queued is never made again, whatever becomes of it."""
         ids = [
@@ -229,6 +264,9 @@ class Lives(RuleBasedStateMachine):
             asyncio.run(self.service.settle())
             self.serve_deletions_now()
         asyncio.run(self.service.settle())
+        # What was served when its request lost its finalizer waits for the sweep.
+        sweep = Collector(self.cluster.client, SERVER, self.service.views, lambda: self.service.settings)
+        asyncio.run(sweep.reconcile(KEY))
         assert self.cluster.of(NABS) == []
         assert self.cluster.of(NARS) == []
         assert self.cluster.of(RESTORES) == []
@@ -298,7 +336,6 @@ def test_nothing_that_a_tenant_writes_is_a_defect(
 ) -> None:
     """Even what no API server would admit ends in a condition or a retry, never in an unforeseen error."""
     from pinnace.nonadmin.objects import NABSLS, NADRS
-    from pinnace.nonadmin.settings import AdminSettings
 
     service = Service(settings=AdminSettings(backup=enforced, restore={}, location={}))
     members = {NABS: "backupSpec", NARS: "restoreSpec", NABSLS: "backupStorageLocationSpec", NADRS: "target"}

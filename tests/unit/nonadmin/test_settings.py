@@ -65,6 +65,12 @@ def test_periods() -> None:
         ({"enforceBSLSpec": {"backupSyncPeriod": "5m"}}, "enforceBSLSpec.backupSyncPeriod (5m0s)"),
         ({"requireApprovalForBSL": "yes"}, "requireApprovalForBSL is neither true nor false"),
         ({"requireAproval": True}, "spec.nonAdmin.requireAproval is no setting"),
+        ({"maxUnfinishedBackups": -1}, "maxUnfinishedBackups can not be negative; 0 is no limit"),
+        ({"maxUnfinishedRestores": True}, "maxUnfinishedRestores is no number"),
+        ({"maxUnfinishedRestores": "3"}, "maxUnfinishedRestores is no number"),
+        ({"adoptFormerNamespaces": ["shop"]}, "adoptFormerNamespaces is no map of texts"),
+        ({"adoptFormerNamespaces": {"shop": None}}, "adoptFormerNamespaces is no map of texts"),
+        ({"adoptFormerNamespaces": {"shop": ""}}, "needs a name and a uid of each namespace"),
     ],
 )
 def test_bad_settings_name_their_field(settings: JSONObject, text: str) -> None:
@@ -93,6 +99,29 @@ def test_changed_settings_are_taken_and_bad_ones_are_not() -> None:
     assert len(changes) == 1
     with pytest.raises(SettingsError):
         source.start(config_map("nonAdmin: ["))
+
+
+def test_limits_and_consent_are_read_and_flags_win() -> None:
+    document = """
+        nonAdmin: {maxUnfinishedBackups: 3, maxUnfinishedRestores: 2, adoptFormerNamespaces: {shop: uid}}
+    """
+    source = SettingsSource(SettingsFlags(), list)
+    source.start(config_map(document))
+    found = source()
+    assert (found.max_unfinished_backups, found.max_unfinished_restores) == (3, 2)
+    assert found.hands_over("shop", "former", "uid")
+    assert not found.hands_over("shop", "former", "another")
+    assert not found.hands_over("blog", "former", "uid")
+    source.take(config_map("nonAdmin: {}"))
+    assert source() == AdminSettings()
+
+    flags = SettingsFlags(max_unfinished_backups=0, adopted_namespaces={"*": "*"})
+    source = SettingsSource(flags, list)
+    source.start(config_map(document))
+    assert (source().max_unfinished_backups, source().max_unfinished_restores) == (0, 2)
+    assert source().hands_over("blog", "former", "another")
+    with pytest.raises(SettingsError, match="maxUnfinishedRestores can not be negative"):
+        SettingsSource(SettingsFlags(max_unfinished_restores=-1), list).start(None)
 
 
 def test_flags_win_and_default_locations_are_checked() -> None:

@@ -6,14 +6,9 @@ import pytest
 
 from pinnace.api.backup import BackupSpec
 from pinnace.api.durations import Duration
+from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED, OWN_KINDS
 from pinnace.api.restore import RestoreSpec
-from pinnace.nonadmin.backup_spec import (
-    ALWAYS_EXCLUDED,
-    OWN_KINDS,
-    StorageChoice,
-    backup_problem,
-    backup_spec,
-)
+from pinnace.nonadmin.backup_spec import StorageChoice, backup_problem, backup_spec
 from pinnace.nonadmin.location_spec import is_plain_prefix, location_problem, location_spec, secret_problem
 from pinnace.nonadmin.restore_spec import restore_problem, restore_spec
 from pinnace.nonadmin.settings import AdminSettings
@@ -127,6 +122,7 @@ BACKUP_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "hooks": (HOOKS, HOOKS, {"resources": []}, '{"resources":[{"name":"h"}]}'),
     "defaultVolumesToRestic": (True, True, False, "true"),
     "orderedResources": ({"b": "1", "a": "2"}, {"a": "2", "b": "1"}, {}, "map[a:2 b:1]"),
+    "csiSnapshotTimeout": ("20m", "1200s", "1h", "20m0s"),
 }
 NOT_ENFORCED_BACKUP = {
     "includedNamespaces",
@@ -166,6 +162,14 @@ def test_enforcement_of_a_backup(name: str) -> None:
     if different is not None:
         text = f"the administrator has restricted spec.backupSpec.{name} field value to {shown}"
         assert judged(settings, **{name: different}) == text
+
+
+def test_a_tenant_keeps_nobody_waiting_for_snapshots_that_never_come() -> None:
+    assert judged(AdminSettings(), csiSnapshotTimeout="10m") == ""
+    text = "NonAdminBackup spec.backupSpec.csiSnapshotTimeout can not be longer than 10m0s"
+    assert judged(AdminSettings(), csiSnapshotTimeout="1000h") == text
+    enforced = AdminSettings(backup={"csiSnapshotTimeout": "1h"})
+    assert judged(enforced) == judged(enforced, csiSnapshotTimeout="60m") == ""
 
 
 def test_hooks_can_be_forbidden() -> None:

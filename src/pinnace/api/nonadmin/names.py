@@ -13,6 +13,13 @@ COMMON_LABELS: Final = {OADP_LABEL: OADP_VALUE, MANAGED_BY_LABEL: MANAGED_BY_VAL
 
 SYNCED_FROM_LABEL: Final = "openshift.io/oadp-nab-synced-from-nacuuid"
 
+NAMESPACE_UID_ANNOTATION: Final = "pinnace.io/nab-origin-namespace-uid"
+"""On Backups: which namespace of that name was backed up. (docs/spec: NAC 17 A29)"""
+
+TRUST_LABEL: Final = "pinnace.io/trust-tenant-location"
+TRUST_VALUE: Final = "true"
+"""On a Restore of the administrator: take everything from a location that a tenant owns. (NAC 17 A13)"""
+
 MAX_VALUE_CHARACTERS: Final = 253
 
 

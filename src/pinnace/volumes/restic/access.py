@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.times import utcnow
 from pinnace.kube.client import KubeClient
@@ -20,11 +21,12 @@ from pinnace.kube.resources import velero
 from pinnace.storage.blocking import in_thread
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
 from pinnace.storage.dotenv import parse_variables
-from pinnace.storage.errors import StorageError
+from pinnace.storage.errors import InvalidLocation, StorageError
 from pinnace.storage.open import AZURE_PROVIDER, qualified_provider, store_config
 from pinnace.volumes.restic.commands import Files
 from pinnace.volumes.restic.environment import azure_credentials_file, environment
-from pinnace.volumes.restic.errors import AccessError
+from pinnace.volumes.restic.errors import AccessError, IdentifierError
+from pinnace.volumes.restic.identifiers import belongs_to
 from pinnace.volumes.restic.passwords import read_password
 from pinnace.volumes.secrets import read_secret
 
@@ -39,10 +41,12 @@ class Repository:
     Attributes:
         identifier: as restic's `--repo` takes it.
         location: name of the BackupStorageLocation, whose credentials are used.
+        source: the namespace whose data is written there; empty where none is.
     """
 
     identifier: str
     location: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,7 @@ class AccessProvider:
         """
         password = await read_password(self._client, self._namespace)
         location = await self.location(repository.location)
+        _check_tenant(repository, location)
         try:
             directory = tempfile.TemporaryDirectory(prefix="restic-", dir=self._workdir)
         except OSError as error:
@@ -179,3 +184,23 @@ def _write_private(path: Path, data: bytes) -> Path:
 def _read_text(path: Path) -> str:
     with path.open("rb") as file:
         return file.read(_LARGEST_CREDENTIALS_BYTES).decode("utf-8", "replace")
+
+
+def _check_tenant(repository: Repository, location: BackupStorageLocation) -> None:
+    """Refuse to write others' data to a tenant's location, or to go elsewhere with its keys. (NAC 17 A34)
+
+    Raises:
+        AccessError: the order was forged.
+    """
+    tenant = location.metadata.annotations.get(Origin.LOCATION.namespace_annotation, "")
+    if not tenant:
+        return
+    try:
+        is_own = belongs_to(repository.identifier, location, tenant)
+    except (IdentifierError, InvalidLocation) as error:
+        raise AccessError(str(error)) from error
+    if not is_own or repository.source not in ("", tenant):
+        raise AccessError(
+            f"backup storage location {location.metadata.name} belongs to the namespace {tenant}:"
+            " nothing but the repository of that namespace's own volumes is used there"
+        )

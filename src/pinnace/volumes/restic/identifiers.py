@@ -15,6 +15,7 @@ from pinnace.storage.open import (
 from pinnace.volumes.restic.errors import IdentifierError
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_AWS_HOST = re.compile(r"s3:s3([.-][a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
 _USER_INFO = re.compile(r"(?<=//)[^/@\s]+(?=@)")
 
 
@@ -34,6 +35,19 @@ def repository_identifier(
         # It may come from a list in the bucket, and must not lead elsewhere.
         raise IdentifierError(f"{volume_namespace[:253]!r} cannot be the namespace of a restic repository")
     return f"{_prefix(location, bucket_region)}/{volume_namespace}"
+
+
+def belongs_to(identifier: str, location: BackupStorageLocation, volume_namespace: str) -> bool:
+    """Whether that is the repository of a namespace in a location. (docs/spec: NAC 17 A34)
+
+    Raises:
+        IdentifierError, InvalidLocation: as `repository_identifier`.
+    """
+    if not needs_region(location):
+        return identifier == repository_identifier(location, volume_namespace)
+    host, _, rest = identifier.partition("/")
+    wanted = repository_identifier(location, volume_namespace).partition("/")[2]
+    return rest == wanted and _AWS_HOST.fullmatch(host) is not None
 
 
 def needs_region(location: BackupStorageLocation) -> bool:

@@ -1,0 +1,85 @@
+"""What scripts written for the upstream manager say of the log, and flags that mean nothing here. Pure.
+
+The environment wins over the flags of the framework, as it is the way upstream supports. (docs/spec: NAC 2)
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from pinnace.cli.flags import Enum, boolean
+
+_LEVELS: Final = ("panic", "fatal", "error", "warning", "info", "debug", "trace")
+_ZAP_LEVELS: Final = ("debug", "info", "error", "panic")
+
+_WITHOUT_EFFECT: Final = {
+    "metrics_secure": "metrics are served over http; for https bind them to this machine, behind a proxy",
+    "enable_http2": "the pages are served over HTTP/1.1",
+    "zap_stacktrace_level": "an error comes with its trace where it is a defect",
+    "zap_time_encoding": "times are in RFC 3339",
+}
+
+
+def upstream_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare the flags of the upstream manager that the command does not have anyway."""
+    switches = {
+        "--metrics-secure": "Without effect: metrics are served over http.",
+        "--enable-http2": "Without effect: the pages are served over HTTP/1.1.",
+        "--zap-devel": "Log as for developers: everything from debug on, as text.",
+    }
+    for name, text in switches.items():
+        command = boolean(name, help=text)(command)
+    command = click.option("--zap-encoder", type=Enum("json", "console"), help="As LOG_FORMAT.")(command)
+    command = click.option("--zap-log-level", help="As LOG_LEVEL: a name, or a number for debug.")(command)
+    command = click.option("--zap-stacktrace-level", help="Without effect.")(command)
+    return click.option("--zap-time-encoding", help="Without effect.")(command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChoice:
+    """How the process logs, and what its log begins with.
+
+    Attributes:
+        remarks: of settings that cannot be used, and of flags without effect.
+    """
+
+    level: str
+    fmt: str
+    remarks: tuple[str, ...] = ()
+
+
+def log_choice(environ: Mapping[str, str], flags: Mapping[str, Any]) -> LogChoice:
+    """Weigh environment and flags."""
+    level, remark = _level(environ.get("LOG_LEVEL", ""), flags)
+    encoder = environ.get("LOG_FORMAT") or flags.get("zap_encoder") or ""
+    remarks = [remark] if remark else []
+    return LogChoice(
+        # Below debug there is nothing to say.
+        level="debug" if level == "trace" else level,
+        fmt="json" if encoder == "json" else "text",
+        remarks=(*remarks, *_without_effect(flags)),
+    )
+
+
+def _level(given: str, flags: Mapping[str, Any]) -> tuple[str, str]:
+    """The level, and what is wrong with what was given."""
+    asked = flags.get("zap_log_level") or ""
+    if given:
+        if given.isdecimal() and int(given) < len(_LEVELS):
+            return _LEVELS[int(given)], ""
+        known = given in _LEVELS
+        return given if known else "info", "" if known else f"LOG_LEVEL={given} is no level, info is used"
+    if asked in _ZAP_LEVELS:
+        return asked, ""
+    if asked.isdecimal() and int(asked) > 0:
+        return "debug", ""
+    default = "debug" if flags.get("zap_devel") else "info"
+    return default, f"--zap-log-level={asked} is no level, {default} is used" if asked else ""
+
+
+def _without_effect(flags: Mapping[str, Any]) -> Iterable[str]:
+    for name, instead in _WITHOUT_EFFECT.items():
+        if flags.get(name):
+            yield f"--{name.replace('_', '-')} is taken without effect: {instead}"

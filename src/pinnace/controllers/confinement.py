@@ -1,0 +1,89 @@
+"""What a restore may take from a location that belongs to a tenant. Pure. (docs/spec: NAC 17 A13, A15, A35)
+
+Whoever owns a bucket writes what lies in it: the tarball, the list of snapshots, the name of every object.
+What self-service restores for a tenant is confined by its own rules; the same holds for a Restore of the
+administrator, unless its label says that the content is trusted. The narrowed spec is stored, for all to see.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
+from pinnace.api.nonadmin.names import TRUST_LABEL, TRUST_VALUE, Origin
+from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.storage_location import BackupStorageLocation
+
+ALL: Final = ("", "*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """How a restore is carried out.
+
+    Attributes:
+        restore: with the spec that holds.
+        trusted: whether the backup's content is.
+        problem: why it cannot be carried out at all; empty if it can.
+        caveat: what the spec leaves out against its author's will; empty if nothing.
+    """
+
+    restore: Restore
+    trusted: bool = True
+    problem: str = ""
+    caveat: str = ""
+
+
+def tenant_of(location: BackupStorageLocation) -> str:
+    """The namespace that a location belongs to; empty for the administrator's."""
+    return location.metadata.annotations.get(Origin.LOCATION.namespace_annotation, "")
+
+
+def confined(restore: Restore, tenant: str) -> Confinement:
+    """Narrow a Restore to what may come from a tenant's location.
+
+    Args:
+        tenant: whose location it is; empty for the administrator's, from which everything may come.
+    """
+    if not tenant or restore.metadata.labels.get(TRUST_LABEL) == TRUST_VALUE:
+        return Confinement(restore=restore)
+    spec = restore.spec
+    if not _admits(spec, tenant):
+        problem = (
+            f"the backup lies in a location of the namespace {tenant}, from which nothing but that namespace"
+            f" can be restored: include it, or label the Restore {TRUST_LABEL}={TRUST_VALUE} if you trust all"
+            " that its owner can have written there"
+        )
+        return Confinement(restore=restore, trusted=False, problem=problem)
+    narrow = msgspec.structs.replace(
+        spec,
+        included_namespaces=[tenant],
+        excluded_namespaces=[],
+        excluded_resources=_joined(spec.excluded_resources, (*UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS)),
+        include_cluster_resources=False,
+        restore_pvs=False,
+    )
+    caveat = (
+        f"the backup lies in a location of the namespace {tenant}, whose owner can have written anything"
+        " there: nothing is restored but objects of that namespace, without volume snapshots, roles, quotas"
+        f" and endpoints; to restore everything, label a new Restore {TRUST_LABEL}={TRUST_VALUE}"
+    )
+    asked = spec.restore_pvs is False and spec.include_cluster_resources is False
+    return Confinement(
+        restore=msgspec.structs.replace(restore, spec=narrow),
+        trusted=False,
+        caveat="" if asked and spec.included_namespaces == [tenant] else caveat,
+    )
+
+
+def _admits(spec: RestoreSpec, tenant: str) -> bool:
+    included = spec.included_namespaces
+    return tenant not in spec.excluded_namespaces and (
+        not included or any(name in (*ALL, tenant) for name in included)
+    )
+
+
+def _joined(given: Iterable[str], more: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys((*given, *more)))

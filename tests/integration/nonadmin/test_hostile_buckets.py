@@ -1,0 +1,445 @@
+"""What the owner of a bucket may write into it by hand, against a real S3 server and the whole server.
+
+(docs/spec: NAC 17 A13 to A15, A33 to A35)
+"""
+
+import secrets
+import tarfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from hack.cluster.s3 import Bucket
+from pinnace.api.durations import Duration
+from pinnace.api.nonadmin.names import TRUST_LABEL
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CONFIGMAPS,
+    NAMESPACES,
+    PERSISTENT_VOLUMES,
+    APIResource,
+    velero,
+)
+from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.runtime.keys import JSONObject
+from tests.integration.controllers.conftest import running as running_server
+from tests.integration.nonadmin.buckets import ENDED, RBAC, OwnBucket, hostile_items
+from tests.integration.nonadmin.conftest import BACKUPS, RESTORES, NewTenant, Serve, Server, Tenant
+from tests.support.snapshot_crds import ensure_snapshot_crds
+from tests.support.waiting import eventually
+
+POD_VOLUME_BACKUPS = velero("podvolumebackups")
+ROLE_BINDINGS = APIResource(
+    group=RBAC, version="v1", name="rolebindings", kind="RoleBinding", namespaced=True
+)
+LEFT_OUT = "Backup is not, or not wholly, made known"
+
+
+class StartServer(Protocol):
+    """The `start_server` fixture."""
+
+    async def __call__(self, **options: Any) -> None: ...
+
+
+@pytest.fixture
+async def evil(serve: Serve, server: Server, tenant: Tenant, bucket: Bucket) -> OwnBucket:
+    """The bucket of a tenant with the role `edit`, in a location that was approved."""
+    await serve(sync_period=Duration.seconds(1), velero_sync_period=Duration.seconds(0.5))
+    made = OwnBucket(server, tenant, bucket)
+    await made.create()
+    return made
+
+
+@pytest.fixture
+async def start_server(server: Server, tmp_path: Path) -> AsyncIterator[StartServer]:
+    """A function that starts the backup server; it looks through all locations at once."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**options: Any) -> None:
+            started = running_server(server.client, server.namespace, tmp_path, **options)
+            await stack.enter_async_context(started)
+
+        yield start
+
+
+async def names(server: Server, resource: APIResource) -> list[str]:
+    return sorted(each["metadata"]["name"] for each in await server.all(resource))
+
+
+async def is_there(client: KubeClient, resource: APIResource, name: str, namespace: str = "") -> bool:
+    try:
+        await client.get(resource, name, namespace or None)
+    except NotFound:
+        return False
+    return True
+
+
+# --- What is made known (A14, A33, A34, A35) ------------------------------------------------------------
+
+
+@pytest.mark.spec("NAC-060")
+@pytest.mark.parametrize("status", [{"phase": "New"}, {}, {"phase": "InProgress"}], ids=str)
+async def test_a33_a_file_starts_no_backup(
+    server: Server,
+    evil: OwnBucket,
+    start_server: StartServer,
+    status: JSONObject,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await evil.plant("forged", status=status, includedNamespaces=["*"])
+    await evil.plant("forged-as-own", status=status)
+    await start_server()
+    await evil.synced()
+
+    assert await server.all(BACKUPS) == []
+    assert [record.message for record in caplog.records].count(LEFT_OUT) == 2
+    assert await evil.names() == ["forged", "forged-as-own"]
+
+
+@pytest.mark.spec("NAC-049", "NAC-060")
+async def test_a14_nobody_else_gets_what_a_bucket_says_is_theirs(
+    server: Server, evil: OwnBucket, start_server: StartServer, new_tenant: NewTenant
+) -> None:
+    victim = await new_tenant()
+    await victim.back_up("nightly")
+    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    await server.set_status(BACKUPS, unique_id, phase="Completed", completionTimestamp="2030-01-01T00:00:00Z")
+    before = await server.client.get(BACKUPS, unique_id, server.namespace)
+    own = evil.tenant.namespace
+    await evil.plant("of-the-victim", origin=victim.namespace)
+    await evil.plant("of-both", origin=victim.namespace, includedNamespaces=[own])
+    await evil.plant("with-the-victims-id", id_label=unique_id)
+    await evil.plant("of-the-victim-with-its-id", origin=victim.namespace, id_label=unique_id)
+    await evil.plant(unique_id)
+    await evil.plant("of-everything", includedNamespaces=["*"])
+    await evil.plant("of-another", includedNamespaces=[own, victim.namespace])
+    await evil.plant("honest")
+    await start_server()
+    await evil.synced()
+
+    # The one honest file is made known, and its request: then everything else was looked at too.
+    await evil.tenant.reached(NABS, "of-honest", "Created")
+    assert await names(server, BACKUPS) == sorted(["honest", unique_id])
+    found = await server.client.get(BACKUPS, unique_id, server.namespace)
+    assert (found["metadata"]["uid"], found["spec"]) == (before["metadata"]["uid"], before["spec"])
+    assert [each["metadata"]["name"] for each in await victim.client.list_all(NABS, victim.namespace)] == [
+        "nightly"
+    ]
+    assert len(await evil.tenant.client.list_all(NABS, own)) == 1
+    nab = await victim.get(NABS, "nightly")
+    assert (nab["status"]["phase"], nab["status"]["veleroBackup"]["name"]) == ("Created", unique_id)
+
+
+async def test_a14_a_server_that_believes_its_bucket_misleads_no_tenant(
+    server: Server, evil: OwnBucket, new_tenant: NewTenant
+) -> None:
+    """Beside a Velero, whose own sync takes over what a file says."""
+    victim = await new_tenant()
+    await victim.back_up("nightly")
+    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    own = await server.client.get(BACKUPS, unique_id, server.namespace)
+    for name, labels in (("forged", own["metadata"]["labels"]), ("other", {})):
+        marked = {**own["metadata"]["labels"], "openshift.io/oadp-nab-origin-nacuuid": name, **labels}
+        notes = {**own["metadata"]["annotations"], "openshift.io/oadp-nab-origin-name": f"of-{name}"}
+        await server.add(
+            BACKUPS,
+            name,
+            metadata={"labels": marked, "annotations": notes},
+            spec={"storageLocation": evil.location, "includedNamespaces": [victim.namespace]},
+            status=ENDED,
+        )
+    await server.set_status(BACKUPS, unique_id, **ENDED)
+    nab = await victim.until(
+        NABS,
+        "nightly",
+        lambda obj: obj["status"]["veleroBackup"].get("status", {}).get("phase") == "Completed",
+    )
+    assert nab["status"]["veleroBackup"]["name"] == unique_id
+    # What the bucket's owner put there can be neither taken over nor restored, by nobody.
+    forged = {"labels": {"openshift.io/oadp-nab-synced-from-nacuuid": "other"}}
+    for one in (victim, evil.tenant):
+        await one.back_up("of-other", metadata=forged)
+        assert "does not exist" in await one.refused(NABS, "of-other")
+        await one.restore("back", backupName="of-other")
+        assert "backupName is invalid" in await one.refused(NARS, "back")
+    assert await server.all(RESTORES) == []
+
+
+def pod_volume_backup(name: str, namespace: str, phase: str = "Completed", **marks: str) -> JSONObject:
+    return {
+        "apiVersion": "velero.io/v1",
+        "kind": "PodVolumeBackup",
+        "metadata": {
+            "name": name,
+            "labels": marks,
+            "ownerReferences": [
+                {"apiVersion": "velero.io/v1", "kind": "Backup", "name": "v", "uid": "uid-of-the-victim"}
+            ],
+        },
+        "spec": {
+            "node": "node-of-the-victim",
+            "pod": {"kind": "Pod", "namespace": namespace, "name": "p", "uid": "uid-of-a-pod"},
+            "volume": "data",
+            "backupStorageLocation": "default",
+            "repoIdentifier": "s3:evil/restic/evil",
+        },
+        "status": {"phase": phase, "snapshotID": "0123abcd", "path": "/host_pods"},
+    }
+
+
+@pytest.mark.spec("NAC-061")
+async def test_a34_a_file_orders_no_copy_of_a_volume(
+    server: Server, evil: OwnBucket, start_server: StartServer, new_tenant: NewTenant
+) -> None:
+    victim = await new_tenant()
+    await victim.back_up("nightly")
+    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    own = evil.tenant.namespace
+    label = {"velero.io/backup-name": unique_id, "velero.io/backup-uid": "uid-of-the-victim"}
+    volumes = [
+        pod_volume_backup("new-of-the-victim", victim.namespace, "New"),
+        pod_volume_backup("new-of-own", own, "New"),
+        pod_volume_backup("without-phase", own, ""),
+        pod_volume_backup("ended-of-the-victim", victim.namespace, **label),
+        pod_volume_backup("ended-of-own", own, **label),
+    ]
+    await evil.plant("honest", files={"-podvolumebackups.json.gz": volumes})
+    await start_server()
+    await evil.synced()
+
+    (made,) = await server.all(POD_VOLUME_BACKUPS)
+    honest = await server.client.get(BACKUPS, "honest", server.namespace)
+    assert made["metadata"]["name"] == "ended-of-own"
+    assert made["metadata"]["labels"] == {
+        "velero.io/backup-name": "honest",
+        "velero.io/backup-uid": honest["metadata"]["uid"],
+    }
+    assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == [honest["metadata"]["uid"]]
+    assert made["spec"]["backupStorageLocation"] == evil.location
+    nab = await victim.get(NABS, "nightly")
+    assert not nab["status"].get("fileSystemPodVolumeBackups")
+
+
+async def test_a35_no_content_of_a_snapshot_is_made_known(
+    server: Server, evil: OwnBucket, start_server: StartServer
+) -> None:
+    kinds = await ensure_snapshot_crds(server.client)
+    name = f"forged-{secrets.token_hex(4)}"
+    content = {
+        "apiVersion": kinds.contents.api_version,
+        "kind": "VolumeSnapshotContent",
+        "metadata": {"name": name},
+        "spec": {
+            "deletionPolicy": "Delete",
+            "driver": "disks.example.com",
+            "source": {"snapshotHandle": "snap-of-the-victim"},
+            "volumeSnapshotRef": {"namespace": evil.tenant.namespace, "name": "mine"},
+        },
+        "status": {"snapshotHandle": "snap-of-the-victim"},
+    }
+    await evil.plant("honest", files={"-csi-volumesnapshotcontents.json.gz": [content]})
+    await start_server(features=frozenset({"EnableCSI"}))
+    await evil.synced()
+
+    assert await names(server, BACKUPS) == ["honest"]
+    assert not await is_there(server.client, kinds.contents, name)
+
+
+# --- What is restored (A13, A15) ------------------------------------------------------------------------
+
+
+SNAPSHOT = {
+    "spec": {"persistentVolumeName": "", "location": "of-the-administrator", "volumeType": "t"},
+    "status": {"providerSnapshotID": "snap-of-the-victim", "phase": "Completed"},
+}
+
+
+@pytest.fixture
+async def word(client: KubeClient) -> AsyncIterator[str]:
+    """A name for what is hostile; what of it comes into the cluster all the same goes again."""
+    name = f"evil-{secrets.token_hex(4)}"
+    yield name
+    for resource, namespace in (
+        (CLUSTER_ROLE_BINDINGS, ""),
+        (PERSISTENT_VOLUMES, ""),
+        (CONFIGMAPS, "kube-system"),
+    ):
+        if await is_there(client, resource, name, namespace):
+            await client.delete(resource, name, namespace or None)
+
+
+async def planted(evil: OwnBucket, word: str) -> None:
+    own = evil.tenant.namespace
+    record = {**SNAPSHOT, "spec": {**SNAPSHOT["spec"], "persistentVolumeName": word}}
+    await evil.plant("b1", items=hostile_items(own, word), files={"-volumesnapshots.json.gz": [record]})
+
+
+async def restored(client: KubeClient, namespace: str, word: str) -> list[str]:
+    """What of the hostile items is in the cluster."""
+    kinds = await ensure_snapshot_crds(client)
+    endpoints = APIResource(group="", version="v1", name="endpoints", kind="Endpoints", namespaced=True)
+    places = {
+        "ClusterRoleBinding": (CLUSTER_ROLE_BINDINGS, ""),
+        "RoleBinding": (ROLE_BINDINGS, namespace),
+        "PersistentVolume": (PERSISTENT_VOLUMES, ""),
+        "ConfigMap of another namespace": (CONFIGMAPS, "kube-system"),
+        "Endpoints": (endpoints, namespace),
+        "VolumeSnapshot": (kinds.snapshots, namespace),
+    }
+    found = [name for name, place in places.items() if await is_there(client, place[0], word, place[1])]
+    contents = await client.list_all(kinds.contents)
+    bound = [each["spec"]["volumeSnapshotRef"] for each in contents]
+    return [*found, *("VolumeSnapshotContent" for each in bound if each.get("namespace") == namespace)]
+
+
+async def test_a13_a15_a_tenant_restores_nothing_but_what_it_may_have(
+    server: Server, evil: OwnBucket, start_server: StartServer, word: str
+) -> None:
+    tenant = evil.tenant
+    await ensure_snapshot_crds(server.client)
+    await planted(evil, word)
+    await start_server(features=frozenset({"EnableCSI"}))
+    await tenant.reached(NABS, "of-b1", "Created")
+
+    await tenant.restore("back", backupName="of-b1", restorePVs=True)
+    nar = await tenant.until(
+        NARS,
+        "back",
+        lambda obj: "completionTimestamp" in str((obj.get("status") or {}).get("veleroRestore")),
+    )
+
+    assert (await tenant.get(CONFIGMAPS, "prices"))["data"] == {"tea": "3"}
+    assert await restored(server.client, tenant.namespace, word) == []
+    assert nar["status"]["veleroRestore"]["status"]["phase"] == "Completed"
+    # Nor does deleting it for good ask for a snapshot that the cluster has not made.
+    await tenant.client.patch(NABS, "of-b1", {"spec": {"deleteBackup": True}}, tenant.namespace)
+    await tenant.gone(NABS, "of-b1")
+    assert await evil.names() == []
+    assert await server.all(BACKUPS) == []
+
+
+@pytest.mark.parametrize("trusted", [False, True], ids=["as it is", "trusted"])
+async def test_a13_a15_an_administrators_restore_is_confined_unless_the_content_is_trusted(
+    server: Server, evil: OwnBucket, start_server: StartServer, word: str, trusted: bool
+) -> None:
+    tenant = evil.tenant
+    kinds = await ensure_snapshot_crds(server.client)
+    assert kinds is not None
+    await planted(evil, word)
+    await start_server()
+    await eventually(lambda: is_there(server.client, BACKUPS, "b1", server.namespace))
+
+    labels = {TRUST_LABEL: "true"} if trusted else {}
+    await server.add(RESTORES, "admins", metadata={"labels": labels}, spec={"backupName": "b1"})
+    done = await ended(server, "admins")
+
+    assert (await tenant.get(CONFIGMAPS, "prices"))["data"] == {"tea": "3"}
+    found = await restored(server.client, tenant.namespace, word)
+    if trusted:
+        # The positive control: the tarball does hold it all. The snapshot's location is not there, though.
+        assert {"ClusterRoleBinding", "RoleBinding", "ConfigMap of another namespace", "Endpoints"} <= {
+            *found
+        }
+        assert done["status"]["phase"] == "PartiallyFailed"
+        assert "includedNamespaces" not in done["spec"]
+    else:
+        assert found == []
+        assert (done["status"]["phase"], done["status"].get("warnings")) == ("Completed", 1)
+        assert done["spec"]["includedNamespaces"] == [tenant.namespace]
+        assert done["spec"]["includeClusterResources"] is False
+
+
+async def test_a13_what_an_administrator_asks_for_beyond_it_is_refused(
+    server: Server, evil: OwnBucket, start_server: StartServer, word: str
+) -> None:
+    await planted(evil, word)
+    await start_server()
+    await eventually(lambda: is_there(server.client, BACKUPS, "b1", server.namespace))
+
+    spec = {"backupName": "b1", "includedNamespaces": ["kube-system"]}
+    await server.add(RESTORES, "admins", spec=spec)
+    done = await ended(server, "admins")
+
+    assert done["status"]["phase"] == "FailedValidation"
+    (problem,) = done["status"]["validationErrors"]
+    assert f"location of the namespace {evil.tenant.namespace}" in problem
+    assert TRUST_LABEL in problem
+    assert await restored(server.client, evil.tenant.namespace, word) == []
+
+
+async def test_a13_a_namespace_is_not_made_after_a_tenants_pattern(
+    server: Server, evil: OwnBucket, start_server: StartServer, word: str
+) -> None:
+    own = evil.tenant.namespace
+    lifted = {"pod-security.kubernetes.io/enforce": "privileged"}
+    items = hostile_items(own, word)
+    metadata = {"name": own, "labels": lifted}
+    items[f"namespaces/cluster/{own}"] = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    await evil.plant("b1", items=items)
+    await start_server()
+    await eventually(lambda: is_there(server.client, BACKUPS, "b1", server.namespace))
+
+    await server.add(RESTORES, "admins", spec={"backupName": "b1", "namespaceMapping": {own: word}})
+    done = await ended(server, "admins")
+
+    assert done["status"]["phase"] == "PartiallyFailed"
+    assert not await is_there(server.client, NAMESPACES, word)
+
+
+async def ended(server: Server, restore: str) -> JSONObject:
+    """A Restore, once it has ended."""
+    found: JSONObject = {}
+
+    async def check() -> bool:
+        found.update(await server.client.get(RESTORES, restore, server.namespace))
+        phase = (found.get("status") or {}).get("phase")
+        return phase in ("Completed", "PartiallyFailed", "Failed", "FailedValidation")
+
+    await eventually(check, timeout_seconds=60)
+    return found
+
+
+# --- What a real server backs up (A3) -------------------------------------------------------------------
+
+
+async def test_a3_cluster_scoped_kinds_bring_nothing(
+    server: Server, tenant: Tenant, serve: Serve, start_server: StartServer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bucket"
+    folder.mkdir()
+    spec = {
+        "provider": "pinnace.io/filesystem",
+        "config": {"path": str(tmp_path)},
+        "objectStorage": {"bucket": folder.name},
+        "default": True,
+    }
+    await server.add(velero("backupstoragelocations"), "default", spec=spec)
+    await serve()
+    await start_server()
+    kinds = ["nodes", "storageclasses", "namespaces", "persistentvolumes", "configmaps"]
+    await tenant.create(CONFIGMAPS, "prices", None)
+    await tenant.back_up("others", includedResources=kinds)
+    await tenant.back_up("excluded", includedResources=["clusterroles"])
+
+    nab = await tenant.until(NABS, "others", lambda obj: _phase_of_backup(obj) == "Completed")
+    name = nab["status"]["veleroBackup"]["name"]
+    with tarfile.open(folder / "backups" / name / f"{name}.tar.gz") as archive:
+        members = [path for path in archive.getnames() if path.startswith("resources/")]
+    assert f"resources/configmaps/namespaces/{tenant.namespace}/prices.json" in members
+    scoped = [path for path in members if "/cluster/" in path and path.endswith(".json")]
+    # Its own namespace belongs to whatever is in it; nothing else without a namespace does.
+    assert {path.rsplit("/", 1)[1] for path in scoped} <= {f"{tenant.namespace}.json"}
+    namespaced = [path for path in members if path.endswith(".json") and path not in scoped]
+    assert all(f"/namespaces/{tenant.namespace}/" in path for path in namespaced)
+    nab = await tenant.until(NABS, "excluded", lambda obj: _phase_of_backup(obj) == "FailedValidation")
+    assert "clusterroles" in str(nab["status"]["veleroBackup"]["status"]["validationErrors"])
+
+
+def _phase_of_backup(nab: JSONObject) -> str:
+    made = (nab.get("status") or {}).get("veleroBackup") or {}
+    return str((made.get("status") or {}).get("phase"))

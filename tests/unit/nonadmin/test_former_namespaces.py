@@ -1,0 +1,109 @@
+"""A namespace that is made anew under an old name gets nothing of the former one unasked. (NAC 17 A29)"""
+
+import pytest
+
+from pinnace.api.nonadmin.names import NAMESPACE_UID_ANNOTATION, Origin
+from pinnace.kube.resources import NAMESPACES
+from pinnace.nonadmin.identity import marks
+from pinnace.nonadmin.objects import NABS, NABSLS
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.synchronizer import KEY, Synchronizer
+from pinnace.runtime.keys import Key
+from tests.unit.nonadmin.memory import BACKUPS, LOCATIONS, SERVER, Service, conditions, finished
+
+SYNCED = "openshift.io/oadp-nab-synced-from-nacuuid"
+
+
+def service_with(present: str, **settings: str) -> tuple[Service, str]:
+    """A cluster with a stored backup of the former namespace `shop`; the uid of the present one."""
+    service = Service(settings=AdminSettings(adopted_namespaces=settings))
+    service.cluster.add(LOCATIONS, SERVER, "default", spec={"default": True})
+    namespace = service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
+    uid = str(namespace["metadata"]["uid"])
+    marked = marks(Origin.BACKUP, "old", Key("shop", "nightly"))
+    marked["annotations"][NAMESPACE_UID_ANNOTATION] = uid if present == "same" else "former"
+    status = finished("Completed", service.cluster.clock())
+    spec = {"storageLocation": "default", "includedNamespaces": ["shop"]}
+    service.cluster.add(BACKUPS, SERVER, "old", metadata=marked, spec=spec, status=status)
+    return service, uid
+
+
+def synchronizer(service: Service) -> Synchronizer:
+    return Synchronizer(service.cluster.client, service.views, service.lookups, lambda: service.settings)
+
+
+async def test_a_backup_says_which_namespace_it_is_of() -> None:
+    service = Service()
+    namespace = service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
+    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
+    await service.look(NABS, "shop", "nightly")
+    (backup,) = service.cluster.of(BACKUPS)
+    assert backup["metadata"]["annotations"][NAMESPACE_UID_ANNOTATION] == namespace["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    ("present", "adopted", "handed_over"),
+    [
+        ("same", {}, True),
+        ("other", {}, False),
+        ("other", {"blog": "*"}, False),
+        ("other", {"shop": "another-uid"}, False),
+        ("other", {"shop": "uid"}, True),
+        ("other", {"shop": "*"}, True),
+        ("other", {"*": "*"}, True),
+    ],
+)
+async def test_the_synchronizer_holds_back(present: str, adopted: dict[str, str], handed_over: bool) -> None:
+    service, uid = service_with(present)
+    agreed = {name: uid if value == "uid" else value for name, value in adopted.items()}
+    service.settings = AdminSettings(adopted_namespaces=agreed)
+
+    for _ in range(2):
+        await synchronizer(service).reconcile(KEY)
+    await service.settle()
+
+    assert len(service.cluster.of(NABS)) == handed_over
+    for nab in service.cluster.of(NABS):
+        assert nab["status"]["phase"] == "Created"
+
+
+async def test_it_is_said_once_and_consent_is_heard(caplog: pytest.LogCaptureFixture) -> None:
+    service, uid = service_with("other")
+    one = synchronizer(service)
+    for _ in range(3):
+        await one.reconcile(KEY)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    service.settings = AdminSettings(adopted_namespaces={"shop": uid})
+    await one.reconcile(KEY)
+    assert len(service.cluster.of(NABS)) == 1
+
+
+async def test_whoever_knows_the_id_gets_it_neither() -> None:
+    service, uid = service_with("other")
+    forged = {"labels": {SYNCED: "old"}}
+    service.cluster.add(NABS, "shop", "nightly", metadata=forged, spec={"backupSpec": {}})
+    await service.settle()
+    nab = service.cluster.peek(NABS, "shop", "nightly")
+    assert conditions(nab) == [("Accepted", "False", "VeleroBackupNotFound")]
+    assert nab is not None
+    assert "veleroBackup" not in nab["status"]
+
+    service.settings = AdminSettings(adopted_namespaces={"shop": uid})
+    await service.settle()
+    nab = service.cluster.peek(NABS, "shop", "nightly")
+    assert nab is not None
+    assert nab["status"]["phase"] == "Created"
+    # What was handed over stays so.
+    service.settings = AdminSettings()
+    await service.settle()
+    assert nab["status"]["veleroBackup"]["name"] == "old"
+
+
+async def test_in_an_own_bucket_the_tenants_word_counts_for_nothing() -> None:
+    service, _ = service_with("other")
+    marked = marks(Origin.LOCATION, "default", Key("shop", "mine"))
+    (location,) = service.cluster.of(LOCATIONS)
+    service.cluster.change(LOCATIONS, SERVER, "default", metadata={**location["metadata"], **marked})
+    service.cluster.add(NABSLS, "shop", "mine", spec={})
+    await synchronizer(service).reconcile(KEY)
+    assert len(service.cluster.of(NABS)) == 1

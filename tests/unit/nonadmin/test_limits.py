@@ -1,0 +1,138 @@
+"""How many backups and restores one namespace may have unfinished. (docs/spec: NAC 17 A27)"""
+
+import asyncio
+
+import pytest
+
+from pinnace.api.nonadmin.names import Origin
+from pinnace.kube.errors import ServerFault
+from pinnace.nonadmin.identity import marks
+from pinnace.nonadmin.limits import Places, first, is_waiting
+from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.runtime.keys import JSONObject, Key
+from tests.unit.nonadmin.memory import BACKUPS, RESTORES, SERVER, Service, conditions, finished, message
+
+LIMITED = AdminSettings(max_unfinished_backups=2, max_unfinished_restores=1)
+HAS_TO_WAIT = [("Accepted", "False", "TooManyUnfinishedBackups")]
+
+
+def made(name: str, namespace: str = "shop", **status: str) -> JSONObject:
+    marked = marks(Origin.BACKUP, name, Key(namespace, f"nab-{name}"))
+    return {"metadata": {"name": name, "namespace": SERVER, **marked}, "status": status}
+
+
+def test_places_are_taken_and_freed() -> None:
+    places, freed = Places(Origin.BACKUP), list[str]()
+    places.on_free(freed.append)
+    places.put(made("one"))
+    places.put(made("one", phase="InProgress"))
+    places.put(made("two"))
+    places.put(made("other", "blog"))
+    places.put({"metadata": {"name": "admins"}})
+
+    assert (places.taken("shop"), places.taken("shop", besides="two"), places.taken("none")) == (2, 1, 0)
+    places.put(made("one", phase="FailedValidation"))
+    places.put(made("one", phase="FailedValidation"))
+    places.remove(made("two"))
+    assert (places.taken("shop"), places.taken("blog")) == (0, 1)
+    assert freed == ["shop", "shop"]
+
+
+def test_the_oldest_go_on_first() -> None:
+    waiting = [
+        {"metadata": {"name": name, "namespace": "shop", "creationTimestamp": f"2030-01-01T00:00:0{second}Z"}}
+        for name, second in (("c", 3), ("b", 1), ("a", 1), ("d", 9))
+    ]
+    assert [key.name for key in first(waiting, 3)] == ["a", "b", "c"]
+
+
+async def back_up(service: Service, *names: str, namespace: str = "shop") -> None:
+    for name in names:
+        service.cluster.add(NABS, namespace, name, spec={"backupSpec": {}})
+    await asyncio.gather(*(service.look(NABS, namespace, name) for name in names))
+
+
+async def test_who_comes_too_late_waits_and_then_goes_on() -> None:
+    service = Service(settings=LIMITED)
+    names = [f"nab-{number}" for number in range(6)]
+    await back_up(service, *names)
+    await back_up(service, "other", namespace="blog")
+
+    assert len([each for each in service.cluster.of(BACKUPS) if "shop" in each["metadata"]["name"]]) == 2
+    assert len(service.cluster.of(BACKUPS)) == 3
+    late = [each for each in service.cluster.of(NABS) if is_waiting(each)]
+    assert len(late) == 4
+    for nab in late:
+        assert (nab["status"]["phase"], conditions(nab)) == ("BackingOff", HAS_TO_WAIT)
+        assert "allows 2 unfinished backups in a namespace" in message(nab, "Accepted")
+
+    served = next(each for each in service.cluster.of(BACKUPS) if "shop" in each["metadata"]["name"])
+    done = finished("Completed", service.cluster.clock())
+    service.cluster.change(BACKUPS, SERVER, served["metadata"]["name"], status=done)
+    await service.settle()
+    waiting = [each for each in service.cluster.of(NABS) if is_waiting(each)]
+    assert (len(service.cluster.of(BACKUPS)), len(waiting)) == (4, 3)
+
+
+async def test_a_place_is_kept_while_the_api_server_refuses_and_given_up_with_the_request() -> None:
+    service = Service(settings=AdminSettings(max_unfinished_backups=1))
+
+    def refuse(verb: str, plural: str, _name: str) -> None:
+        if (verb, plural) == ("create", "backups"):
+            raise ServerFault(500, reason="InternalError", message="no")
+
+    service.cluster.before_write = refuse
+    await back_up(service, "first")
+    service.cluster.before_write = lambda *_: None
+    await back_up(service, "second")
+    second = service.cluster.peek(NABS, "shop", "second")
+    assert conditions(second) == HAS_TO_WAIT
+    assert service.cluster.of(BACKUPS) == []
+
+    # Refused for another reason it needs none.
+    service.settings = AdminSettings(max_unfinished_backups=1, backup={"ttl": "1h0m0s"})
+    service.cluster.change(NABS, "shop", "first", spec={"backupSpec": {"ttl": "2h0m0s"}})
+    await service.look(NABS, "shop", "first")
+    await service.look(NABS, "shop", "second")
+    assert len(service.cluster.of(BACKUPS)) == 1
+
+
+async def test_a_request_without_a_place_can_be_deleted() -> None:
+    service = Service(settings=AdminSettings(max_unfinished_backups=1))
+    await back_up(service, "first", "second")
+    (late,) = [each for each in service.cluster.of(NABS) if is_waiting(each)]
+    service.cluster.remove(NABS, *Key.of(late))
+    await service.settle()
+    assert len(service.cluster.of(NABS)) == 1
+
+
+async def test_the_name_of_an_own_backup_frees_no_place() -> None:
+    service = Service(settings=AdminSettings(max_unfinished_backups=1))
+    await back_up(service, "first")
+    (backup,) = service.cluster.of(BACKUPS)
+    label = {"openshift.io/oadp-nab-synced-from-nacuuid": backup["metadata"]["name"]}
+    service.cluster.add(NABS, "shop", "forged", metadata={"labels": label}, spec={"backupSpec": {}})
+    await service.look(NABS, "shop", "forged")
+    await back_up(service, "second")
+    assert len(service.cluster.of(BACKUPS)) == 1
+
+
+async def test_restores_have_a_limit_of_their_own() -> None:
+    service = Service(settings=LIMITED)
+    await back_up(service, "nightly")
+    for name in ("one", "two"):
+        service.cluster.add(NARS, "shop", name, spec={"restoreSpec": {"backupName": "nightly"}})
+        await service.look(NARS, "shop", name)
+    assert len(service.cluster.of(RESTORES)) == 1
+    late = service.cluster.peek(NARS, "shop", "two")
+    assert conditions(late) == [("Accepted", "False", "TooManyUnfinishedRestores")]
+    assert late is not None
+    assert is_waiting(late)
+
+
+@pytest.mark.parametrize("limit", [0, 5])
+async def test_without_a_limit_nobody_waits(limit: int) -> None:
+    service = Service(settings=AdminSettings(max_unfinished_backups=limit))
+    await back_up(service, *(f"nab-{number}" for number in range(5)))
+    assert len(service.cluster.of(BACKUPS)) == 5

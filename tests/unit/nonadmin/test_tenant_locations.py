@@ -1,0 +1,170 @@
+"""Tenants' locations in the server's sync: slow ones, and such as hold more than anybody asked for."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.api.durations import Duration
+from pinnace.api.nonadmin.names import Origin
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.controllers import backup_sync, location_sync
+from pinnace.controllers.backup_sync import LOCATIONS, BackupSync
+from pinnace.controllers.location_sync import Caches
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.schedule import SCHEDULES
+from pinnace.controllers.writes import BACKUPS
+from pinnace.nonadmin.identity import marks
+from pinnace.runtime.keys import Key
+from pinnace.storage import s3_requests
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError
+from pinnace.storage.s3_http import Reply
+from pinnace.storage.s3_requests import BucketRequests
+from tests.unit.controllers.creating import Cached, CreatingWorld
+from tests.unit.controllers.stored import stored_backup
+
+
+class SlowLocations(LocationStores):
+    """Locations of which some never answer."""
+
+    slow: frozenset[str] = frozenset()
+
+    @asynccontextmanager
+    async def open_location(self, location: BackupStorageLocation) -> AsyncIterator[BackupStore]:
+        if location.metadata.name in self.slow:
+            await asyncio.Event().wait()
+        async with super().open_location(location) as store:
+            yield store
+
+
+class Scene:
+    def __init__(self, folder: Path) -> None:
+        self.world = CreatingWorld(folder)
+        self.locations = SlowLocations(self.world.cluster.client, "velero", folder / "credentials")
+        caches = Caches(backups=Cached(self.world, BACKUPS), schedules=Cached(self.world, SCHEDULES))
+        self.sync = BackupSync(
+            self.world.scope,
+            self.locations,
+            locations=Cached(self.world, LOCATIONS),
+            caches=caches,
+            default_location="default",
+            period=Duration.minutes(1),
+        )
+
+    def add(self, name: str, tenant: str = "") -> None:
+        """A location with one backup in it, of that tenant if there is one."""
+        self.world.add_location(name)
+        if tenant:
+            notes = {Origin.LOCATION.namespace_annotation: tenant}
+            self.world.cluster.objects[LOCATIONS.name, name]["metadata"]["annotations"] = notes
+        self.store(name, f"in-{name}", tenant)
+
+    def store(self, location: str, name: str, tenant: str = "") -> None:
+        backup = stored_backup(name)
+        if tenant:
+            backup["metadata"] |= marks(Origin.BACKUP, name, Key(tenant, "nightly"))
+            backup["spec"]["includedNamespaces"] = [tenant]
+        directory = self.world.folder / f"bucket-{location}" / "backups" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "velero-backup.json").write_text(json.dumps(backup))
+
+    @property
+    def backups(self) -> list[str]:
+        return sorted(self.world.all_of("backups"))
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_a_tenants_store_that_never_answers_delays_nobody(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup_sync, "TENANTS_SECONDS", 0.2)
+    scene.add("default")
+    scene.add("z-admins")
+    for number in range(4):
+        scene.add(f"a-evil-{number}", "evil")
+    scene.add("b-honest", "honest")
+    scene.locations.slow = frozenset(f"a-evil-{number}" for number in range(4))
+
+    await scene.sync.run()
+
+    assert scene.backups == ["in-b-honest", "in-default", "in-z-admins"]
+
+
+async def test_its_other_locations_have_their_turn(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup_sync, "TENANT_LOCATION_SECONDS", 0.05)
+    scene.add("a-slow", "shop")
+    scene.add("b-fast", "shop")
+    scene.locations.slow = frozenset({"a-slow"})
+
+    await scene.sync.run()
+
+    assert scene.backups == ["in-b-fast"]
+
+
+async def test_those_that_waited_longest_come_first(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup_sync, "TENANTS_SECONDS", 0.2)
+    monkeypatch.setattr(backup_sync, "TENANTS_AT_ONCE", 1)
+    scene.add("a-slow", "evil")
+    scene.add("b-fast", "honest")
+    status = {"lastSyncedTime": "2021-08-11T20:00:00Z"}
+    scene.world.cluster.objects[LOCATIONS.name, "a-slow"]["status"] = status
+    scene.locations.slow = frozenset({"a-slow"})
+
+    await scene.sync.run()
+
+    assert scene.backups == ["in-b-fast"]
+
+
+async def test_a_tenant_cannot_fill_the_cluster_with_files(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(location_sync, "MAX_BACKUPS_OF_TENANT", 3)
+    scene.add("mine", "evil")
+    scene.add("default")
+    for number in range(6):
+        scene.store("mine", f"more-{number}", "evil")
+        scene.store("default", f"admins-{number}")
+
+    for _ in range(2):
+        await scene.sync.run()
+        scene.world.clock.advance(60)
+
+    of_tenant = [name for name in scene.backups if name.startswith(("more", "in-mine"))]
+    assert len(of_tenant) == 3
+    assert len([name for name in scene.backups if name.startswith("admins")]) == 6
+    told = [record for record in caplog.records if "not wholly" in record.message]
+    assert len(told) == 1
+
+
+async def test_a_list_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = itertools.count()
+
+    async def endless(*_: object) -> Reply:
+        number = next(count)
+        prefixes = "".join(
+            f"<CommonPrefixes><Prefix>x/{number}-{each}/</Prefix></CommonPrefixes>" for each in range(3)
+        )
+        token = f"<NextContinuationToken>{number}</NextContinuationToken>"
+        body = f"<R><IsTruncated>true</IsTruncated>{token}{prefixes}</R>"
+        return Reply(status=200, headers={}, body=body.encode())
+
+    monkeypatch.setattr(BucketRequests, "_send", endless)
+    monkeypatch.setattr(s3_requests, "MAX_LISTED", 10)
+    nothing: dict[str, Any] = dict.fromkeys(each.name for each in fields(BucketRequests))
+    requests = BucketRequests(**nothing)
+
+    with pytest.raises(StorageError, match="more than 10 names below 'x/'"):
+        async for _ in requests.pages("x/", delimiter="/"):
+            pass
+    assert next(count) == 4
