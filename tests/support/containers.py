@@ -20,13 +20,14 @@ class Behaviour:
 
 @dataclass
 class FakeContainers:
-    """An executor that notes what is run, as `namespace/pod/container: words`.
+    """An executor that notes what is run, as `namespace/pod/container: words`, and the words one by one.
 
     Behaviours are by the first word of the command; others just succeed.
     """
 
     behaviours: dict[str, Behaviour] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
+    commands: list[list[str]] = field(default_factory=list)
     timeouts: list[float | None] = field(default_factory=list)
     running: int = 0
     most_at_once: int = 0
@@ -43,6 +44,7 @@ class FakeContainers:
         timeout_seconds: float | None,
     ) -> int:
         self.ran.append(f"{namespace}/{pod}/{container}: {' '.join(command)}")
+        self.commands.append(list(command))
         self.timeouts.append(timeout_seconds)
         behaviour = self.behaviours.get(command[0], Behaviour())
         self.running += 1

@@ -3,6 +3,7 @@
 Each key is one location and is looked at again exactly when its next validation is due.
 """
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -25,6 +26,9 @@ NAME: Final = "backup-storage-location"
 LOCATIONS: Final = velero("backupstoragelocations")
 WORKERS: Final = 4
 """A location that does not answer must not hold up the others."""
+
+VALIDATION_SECONDS: Final = 60.0
+"""For one location: whoever owns a store decides how slowly it answers, and others wait for the workers."""
 
 _LONGEST_MESSAGE: Final = 1000
 
@@ -79,8 +83,10 @@ class StorageLocationReconciler:
     async def _problem(self, location: BackupStorageLocation) -> str:
         """Why the location cannot be used; empty if it can."""
         try:
-            async with self._locations.open_location(location) as store:
+            async with asyncio.timeout(VALIDATION_SECONDS), self._locations.open_location(location) as store:
                 await store.validate()
+        except TimeoutError:
+            return f"no answer within {VALIDATION_SECONDS:g} seconds"
         except (StorageError, KubeError) as error:
             return str(error) or type(error).__name__
         return ""

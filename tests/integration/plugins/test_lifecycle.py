@@ -19,6 +19,8 @@ from pinnace.plugins.host.stores import RemoteObjectStore
 from pinnace.plugins.host.supervisor import MAX_FAILURES, MAX_SILENCES, Supervisor
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.kinds import PluginId, PluginKind
+from pinnace.plugins.protocol import methods
+from pinnace.plugins.protocol import velero_pb2 as wire
 from tests.support.plugin_programs import CHECKOUT, RecordingLog, pod, put_own, put_script
 from tests.support.waiting import eventually
 
@@ -217,7 +219,7 @@ async def test_after_eleven_failures_in_a_row_a_program_is_given_up(tmp_path: Pa
 
     with pytest.raises(PluginGone, match="unable to restart plugin process: exceeded maximum"):
         await action.applies_to()
-    assert len(started_pids(tmp_path)) == MAX_FAILURES
+    assert len(started_pids(tmp_path)) == MAX_FAILURES == 11
     await running.close()
 
 
@@ -468,6 +470,7 @@ serve(plugins)
     for pid in pids:
         await ended(pid)
     assert log.messages("warning") == ["plugin failed to exit gracefully"]
+    assert ProcessLimits().stop == 2
 
 
 async def test_nothing_can_be_called_after_the_end(tmp_path: Path) -> None:
@@ -491,6 +494,29 @@ async def test_nobody_else_may_call_our_own_plugins(tmp_path: Path) -> None:
     finally:
         await running.close()
     assert os.listdir(sockets) == []
+
+
+@pytest.mark.spec("PLG-016")
+@pytest.mark.parametrize(
+    ("item", "backup", "problem"),
+    [
+        (b"{", b"{}", "the item is not valid JSON"),
+        (b"[]", b"{}", "the item is no JSON object"),
+        (b"{}", b"{", "the backup cannot be read"),
+        (b"{}", b'{"spec":5}', "the backup cannot be read"),
+    ],
+)
+async def test_our_own_plugin_refuses_what_is_no_json(
+    tmp_path: Path, item: bytes, backup: bytes, problem: str
+) -> None:
+    running = supervisor(put_own(tmp_path), RecordingLog())
+    action = PluginId(PluginKind.BACKUP_ITEM_ACTION, "example.io/backup")
+    request = wire.ExecuteRequest(plugin=action.name, item=item, backup=backup)
+    try:
+        with pytest.raises(PluginCallError, match=problem):
+            await running.work(action, methods.BACKUP_EXECUTE, request)
+    finally:
+        await running.close()
 
 
 async def test_a_killed_plugin_leaves_no_socket(tmp_path: Path, compiled_sample: Path) -> None:

@@ -147,7 +147,10 @@ def application(volume: str) -> list[JSONObject]:
             "src",
             api_version="rbac.authorization.k8s.io/v1",
             roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-            subjects=[{"kind": "ServiceAccount", "name": "default", "namespace": "src"}],
+            subjects=[
+                {"kind": "ServiceAccount", "name": "default", "namespace": namespace}
+                for namespace in ("src", "unmapped")
+            ],
         ),
     ]
 
@@ -178,6 +181,8 @@ async def test_an_application_comes_back_in_another_namespace(
     pod = await client.get(PODS, "app-1", target)
     assert "nodeName" not in pod["spec"]
     assert "ownerReferences" not in pod["metadata"]
+    binding = await client.get(ROLE_BINDINGS, "may", target)
+    assert [subject["namespace"] for subject in binding["subjects"]] == [target, "unmapped"]
     claim = await client.get(PERSISTENT_VOLUME_CLAIMS, "data", target)
     assert claim["spec"]["volumeName"] == cluster_name
     claim_ref = (await client.get(PERSISTENT_VOLUMES, cluster_name))["spec"]["claimRef"]

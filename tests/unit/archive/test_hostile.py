@@ -37,6 +37,7 @@ async def refusal(path: Path, limits: ArchiveLimits | None = None) -> str:
     ("name", "text"),
     [
         ("../x", "../x"),
+        ("../ab/x", "leaves the directory"),
         ("resources/../../etc/x.json", "leaves the directory"),
         ("resources/pods/..", "leaves the directory"),
         ("..", "leaves the directory"),

@@ -214,6 +214,7 @@ async def test_namespaces_listed_are_filtered_by_name(tmp_path: Path) -> None:
     assert outcome.items == ["namespaces/ns-1", "namespaces/ns-3"]
 
 
+@pytest.mark.spec("BEY-027")
 async def test_missing_namespace_is_an_error_and_unselected_one_is_skipped(tmp_path: Path) -> None:
     cluster = FakeCluster().add(NAMESPACES, "plain").add(NAMESPACES, "labelled", labels={"a": "b"})
     backup = a_backup(
@@ -248,6 +249,16 @@ async def test_globs_among_the_included_namespaces(
     found = [*(f"configmaps/{name}/c" for name in expected), *(f"namespaces/{name}" for name in expected)]
     assert sorted(outcome.items) == sorted(found)
     assert (outcome.errors, outcome.warnings) == (0, warnings)
+
+
+@pytest.mark.spec("BEY-027")
+@pytest.mark.parametrize(
+    ("include", "expected"), [("ns?", ["ns1", "ns2", "ns3"]), ("ns[12]", ["ns1", "ns2"]), ("ns?2", ["ns12"])]
+)
+async def test_a_glob_counts_characters(tmp_path: Path, include: str, expected: list[str]) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "ns1", "ns12", "ns2", "ns3")
+    outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=[include]))
+    assert outcome.items == [f"namespaces/{name}" for name in expected]
 
 
 async def test_literal_namespaces_are_listed_one_by_one(tmp_path: Path) -> None:

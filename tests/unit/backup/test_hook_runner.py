@@ -146,16 +146,16 @@ async def test_what_cannot_be_run_is_an_error_of_the_mode(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("command", "ran"),
     [
-        ("/usr/bin/foo", "/usr/bin/foo"),
-        ('["a","b","c"]', "a b c"),
-        ("[blarg", "[blarg"),
-        ("/usr/bin/data-populator /user-data full", "/usr/bin/data-populator /user-data full"),
+        ("/usr/bin/foo", ["/usr/bin/foo"]),
+        ('["a","b","c"]', ["a", "b", "c"]),
+        ("[blarg", ["[blarg"]),
+        ("/usr/bin/data-populator /user-data full", ["/usr/bin/data-populator /user-data full"]),
     ],
 )
-async def test_annotated_commands(tmp_path: Path, command: str, ran: str) -> None:
+async def test_annotated_commands(tmp_path: Path, command: str, ran: list[str]) -> None:
     containers = FakeContainers()
     await back_up(tmp_path, containers, pod("p", **annotated(PRE, command=command)))
-    assert containers.ran == [f"ns/p/app: {ran}"]
+    assert containers.commands == [ran]
 
 
 @pytest.mark.spec("BKP-061", "API-023")

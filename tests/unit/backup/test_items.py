@@ -355,7 +355,7 @@ async def test_volumes_saved_by_restic_are_not_snapshotted(tmp_path: Path) -> No
 RESTIC = {"default_volumes_to_restic": True}
 
 
-@pytest.mark.spec("BKP-052", "BKP-067")
+@pytest.mark.spec("BKP-052", "BKP-067", "PVL-009")
 async def test_shared_claim_is_saved_from_the_first_pod(tmp_path: Path) -> None:
     first = pod("ns/first", "c")
     first["spec"]["volumes"].append({"name": "again", "persistentVolumeClaim": {"claimName": "c"}})
@@ -392,6 +392,7 @@ async def test_failing_pod_volume_leaves_the_pod_out(tmp_path: Path) -> None:
     assert (outcome.items, outcome.errors) == ([], 2)
 
 
+@pytest.mark.spec("PVL-010")
 async def test_pod_that_does_not_run_keeps_its_claims_free(tmp_path: Path) -> None:
     cluster = FakeCluster().put(PODS, pod("ns/p", "c", status={"phase": "Pending"}))
     cluster.put(PERSISTENT_VOLUMES, volume("pv", "ns/c"))

@@ -64,12 +64,13 @@ def prepare(
     return prepared
 
 
-@pytest.mark.spec("BKP-001")
+@pytest.mark.spec("BKP-001", "API-009")
 @pytest.mark.parametrize(
     ("ttl", "written", "lifetime"),
     [
         (Duration(), "720h0m0s", timedelta(hours=720)),
         (Duration.hours(1), "1h0m0s", timedelta(hours=1)),
+        (Duration.minutes(10), "10m0s", timedelta(minutes=10)),
         (Duration.hours(-1), "-1h0m0s", timedelta(hours=-1)),
     ],
 )

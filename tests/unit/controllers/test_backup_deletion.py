@@ -532,8 +532,7 @@ async def test_processed_requests_can_be_read_for_a_day(scene: Scene, tmp_path: 
     await scene.reconciler.expire()
     assert len(scene.left) == 4
 
-    scene.world.clock.advance(60)
-    await scene.reconciler.expire()
-    scene.world.clock.advance(24 * 3600)
-    await scene.reconciler.expire()
-    assert {name for _, name in scene.left} == {"new", "none", "running"}
+    for later in (120, 24 * 3600):
+        scene.world.clock.advance(later)
+        await scene.reconciler.expire()
+        assert {name for _, name in scene.left} == {"new", "none", "running"}

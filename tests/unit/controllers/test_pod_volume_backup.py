@@ -94,6 +94,10 @@ COMMAND = "restic backup"
             "error running restic backup, stderr=Fatal: no: exit status 1",
         ),
         (
+            CommandFailed(COMMAND, exit_code=3, stdout="summary", stderr="Warning: at least one"),
+            "error running restic backup, stdout=summary, stderr=Warning: at least one: exit status 3",
+        ),
+        (
             UnexpectedOutput("unable to find summary in restic backup command output"),
             "error running restic backup, stderr=: unable to find summary in restic backup command output",
         ),
@@ -108,7 +112,7 @@ COMMAND = "restic backup"
         (ZeroDivisionError(), "unexpected ZeroDivisionError, see the node agent's log"),
     ],
 )
-@pytest.mark.spec("SRV-015")
+@pytest.mark.spec("SRV-015", "PVL-073")
 async def test_what_fails_has_its_reason(world: NodeWorld, error: Exception, message: str) -> None:
     world.restic.errors = [error]
     order = world.add_backup()
@@ -117,6 +121,7 @@ async def test_what_fails_has_its_reason(world: NodeWorld, error: Exception, mes
     status = await world.save()
 
     assert (status["phase"], status["message"]) == ("Failed", message)
+    assert "snapshotID" not in status
     assert status["completionTimestamp"] == START
     assert world.metrics.calls == [("backup_enqueued",), ("backup_dequeued",)]
 

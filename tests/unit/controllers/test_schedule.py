@@ -260,6 +260,16 @@ async def test_the_name_has_the_local_time(scene: Scene) -> None:
     assert scene.backups == ["name-20170725091500"]
 
 
+@pytest.mark.spec("API-015")
+async def test_the_name_has_the_hour_of_the_day(scene: Scene) -> None:
+    scene.add("@every 5h", phase="Enabled", lastBackup="2017-07-25T09:14:00Z")
+    scene.world.clock.now = datetime(2017, 7, 25, 14, 15, tzinfo=UTC)
+
+    await scene.reconcile()
+
+    assert scene.backups == ["name-20170725141500"]
+
+
 async def test_a_long_name_fits_its_label_and_its_counters(scene: Scene) -> None:
     scene.add("@daily", LONG_NAME)
 

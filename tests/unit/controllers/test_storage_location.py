@@ -1,13 +1,16 @@
 """When locations are validated, and what their status says."""
 
+import asyncio
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from pinnace.api.durations import Duration
+from pinnace.controllers import storage_location
 from pinnace.controllers.storage_location import StorageLocationReconciler, effective_frequency, is_due
 from pinnace.runtime.controller import DONE, Result
+from pinnace.storage.backup_store import BackupStore
 from tests.support.clock import START
 from tests.unit.controllers.fakes import World, key
 
@@ -56,7 +59,7 @@ def status(world: World, name: str = "default") -> dict[str, object]:
     return world.cluster.status("backupstoragelocations", name)
 
 
-@pytest.mark.spec("CTL-059")
+@pytest.mark.spec("CTL-059", "BEY-001")
 async def test_a_valid_location_is_available_until_it_no_longer_is(world: World, tmp_path: Path) -> None:
     world.add_location(default=True)
     controller = reconciler(world)
@@ -159,3 +162,19 @@ async def test_a_deleted_location_is_forgotten(world: World) -> None:
     world.cluster.objects.clear()
 
     assert await controller.reconcile(key("default")) == DONE
+
+
+async def test_a_store_that_does_not_answer_holds_up_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(_store: BackupStore) -> None:
+        await asyncio.Event().wait()
+
+    world.add_location()
+    monkeypatch.setattr(BackupStore, "validate", never)
+    monkeypatch.setattr(storage_location, "VALIDATION_SECONDS", 0.01)
+
+    await reconciler(world).reconcile(key("default"))
+
+    assert status(world)["phase"] == "Unavailable"
+    assert status(world)["message"] == "no answer within 0.01 seconds"

@@ -198,6 +198,9 @@ async def test_bindings_that_cannot_be_listed_stop_the_action() -> None:
 SCHEMA = {"schema": {"openAPIV3Schema": {"properties": {"x": {"maximum": 10}}}}}
 
 
+SPEC_V1BETA1 = {"validation": {"openAPIV3Schema": {"properties": {"x": {"maximum": 10}}}}}
+
+
 def definition(*, versions: list[JSONObject] | None = None, condition: str = "", **spec: Any) -> JSONObject:
     status = {"conditions": [{"type": condition, "status": "False"}]} if condition else {}
     versions = [{"name": "v1", **SCHEMA}] if versions is None else versions
@@ -227,7 +230,7 @@ BOTH = (CUSTOM_RESOURCE_DEFINITIONS, CRD_V1BETA1)
 
 
 def remapper(*served: APIResource, cluster: FakeCluster | None = None) -> CRDRemapVersionAction:
-    older = thing(CRD_V1BETA1, "w.example.com", spec={"validation": {}})
+    older = thing(CRD_V1BETA1, "w.example.com", spec=SPEC_V1BETA1)
     cluster = cluster or FakeCluster().put(CRD_V1BETA1, {**older, "kind": "", "apiVersion": ""})
     return CRDRemapVersionAction(client_of(cluster), discovery_of(served))
 
@@ -241,7 +244,8 @@ async def test_definition_becomes_v1beta1(item: JSONObject) -> None:
         "CustomResourceDefinition",
     )
     assert changed["metadata"] == item["metadata"]
-    assert changed["spec"] == {"validation": {}}
+    assert changed["spec"] == SPEC_V1BETA1
+    assert isinstance(changed["spec"]["validation"]["openAPIV3Schema"]["properties"]["x"]["maximum"], int)
     assert list(identifiers) == []
 
 

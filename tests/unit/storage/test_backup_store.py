@@ -418,7 +418,7 @@ class TestSideFiles:
         found = await backups.read_snapshots("b1")
         assert [snapshot.spec.persistent_volume_name for snapshot in found] == names
 
-    @pytest.mark.spec("STO-018")
+    @pytest.mark.spec("STO-018", "BEY-006")
     async def test_snapshots_missing_written_and_damaged(
         self, backups: BackupStore, inner: FilesystemStore, make_files: MakeFiles
     ) -> None:
@@ -466,7 +466,7 @@ class TestSideFiles:
 
 
 class TestListing:
-    @pytest.mark.spec("STO-017", "BEY-003")
+    @pytest.mark.spec("STO-017")
     @pytest.mark.parametrize("prefix", ["", "cluster-1/"])
     async def test_directories_are_listed_and_metadata_makes_them_exist(
         self, inner: FilesystemStore, make_files: MakeFiles, prefix: str
@@ -492,7 +492,7 @@ class TestListing:
 
 
 class TestValidation:
-    @pytest.mark.spec("STO-004", "STO-008", "STO-041")
+    @pytest.mark.spec("STO-004", "STO-008", "STO-041", "BEY-001")
     @pytest.mark.parametrize("prefix", ["", "cluster-1", "a//b"])
     @pytest.mark.parametrize(
         "keys",

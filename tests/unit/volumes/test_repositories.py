@@ -8,6 +8,7 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.durations import Duration
 from pinnace.kube.errors import ConnectionFailed
+from pinnace.volumes import repositories
 from pinnace.volumes.repositories import DEFAULT_FREQUENCY, Repositories, RepositoryUnavailable
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
 from tests.unit.volumes.cluster import VolumeCluster
@@ -108,7 +109,8 @@ async def test_two_are_an_error(scene: Scene) -> None:
 async def test_one_that_stays_new_is_waited_for_a_minute(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pinnace.volumes.repositories.READY_SECONDS", 0.0)
+    assert repositories.READY_SECONDS == 60
+    monkeypatch.setattr(repositories, "READY_SECONDS", 0.0)
     scene.becomes = None
 
     with pytest.raises(RepositoryUnavailable) as caught:
