@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.access import Access
-from bench.floor_list import curl_handle
+from bench.floor_list import curl_handle, wait_seconds
 from bench.generate import CreateRequest
 
 Wave = list[CreateRequest]
@@ -101,7 +101,7 @@ def _curl_wave(curl: Any, multi: Any, handles: list[Any], access: Access, wave: 
                 raise OSError(f"{request.path}: {code} {b''.join(answer)[:300].decode(errors='replace')}")
             send(handle, request if code == 429 else next(queue, None))
         if not done:
-            multi.select(1.0)
+            multi.select(wait_seconds(multi))
 
 
 CLIENTS: dict[str, Callable[[Access, list[Wave], int], None]] = {

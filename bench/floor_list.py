@@ -91,8 +91,14 @@ def list_with_pycurl(access: Access, paths: list[str], lanes: int) -> Result:
             elif (following := next(queue, None)) is not None:
                 send(handle, following, "")
         if not done:
-            multi.select(1.0)
+            multi.select(wait_seconds(multi))
     return pages, size_bytes
+
+
+def wait_seconds(multi: Any) -> float:
+    """How long to wait for sockets: as libcurl wants, which may hold data that they no longer show."""
+    milliseconds: int = multi.timeout()
+    return min(milliseconds, 100) / 1000 if milliseconds >= 0 else 0.1
 
 
 def curl_handle(curl: Any, access: Access) -> Any:

@@ -15,7 +15,7 @@ from hack.cluster.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import CONFIGMAPS, SECRETS, velero
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, SECRETS, velero
 from pinnace.runtime.manager import ManagerPhase
 from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
@@ -125,6 +125,16 @@ class Serve(Protocol):
 async def site(client: KubeClient, namespace: str, velero_crds: None, tmp_path: Path) -> Site:
     """The test's namespace, without a server."""
     return Site(client, namespace, tmp_path)
+
+
+@pytest.fixture
+async def other_namespace(client: KubeClient) -> AsyncIterator[str]:
+    """A namespace that is not the server's."""
+    name = f"other-{secrets.token_hex(4)}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    await client.create(NAMESPACES, body)
+    yield name
+    await client.delete(NAMESPACES, name)
 
 
 @pytest.fixture

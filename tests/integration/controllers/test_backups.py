@@ -421,3 +421,23 @@ async def test_a_backup_that_is_interrupted_is_failed_at_once(
     )
     assert "completionTimestamp" in status
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.spec("CTL-062")
+async def test_a_server_settles_what_another_left_in_its_own_namespace(
+    site: Site, serve: Serve, other_namespace: str
+) -> None:
+    elsewhere = Site(site.client, other_namespace, site.folder)
+    left = {"phase": "InProgress", "startTimestamp": "2021-08-11T21:40:00Z"}
+    specs = {"backups": {"storageLocation": "default"}, "restores": {"backupName": "b1"}}
+    for each in (site, elsewhere):
+        await each.add_folder()
+        for plural, spec in specs.items():
+            await each.create(plural, "left", spec=spec, status=left)
+    await serve()
+
+    for plural in specs:
+        status = (await site.get(plural, "left"))["status"]
+        assert status["phase"] == "Failed"
+        assert "completionTimestamp" in status
+        assert (await elsewhere.get(plural, "left"))["status"] == left

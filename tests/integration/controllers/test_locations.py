@@ -27,8 +27,13 @@ async def test_the_servers_default_becomes_the_default(site: Site, serve: Serve)
     assert set(found["default"]["config"]) == {"path"}
 
 
-@pytest.mark.spec("API-035")
-async def test_one_broken_location_does_not_hide_the_others(site: Site, serve: Serve) -> None:
+@pytest.mark.spec("API-035", "STO-024")
+async def test_one_broken_location_does_not_hide_the_others(
+    site: Site, serve: Serve, other_namespace: str
+) -> None:
+    metadata = {"name": "absent"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"cloud": "x"}}
+    await site.client.create(SECRETS, secret, other_namespace)
     await site.add_folder("a-broken", credential={"name": "absent", "key": "cloud"})
     await site.add_folder("b-good")
     await serve()

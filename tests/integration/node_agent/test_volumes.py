@@ -26,7 +26,7 @@ echo spaced > 'name with blanks'
 """
 
 
-@pytest.mark.spec("PVL-038", "PVL-042", "PVL-046")
+@pytest.mark.spec("PVL-036", "PVL-038", "PVL-042", "PVL-046")
 async def test_a_pod_comes_back_with_its_volumes(stage: Stage) -> None:
     pod = volume_pod("p", "data", "nothing", "cache")
     with stage.agent():

@@ -1,10 +1,14 @@
 """Backups and restores of tenants against a real API server, with its RBAC. (docs/spec: NAC 9, 10)"""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
+from pinnace.api.times import parse_time
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.nonadmin.objects import NABS, NARS
 from tests.integration.nonadmin.conftest import BACKUPS, DELETE_REQUESTS, RESTORES, Serve, Server, Tenant
+from tests.support.waiting import eventually
 
 DONE = {"phase": "Completed", "completionTimestamp": "2030-01-01T00:00:00Z"}
 
@@ -79,18 +83,31 @@ async def test_a_backup_that_expired_is_not_made_again_after_a_restart(
 
 @pytest.mark.spec("NAC-036")
 async def test_positions_follow_the_line(serve: Serve, server: Server, tenant: Tenant) -> None:
-    admins = await server.add(BACKUPS, "admins", spec={})
+    await server.add(BACKUPS, "admins", spec={})
+    admins = await server.add(RESTORES, "admins", spec={"backupName": "admins"})
+    # Those of one second share a position.
+    next_second = parse_time(admins["metadata"]["creationTimestamp"]) + timedelta(seconds=1)
+    await eventually(lambda: is_past(next_second))
     await serve()
     await tenant.back_up("nightly")
 
     def position(wanted: int):  # type: ignore[no-untyped-def]
         return lambda obj: (obj.get("status") or {}).get("queueInfo") == {"estimatedQueuePosition": wanted}
 
-    created = (await tenant.reached(NABS, "nightly", "Created"))["metadata"]["creationTimestamp"]
-    if created != admins["metadata"]["creationTimestamp"]:
-        await tenant.until(NABS, "nightly", position(2))
+    await tenant.until(NABS, "nightly", position(2))
     await server.set_status(BACKUPS, "admins", phase="FailedValidation")
-    await tenant.until(NABS, "nightly", position(1))
+    nab = await tenant.until(NABS, "nightly", position(1))
+    await server.set_status(BACKUPS, nab["status"]["veleroBackup"]["name"], **DONE)
+    await tenant.until(NABS, "nightly", position(0))
+
+    await tenant.restore("back", backupName="nightly")
+    await tenant.until(NARS, "back", position(2))
+    await server.set_status(RESTORES, "admins", **DONE)
+    await tenant.until(NARS, "back", position(1))
+
+
+async def is_past(moment: datetime) -> bool:
+    return datetime.now(UTC) >= moment
 
 
 async def test_tenants_see_nothing_of_the_server(server: Server, tenant: Tenant) -> None:

@@ -32,7 +32,7 @@ async def _count(server: Server, resource, count: int) -> bool:  # type: ignore[
     return len(await server.all(resource)) == count
 
 
-@pytest.mark.spec("NAC-041", "NAC-045")
+@pytest.mark.spec("NAC-045")
 async def test_what_loses_its_request_is_collected(serve: Serve, server: Server, tenant: Tenant) -> None:
     await serve(collection_period=Duration.seconds(2))
     metadata = {

@@ -27,6 +27,13 @@ from tests.support.waiting import eventually
 
 JSONObject = dict[str, Any]
 
+ROLE_BINDINGS = APIResource(
+    group="rbac.authorization.k8s.io",
+    version="v1",
+    name="rolebindings",
+    kind="RoleBinding",
+    namespaced=True,
+)
 
 def obj(kind: str, name: str, namespace: str = "", *, api_version: str = "v1", **fields: Any) -> JSONObject:
     metadata: JSONObject = {"name": name, "uid": "11111111-0000-4000-8000-000000000000"}

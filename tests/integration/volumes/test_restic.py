@@ -67,6 +67,14 @@ async def test_what_was_saved_comes_back(ready: Lab, tmp_path: Path) -> None:
     assert list(ready.work.iterdir()) == []
 
 
+@pytest.mark.spec("PVL-019")
+async def test_the_cache_is_in_the_scratch_directory(ready: Lab, tmp_path: Path) -> None:
+    cache = tmp_path / ".cache" / "restic"
+    async with ready.accesses.open(ready.repository) as access:
+        assert access.files.cache_directory == cache
+    assert list(cache.iterdir()) != []
+
+
 @pytest.mark.spec("PVL-075")
 async def test_a_repository_is_made_in_the_format_of_old_restic(ready_folder: Lab) -> None:
     path = Path(ready_folder.repository.identifier)
@@ -81,11 +89,6 @@ async def test_init_of_a_repository_that_is_there_opens_it(ready: Lab) -> None:
     ready.set_password("another")
     with pytest.raises(WrongPassword):
         await ready.restic.init(ready.repository)
-
-
-@pytest.mark.spec("PVL-076")
-async def test_connecting_succeeds_whatever_is_said_on_stderr(ready: Lab) -> None:
-    await ready.restic.connect(ready.repository)  # restic 0.14 says there that --last is deprecated
 
 
 async def test_a_missing_repository_is_told_apart(lab: Lab) -> None:
@@ -106,6 +109,7 @@ async def test_a_wrong_password_is_told_apart_and_not_shown(ready: Lab) -> None:
     assert list(ready.work.iterdir()) == []
 
 
+@pytest.mark.spec("PVL-036")
 async def test_an_empty_directory_gives_no_snapshot(ready_folder: Lab) -> None:
     assert await ready_folder.restic.back_up(ready_folder.repository, ready_folder.volume, TAGS) == ""
 
@@ -124,15 +128,21 @@ async def test_a_parent_saves_reading(ready_folder: Lab) -> None:
     assert sorted(listed[first]["tags"]) == sorted(f"{name}={value}" for name, value in TAGS.items())
 
 
+@pytest.mark.spec("PVL-076")
 async def test_a_restic_that_does_not_name_the_snapshot_is_asked_for_it(
     ready_folder: Lab, tmp_path: Path
 ) -> None:
     ready_folder.fill(FILES)
     program = tmp_path / "terse"
-    program.write_text(f'#!/bin/sh\n{shutil.which("restic")} "$@" | sed \'s/,"snapshot_id":"[^"]*"//\'\n')
+    # What restic 0.14 says of the option; it stands in neither answer.
+    note = "Flag --last has been deprecated"
+    program.write_text(
+        f'#!/bin/sh\necho "{note}" >&2\n{shutil.which("restic")} "$@" | sed \'s/,"snapshot_id":"[^"]*"//\'\n'
+    )
     program.chmod(0o755)
 
     terse = Restic(ready_folder.accesses, program=str(program))
+    await terse.connect(ready_folder.repository)
     snapshot = await terse.back_up(ready_folder.repository, ready_folder.volume, TAGS)
 
     assert list(await _listed(ready_folder)) == [snapshot]

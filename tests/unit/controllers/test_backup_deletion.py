@@ -100,7 +100,7 @@ def scene(world: World) -> Scene:
     return Scene(world)
 
 
-@pytest.mark.spec("API-030", "CTL-027")
+@pytest.mark.spec("API-030", "CTL-027", "CTL-062")
 @pytest.mark.parametrize("name", ["b1", LONG_NAME], ids=["short", "long"])
 @pytest.mark.parametrize("phase", ["", "New", "InProgress"])
 async def test_a_backup_goes_with_all_that_belongs_to_it(scene: Scene, phase: str, name: str) -> None:

@@ -94,8 +94,8 @@ COMMAND = "restic backup"
             "error running restic backup, stderr=Fatal: no: exit status 1",
         ),
         (
-            CommandFailed(COMMAND, exit_code=3, stdout="summary", stderr="Warning: at least one"),
-            "error running restic backup, stdout=summary, stderr=Warning: at least one: exit status 3",
+            CommandFailed(COMMAND, exit_code=3, stderr="Warning: at least one"),
+            "error running restic backup, stderr=Warning: at least one: exit status 3",
         ),
         (
             UnexpectedOutput("unable to find summary in restic backup command output"),

@@ -35,12 +35,14 @@ async def store_backup(world: World, name: str, *, uid: str, phase: BackupPhase)
         await store.put_backup(BackupFiles(name=name, metadata=encode_metadata(backup), contents=None))
 
 
+@pytest.mark.spec("CTL-062")
 async def test_what_is_in_progress_is_failed_with_the_reason(world: World, settler: Settler) -> None:
     world.cluster.add("backups", "b1", spec=SPEC, status={**IN_PROGRESS, "progress": {"totalItems": 9}})
     world.cluster.add("restores", "r1", spec={"backupName": "b1"}, status=IN_PROGRESS)
     others = {"New": {}, "Completed": {"phase": "Completed"}, "Deleting": {"phase": "Deleting"}}
     for name, status in others.items():
         world.cluster.add("backups", name, spec=SPEC, status=status)
+        world.cluster.add("restores", name, spec={"backupName": "b1"}, status=status)
 
     await settler.settle_orphans()
     assert [call for call in world.cluster.calls if call[0] == "list"] == [
@@ -57,7 +59,8 @@ async def test_what_is_in_progress_is_failed_with_the_reason(world: World, settl
         "failureReason": backup,
     }
     assert world.cluster.status("restores", "r1") == {**failed, "failureReason": restore}
-    assert {name: world.cluster.status("backups", name) for name in others} == others
+    for plural in ("backups", "restores"):
+        assert {name: world.cluster.status(plural, name) for name in others} == others
 
 
 @pytest.mark.parametrize("phase", [BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED])

@@ -259,6 +259,7 @@ async def test_plain_deletion_keeps_the_data(service: Service) -> None:
     assert service.cluster.of(DELETE_REQUESTS) == []
     waiting = service.cluster.peek(BACKUPS, SERVER, name)
     assert waiting is not None
+    assert "deletionTimestamp" in waiting["metadata"]
     service.cluster.change(BACKUPS, SERVER, name, metadata={**waiting["metadata"], "finalizers": []})
     service.cluster.remove(BACKUPS, SERVER, name)
     await service.settle()
@@ -303,7 +304,8 @@ async def test_deletion_for_good(service: Service) -> None:
     first = await service.look(NABS, "shop", "nightly")
     assert first is not None
     assert first.requeue_after_seconds is not None
-    assert message(nab(service), "Deleting") == PERMANENT_DELETE
+    assert nab(service)["status"]["phase"] == "Deleting"
+    assert message(nab(service), "Deleting") == PERMANENT_DELETE == "backup accepted for deletion"
     assert nab(service)["metadata"]["deletionTimestamp"]
     assert service.cluster.of(DELETE_REQUESTS) == []
 

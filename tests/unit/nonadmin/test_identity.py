@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.nonadmin.names import Origin
+from pinnace.nonadmin.events import is_edited
 from pinnace.nonadmin.identity import Ambiguous, marks, new_id, origin_key, the_one
 from pinnace.nonadmin.queue_position import WaitingLine
 from pinnace.runtime.keys import JSONObject, Key
@@ -70,6 +71,14 @@ def test_marks_count_only_as_a_whole() -> None:
         assert origin_key(velero_backup(**changes), Origin.BACKUP) is None
     longest = {**good["annotations"], Origin.BACKUP.name_annotation: "x" * 253}
     assert origin_key(velero_backup(annotations=longest), Origin.BACKUP) is not None
+
+
+@pytest.mark.spec("NAC-037")
+def test_what_we_write_ourselves_wakes_nobody() -> None:
+    old = {"metadata": {"generation": 3, "resourceVersion": "7"}, "status": {}}
+    mirrored = {"metadata": {"generation": 3, "resourceVersion": "8"}, "status": {"phase": "Created"}}
+    assert not is_edited(old, mirrored)
+    assert is_edited(old, {"metadata": {"generation": 4, "resourceVersion": "8"}, "status": {}})
 
 
 @pytest.mark.spec("NAC-049")

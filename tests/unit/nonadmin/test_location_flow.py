@@ -148,6 +148,18 @@ async def test_deletion() -> None:
     assert [each["metadata"]["name"] for each in one.cluster.of(NABS)] == ["elsewhere"]
 
 
+@pytest.mark.spec("NAC-017")
+async def test_a_secret_of_another_namespace_does_not_count() -> None:
+    one = service()
+    for namespace in ("other", SERVER):
+        one.cluster.add(SECRETS, namespace, "keys", type="Opaque", data={"cloud": KEYS})
+    one.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    await one.look(NABSLS, "shop", "mine")
+    assert nabsl(one)["status"]["phase"] == "BackingOff"
+    assert message(nabsl(one), "Accepted") == 'BSL credentials secret not found: Secret "keys" not found'
+    assert one.cluster.of(LOCATIONS) == []
+
+
 @pytest.mark.spec("NAC-042")
 async def test_a_secret_that_comes_later() -> None:
     one = service()

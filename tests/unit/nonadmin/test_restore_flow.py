@@ -69,6 +69,7 @@ async def test_a_restore_that_is_gone_is_not_made_again(service: Service) -> Non
     service.cluster.remove(RESTORES, SERVER, restore["metadata"]["name"])
     await service.settle()
     assert nar(service)["status"]["phase"] == "BackingOff"
+    assert conditions(nar(service))[0] == ("Accepted", "False", "VeleroRestoreNotFound")
     assert message(nar(service), "Accepted") == REMOVED
     assert nar(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
     service.cluster.change(
