@@ -8,6 +8,7 @@ import pytest
 from hack.cluster.s3 import Bucket
 from pinnace import __version__
 from pinnace.kube.resources import SECRETS, velero
+from pinnace.plugins.kinds import PluginKind
 from tests.integration.controllers.conftest import Serve, Site
 
 
@@ -120,7 +121,8 @@ async def test_a_server_says_its_version_and_its_actions(site: Site, serve: Serv
 
     assert status["serverVersion"] == f"v{__version__}"
     kinds = [plugin["kind"] for plugin in status["plugins"]]
-    assert kinds == sorted(kinds)
+    order = [kind.value for kind in PluginKind]
+    assert kinds == sorted(kinds, key=order.index)
     assert {"name": "velero.io/service-account", "kind": "BackupItemAction"} in status["plugins"]
     assert {"name": "velero.io/service-account", "kind": "RestoreItemAction"} in status["plugins"]
 

@@ -147,11 +147,17 @@ async def test_a5_backups_of_others_cannot_be_restored(
 
 
 @pytest.mark.spec("NAC-047")
-async def test_a7_the_id_of_a_victim(server: Server, tenant: Tenant, new_tenant: NewTenant) -> None:
+@pytest.mark.parametrize("with_uid", [True, False], ids=["ours", "of OADP"])
+async def test_a7_the_id_of_a_victim(
+    server: Server, tenant: Tenant, new_tenant: NewTenant, with_uid: bool
+) -> None:
     victim = await new_tenant()
     await victim.back_up("nightly", storageLocation="")
     unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["nacuuid"]
     await server.set_status(BACKUPS, unique_id, **FINISHED)
+    if not with_uid:  # Nothing but the origin says whose it is: no uid of a namespace stands in the way.
+        patch = {"metadata": {"annotations": {"pinnace.io/nab-origin-namespace-uid": None}}}
+        await server.client.patch(BACKUPS, unique_id, patch, server.namespace)
     forged = {"labels": {SYNCED_FROM: unique_id}}
 
     # (a) nothing is shown, not even that there is something
@@ -301,7 +307,7 @@ async def test_location_is_refused(
 
 
 CREDENTIALS = {
-    "a program": "[default]\ncredential_process = touch /tmp/owned\n",
+    "a program": KEYS + "credential_process = touch /tmp/owned\n",
     "a role": KEYS + "role_arn = arn:aws:iam::1:role/x\ncredential_source = Ec2InstanceMetadata\n",
     "a token file": KEYS + "web_identity_token_file = /var/run/secrets/token\n",
     "another profile's program": KEYS + "[other]\ncredential_process = id\n",

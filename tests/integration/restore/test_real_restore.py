@@ -35,6 +35,7 @@ ROLE_BINDINGS = APIResource(
     namespaced=True,
 )
 
+
 def obj(kind: str, name: str, namespace: str = "", *, api_version: str = "v1", **fields: Any) -> JSONObject:
     metadata: JSONObject = {"name": name, "uid": "11111111-0000-4000-8000-000000000000"}
     if namespace:

@@ -69,6 +69,8 @@ async def test_what_was_saved_comes_back(ready: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.spec("PVL-019")
 async def test_the_cache_is_in_the_scratch_directory(ready: Lab, tmp_path: Path) -> None:
+    await ready.restic.connect(ready.repository)
+
     cache = tmp_path / ".cache" / "restic"
     async with ready.accesses.open(ready.repository) as access:
         assert access.files.cache_directory == cache
