@@ -1,4 +1,4 @@
-"""`backup get` where there are thousands."""
+"""`backup get` where there are many."""
 
 import asyncio
 import resource
@@ -14,8 +14,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import velero
 from tests.e2e.without_server.command import Pinnace
 
-COUNT = 2000
-CPU_SECONDS = 1.2
+COUNT = 1200
+CPU_SECONDS = 0.9
 """What it may cost, where loading the program alone costs 0.15 seconds. Other load hardly changes it."""
 
 JSONObject = dict[str, Any]
@@ -56,7 +56,7 @@ async def backups(client: KubeClient, namespace: str, velero_crds: None) -> Asyn
     await client.request("DELETE", path)
 
 
-async def test_thousands_of_backups_are_listed_quickly(
+async def test_many_backups_are_listed_quickly(
     command: Pinnace,
     backups: None,
     control_plane: ControlPlane,
@@ -74,4 +74,4 @@ async def test_thousands_of_backups_are_listed_quickly(
     names = await command("backup", "get", "-o", "name")
     assert names.lines == [f"backup.velero.io/b-{number:04}" for number in range(COUNT)]
     lists = [exchange for exchange in proxy.exchanges if exchange.head.path.endswith("/backups")]
-    assert [exchange.head.query["limit"] for exchange in lists] == ["500"] * 4
+    assert [exchange.head.query["limit"] for exchange in lists] == ["500"] * 3
