@@ -45,12 +45,16 @@ class LocationBackend:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str, *, namespace: str = "velero") -> AsyncIterator["LocationBackend"]:
+    async def open(
+        cls, url: str, *, namespace: str = "velero", create: bool = False
+    ) -> AsyncIterator["LocationBackend"]:
         """Open the location.
 
         Args:
             url: a path or URL.
             namespace: where its objects would be, had they a cluster.
+            create: a folder that is not there is made by the first write; else it is an error, so that a
+                mistyped one does not pass for one without backups. (docs/adr/007)
 
         Raises:
             InvalidInput: the URL names no usable location. The text does not repeat the URL, in case
@@ -58,7 +62,7 @@ class LocationBackend:
         """
         try:
             location = location_from_url(url, namespace=namespace)
-            store = open_backup_store(location, create=True)
+            store = open_backup_store(location, create=create)
         except StorageError as exc:
             raise InvalidInput(f"--location: {exc}") from exc
         async with store:

@@ -40,7 +40,7 @@ async def make_backup(settings: Settings, backup: Backup) -> int:
     check_metadata(backup.metadata)
     assert settings.location is not None
     async with (
-        LocationBackend.open(settings.location, namespace=settings.namespace) as place,
+        LocationBackend.open(settings.location, namespace=settings.namespace, create=True) as place,
         open_cluster(settings) as client,
     ):
         await _check_location(place)

@@ -103,6 +103,13 @@ def exists(path: Path) -> bool:
     return path.exists()
 
 
+@pytest.fixture
+def empty_location(location: Path) -> Path:
+    """The location, made and without a backup."""
+    location.mkdir()
+    return location
+
+
 def files_in(folder: Path) -> dict[str, bytes]:
     """What is in a folder, by relative path; nothing if it does not exist."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -215,14 +215,15 @@ async def test_deleting_backups(pinnace: Pinnace, location: Path, world: str) ->
 
 @pytest.mark.spec("CLI-013")
 async def test_the_table_is_sorted_and_every_form_knows_an_empty_list(
-    pinnace: Pinnace, location: Path, world: str
+    pinnace: Pinnace, empty_location: Path, world: str
 ) -> None:
+    location = empty_location
     assert (await pinnace("backup", "get")).out == ""
     assert (await pinnace("restore", "get")).out == ""
     assert json.loads((await pinnace("backup", "get", "-o", "json")).out)["items"] == []
     assert yaml.safe_load((await pinnace("restore", "get", "-o", "yaml")).out)["kind"] == "RestoreList"
     assert (await pinnace("backup", "describe")).out == ""
-    assert not exists(location)
+    assert files_in(location) == {}
     await make(pinnace, "zebra", world, "--include-resources", "configmaps")
     source = location / "backups/zebra/velero-backup.json"
     for name in ("daily-20210801000000", "daily-20210802000000", "apple"):

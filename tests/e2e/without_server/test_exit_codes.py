@@ -156,7 +156,7 @@ WRONG = {
 
 
 async def test_a_wrong_request_ends_with_2_before_anything_happens(
-    pinnace: Pinnace, location: Path, tmp_path: Path
+    pinnace: Pinnace, empty_location: Path, tmp_path: Path
 ) -> None:
     pinnace.kubeconfig = tmp_path / "not-read"
     limit = asyncio.Semaphore(4)
@@ -172,7 +172,7 @@ async def test_a_wrong_request_ends_with_2_before_anything_happens(
         for (name, (_, text)), outcome in zip(WRONG.items(), outcomes, strict=True)
     }
     assert found == dict.fromkeys(WRONG, (2, True, ""))
-    assert not exists(location)
+    assert files_in(empty_location) == {}
 
 
 async def test_a_wrong_request_that_only_the_cluster_shows(
@@ -209,6 +209,25 @@ async def test_a_wrong_request_that_only_the_cluster_shows(
     assert files_in(location) == before
 
 
+async def test_a_folder_that_is_not_there_is_not_one_without_backups(
+    pinnace: Pinnace, location: Path
+) -> None:
+    for arguments in (
+        ("backup", "get"),
+        ("restore", "get", "-o", "json"),
+        ("backup", "describe", "b1"),
+        ("backup", "delete", "b1", "--confirm"),
+        ("restore", "create", "--from-backup", "b1"),
+    ):
+        outcome = await pinnace(*arguments)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert only_error(outcome).endswith(
+            f"the directory {location} does not exist: mount it, or create it if the location is new"
+        )
+    assert not exists(location)
+
+
+@pytest.mark.usefixtures("empty_location")
 async def test_unknown_names_end_with_1(pinnace: Pinnace) -> None:
     for arguments, text in (
         (("backup", "get", "x"), 'An error occurred: backups.velero.io "x" not found'),
