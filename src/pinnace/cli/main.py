@@ -23,6 +23,7 @@ def main() -> None:
     except KeyboardInterrupt:
         code = _INTERRUPTED
         _let_interrupts_end_us()
+    _leave_at_once(code)
     sys.exit(code)
 
 
@@ -45,6 +46,26 @@ def _help_restore(words: list[str]) -> int:
 
     restore_helper.end_on_signals()
     return restore_helper.main(words)
+
+
+def _leave_at_once(code: int) -> None:
+    """End here if nothing is left to do but to free memory, piece by piece: the kernel does that at once.
+
+    It takes Python 40 ms, a tenth of most commands.
+    """
+    import atexit
+    import threading
+
+    if threading.active_count() > 1:
+        return
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        return  # Python reports it, as ever
+    os._exit(code)
 
 
 def _let_terminations_end_us() -> None:

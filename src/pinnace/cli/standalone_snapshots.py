@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
-from pinnace.backup.csi import csi_backup_actions
 from pinnace.backup.request import Unreadable
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.settings import Settings
@@ -19,7 +18,6 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
-from pinnace.restore.csi import csi_restore_actions
 from pinnace.volumes.csi import FEATURE, CSIError, SnapshotKinds
 from pinnace.volumes.csi_objects import CollectedObjects
 from pinnace.volumes.disks import with_disks
@@ -59,8 +57,12 @@ def csi_actions_for_backup(
 
     Pods' volumes are not saved without a server, so that a wish for restic is no reason to go without.
     """
+    if FEATURE not in settings.features:
+        return []
+    from pinnace.backup.csi import csi_backup_actions
+
     try:
-        actions = csi_backup_actions(client, discovery, restic=False) if FEATURE in settings.features else []
+        actions = csi_backup_actions(client, discovery, restic=False)
     except CSIError as exc:
         raise InvalidInput(str(exc)) from exc
     brought = {action.name for action in plugins.backup_actions}
@@ -71,8 +73,12 @@ def csi_actions_for_restore(
     client: KubeClient, settings: Settings, discovery: Discovery, plugins: Operation
 ) -> list[RestoreItemAction]:
     """The built-in ones with the feature on. Raises InvalidInput."""
+    if FEATURE not in settings.features:
+        return []
+    from pinnace.restore.csi import csi_restore_actions
+
     try:
-        actions = csi_restore_actions(client, discovery) if FEATURE in settings.features else []
+        actions = csi_restore_actions(client, discovery)
     except CSIError as exc:
         raise InvalidInput(str(exc)) from exc
     brought = {action.name for action in plugins.restore_actions}
