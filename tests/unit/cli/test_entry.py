@@ -74,6 +74,28 @@ def test_the_entry_point_itself_loads_nothing(tmp_path: Path) -> None:
     assert eval(ran.stdout) == {"pinnace", "pinnace.cli", "pinnace.cli.main"}
 
 
+LEAVING = """
+import atexit, sys
+from pinnace.cli.main import main
+atexit.register(print, "last words")
+sys.argv = ["pinnace", *sys.argv[1:]]
+WORKER
+main()
+"""
+A_THREAD = "import threading; threading.Timer(0.01, print, ['of a thread']).start()"
+
+
+@pytest.mark.parametrize("worker", ["", A_THREAD], ids=["alone", "with a thread"])
+def test_nothing_is_lost_by_leaving_at_once(tmp_path: Path, worker: str) -> None:
+    for words, code in ((["version", "--client-only"], 0), (["bakup"], 1)):
+        ran = python(LEAVING.replace("WORKER", worker), *words, home=tmp_path)
+
+        assert ran.returncode == code
+        assert ("Version: v" in ran.stdout) == (code == 0)
+        assert ("of a thread" in ran.stdout) == bool(worker)
+        assert ran.stdout.endswith("last words\n")
+
+
 def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def main(*_words: Any, **_options: Any) -> int:
         raise error
