@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pinnace.cli.cells import phase as phase_of
 from pinnace.cli.cells import reasons
 from pinnace.cli.connect import program_name
 from pinnace.cli.output import printable
@@ -19,7 +20,6 @@ JSONObject = dict[str, Any]
 
 RUNNING = frozenset(
     {
-        "",
         "New",
         "InProgress",
         # Of servers of later versions. (docs/spec: BEY 2.2)
@@ -62,7 +62,7 @@ async def wait_for_end(
     elif ended is None:
         click.echo(f"The {what} was deleted while waiting for it.")
     else:
-        phase, name, program = _phase(ended), created["metadata"]["name"], program_name()
+        phase, name, program = phase_of(ended), created["metadata"]["name"], program_name()
         click.echo(
             f"{what.capitalize()} completed with status: {phase}. You may check for more information using "
             f"the commands `{program} {what} describe {name}` and `{program} {what} logs {name}`."
@@ -119,8 +119,4 @@ def _seen(obj: JSONObject, done_field: str, view: ProgressView) -> str:
     status = obj.get("status") or {}
     progress = status.get("progress") or {}
     view.update(progress.get(done_field) or 0, progress.get("totalItems") or 0)
-    return _phase(obj)
-
-
-def _phase(obj: JSONObject) -> str:
-    return (obj.get("status") or {}).get("phase") or ""
+    return phase_of(obj)

@@ -18,7 +18,7 @@ from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
-from pinnace.api.nonadmin.names import Origin
+from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.archive.errors import ArchiveError
 from pinnace.controllers.delete_actions import delete_actions
@@ -142,7 +142,7 @@ class BackupDeletionReconciler:
                 errors = await self._delete_restores(store, backup)
                 log.warning("The files in the location are another backup's and are left alone")
             else:
-                trusted = Origin.LOCATION.namespace_annotation not in location.metadata.annotations
+                trusted = not tenant_of(location.metadata)
                 errors = await self._delete_stored(request, backup, store, plugins, trusted=trusted)
         await self._end(request, backup, errors)
 

@@ -14,8 +14,8 @@ from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.durations import Duration
+from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.controllers.confinement import tenant_of
 from pinnace.controllers.location_sync import Caches, LocationMemory, LocationSync
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
@@ -80,7 +80,7 @@ class BackupSync:
         self._memories = {name: memory for name, memory in self._memories.items() if name in names}
         of_tenants = defaultdict(list)
         for location in filter(self._is_due, locations):
-            if tenant := tenant_of(location):
+            if tenant := tenant_of(location.metadata):
                 of_tenants[tenant].append(location)
             else:
                 await self._sync(location, LOCATION_SECONDS)

@@ -12,9 +12,8 @@ from typing import Final
 import msgspec
 
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
-from pinnace.api.nonadmin.names import TRUST_LABEL, TRUST_VALUE, Origin
+from pinnace.api.nonadmin.names import TRUST_LABEL, TRUST_VALUE
 from pinnace.api.restore import Restore, RestoreSpec
-from pinnace.api.storage_location import BackupStorageLocation
 
 ALL: Final = ("", "*")
 
@@ -34,11 +33,6 @@ class Confinement:
     trusted: bool = True
     problem: str = ""
     caveat: str = ""
-
-
-def tenant_of(location: BackupStorageLocation) -> str:
-    """The namespace that a location belongs to; empty for the administrator's."""
-    return location.metadata.annotations.get(Origin.LOCATION.namespace_annotation, "")
 
 
 def confined(restore: Restore, tenant: str) -> Confinement:

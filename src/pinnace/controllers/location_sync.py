@@ -18,9 +18,9 @@ from typing import Final
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.times import format_time
-from pinnace.controllers.confinement import tenant_of
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.snapshots import create_contents
 from pinnace.controllers.synced import (
@@ -96,7 +96,7 @@ class LocationSync:
         self._scope = scope
         self._caches = caches
         self._location = location.metadata.name
-        self._tenant = tenant_of(location)
+        self._tenant = tenant_of(location.metadata)
         self._store = store
         self._memory = memory
         self._owed = set() if memory.owed is None else memory.owed

@@ -10,12 +10,12 @@ import msgspec
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.nonadmin.names import Origin
+from pinnace.api.nonadmin.names import Origin, tenant_of
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.archive.runlog import RunLog
-from pinnace.controllers.confinement import Confinement, confined, tenant_of
+from pinnace.controllers.confinement import Confinement, confined
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
@@ -139,7 +139,7 @@ class RestoreWork:
         except NotFound:
             problem = f'BackupStorageLocation.velero.io "{location}" not found'
             return Confinement(restore=restore, trusted=False, problem=problem)
-        return confined(restore, tenant_of(decode(BackupStorageLocation, found)))
+        return confined(restore, tenant_of(decode(BackupStorageLocation, found).metadata))
 
     def taken(self, run: Restore) -> None:
         """Count the attempt, valid or not. (docs/spec: SRV 8.1)"""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.download_request import OF_RESTORES
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.names import COMMON_LABELS, Origin
 from pinnace.api.times import parse_time
@@ -23,7 +23,6 @@ from pinnace.nonadmin.steps import DONE, REQUEUE, Create, Delete, Fail, Finish, 
 from pinnace.runtime.keys import JSONObject, Key
 
 DOWNLOADS: Final = velero("downloadrequests")
-RESTORE_KINDS: Final = frozenset({DownloadTargetKind.RESTORE_LOG, DownloadTargetKind.RESTORE_RESULTS})
 UNKNOWN_EXPIRY_SECONDS: Final = 600.0
 
 _NOT_USED: Final = "NonAdminBackupStorageLocationNotUsed"
@@ -63,7 +62,7 @@ def download_name(nadr: JSONObject) -> str:
 
 def is_about_restore(nadr: JSONObject) -> bool:
     """Whether the file belongs to a restore."""
-    return text(nadr, "spec", "target", "kind") in RESTORE_KINDS
+    return text(nadr, "spec", "target", "kind") in OF_RESTORES
 
 
 def next_download_step(nadr: JSONObject, world: DownloadWorld, memory: PassMemory) -> Step:

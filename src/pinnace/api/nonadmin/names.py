@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Final
 
+from pinnace.api.meta import ObjectMeta
+
 OADP_LABEL: Final = "openshift.io/oadp"
 OADP_VALUE: Final = "True"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
@@ -45,6 +47,11 @@ class Origin(StrEnum):
     def namespace_annotation(self) -> str:
         """The annotation with the request's namespace."""
         return f"openshift.io/oadp-{self}-origin-namespace"
+
+
+def tenant_of(location: ObjectMeta) -> str:
+    """The namespace that a BackupStorageLocation belongs to; empty for the administrator's."""
+    return location.annotations.get(Origin.LOCATION.namespace_annotation, "")
 
 
 BACKUP_FINALIZER: Final = "nonadminbackup.oadp.openshift.io/finalizer"

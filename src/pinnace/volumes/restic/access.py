@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.nonadmin.names import Origin
+from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.times import utcnow
 from pinnace.kube.client import KubeClient
@@ -192,7 +192,7 @@ def _check_tenant(repository: Repository, location: BackupStorageLocation) -> No
     Raises:
         AccessError: the order was forged.
     """
-    tenant = location.metadata.annotations.get(Origin.LOCATION.namespace_annotation, "")
+    tenant = tenant_of(location.metadata)
     if not tenant:
         return
     try:
