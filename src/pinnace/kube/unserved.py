@@ -1,0 +1,87 @@
+"""Resource names that mean nothing in a cluster, and what their author may have meant. Pure.
+
+A filter that names a kind which is not served selects nothing. Without a word about it, a misspelt filter
+makes an empty backup or restore that looks like a success.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pinnace.api.selection import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import UnknownResource
+
+_MOST_SUGGESTIONS = 3
+_LEAST_LIKENESS = 0.75
+"""As difflib counts it: `deploymnets` and `deployments` are alike by 0.9, `pods` and `nodes` by 0.67."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnservedName:
+    """A name in a filter that selects no resource of the cluster; `text` says why, with near matches."""
+
+    name: str
+    text: str
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it is a glob, which may rightly match nothing."""
+        return is_glob(self.name)
+
+
+def unserved_names(names: Iterable[str], discovery: Discovery) -> list[UnservedName]:
+    """Return the names that select no resource which can be backed up, sorted, each once."""
+    wanted = sorted({name for name in names if name not in ("", EVERYTHING)})
+    return [found for name in wanted if (found := _unserved(name, discovery)) is not None]
+
+
+def near_names(name: str, candidates: Iterable[str]) -> list[str]:
+    """Return the candidates that a misspelt name may have meant, the likeliest first."""
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    close = get_close_matches(name.lower(), by_lower, n=_MOST_SUGGESTIONS, cutoff=_LEAST_LIKENESS)
+    return [by_lower[found] for found in close]
+
+
+def did_you_mean(near: Iterable[str]) -> str:
+    """Return `; did you mean a or b?`, or nothing without a near match."""
+    names = list(near)
+    return f"; did you mean {' or '.join(names)}?" if names else ""
+
+
+def _unserved(name: str, discovery: Discovery) -> UnservedName | None:
+    if is_glob(name):
+        pattern = IncludesExcludes([name])
+        if any(pattern.matches(resource.group_resource) for resource in discovery.resources):
+            return None
+        return UnservedName(name, f"the pattern {name!r} matches no resource that the cluster serves")
+    try:
+        discovery.resolve(name)
+    except UnknownResource:
+        return UnservedName(name, _reason(name, discovery))
+    return None
+
+
+def _reason(name: str, discovery: Discovery) -> str:
+    plural = name.partition(".")[0].lower()
+    is_served = any(plural == resource.name for resource in discovery.all_resources)
+    if is_served and not any(plural == resource.name for resource in discovery.resources):
+        return f"the resource {name!r} cannot be backed up: it cannot be listed, read, created and deleted"
+    near = near_names(name, _names(discovery))
+    text = f"the cluster serves no resource {name!r}{did_you_mean(near)}"
+    if discovery.warnings:
+        text += f" (not all groups could be discovered: {'; '.join(discovery.warnings)})"
+    return text
+
+
+def _names(discovery: Discovery) -> Iterable[str]:
+    """Every name by which a resource can be called, the plain ones first."""
+    names: dict[str, None] = {}
+    for resource in discovery.resources:
+        names.setdefault(resource.name)
+    for resource in discovery.resources:
+        names.setdefault(resource.singular_name or resource.kind.lower())
+        names.setdefault(resource.group_resource)
+        for short in resource.short_names:
+            names.setdefault(short)
+    return names
