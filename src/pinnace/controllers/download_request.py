@@ -15,11 +15,11 @@ from pinnace.api.restore import Restore
 from pinnace.api.times import format_time
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import BACKUPS, RESTORES, delete_if_there
+from pinnace.controllers.writes import BACKUPS, RESTORES, delete_if_there, patch_status
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
 from pinnace.runtime.controller import DONE, Result
-from pinnace.runtime.keys import Key
+from pinnace.runtime.keys import JSONObject, Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.errors import StorageError
 
@@ -80,9 +80,8 @@ class DownloadRequestReconciler:
         async with self._locations.open(backup.spec.storage_location) as store:
             return await store.signed_url(kind, target.name)
 
-    async def _patch_status(self, key: Key, status: dict[str, str]) -> None:
-        patch = {"status": status}
-        await self._scope.client.patch(REQUESTS, key.name, patch, key.namespace, subresource="status")
+    async def _patch_status(self, key: Key, status: JSONObject) -> None:
+        await patch_status(self._scope, REQUESTS, key, status)
 
 
 def _at_expiration(expiration: datetime, now: datetime) -> Result:

@@ -30,7 +30,7 @@ from pinnace.controllers.synced import (
     is_found_in_location,
     pod_volume_backup_object,
 )
-from pinnace.controllers.writes import BACKUPS, delete_if_there
+from pinnace.controllers.writes import BACKUPS, delete_if_there, patch_status
 from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid, KubeError, NotFound
 from pinnace.kube.resources import velero
 from pinnace.runtime.informer import Informer
@@ -123,13 +123,8 @@ class LocationSync:
         await self._delete_orphans(await self._orphans(completed, set(listed)))
         self._memory.told = self._left_out
         status = {"lastSyncedTime": format_time(self._scope.clock())}
-        await self._scope.client.patch(
-            velero("backupstoragelocations"),
-            self._location,
-            {"status": status},
-            self._scope.namespace,
-            subresource="status",
-        )
+        key = Key(self._scope.namespace, self._location)
+        await patch_status(self._scope, velero("backupstoragelocations"), key, status)
 
     def _of_location(self) -> Mapping[str, Backup]:
         """The Backups with the location's label, by name."""

@@ -1,13 +1,14 @@
 """What the controllers are given: the cluster, metrics to count in, where to work, how to log."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TextIO
 
 from pinnace.api.times import utcnow
 from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import APIResource
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 
 MAIN_WORKERS = 1
@@ -53,6 +54,7 @@ class Scope:
         features: feature flags that are on.
         log_level, log_format, log_echo: of the logs of backups and restores.
         plugins: what there is beside the built-in actions.
+        without_status: resources whose served definition has no status subresource, as `patch_status` found.
     """
 
     client: KubeClient
@@ -65,6 +67,7 @@ class Scope:
     log_echo: TextIO | None = None
     clock: Callable[[], datetime] = utcnow
     plugins: InstalledPlugins = NO_PLUGINS
+    without_status: set[APIResource] = field(default_factory=set)
 
     @property
     def all_versions(self) -> bool:

@@ -8,7 +8,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.server_status import ServerStatusRequest
 from pinnace.api.times import format_time
 from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import delete_if_there
+from pinnace.controllers.writes import delete_if_there, patch_status
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
 from pinnace.plugins.kinds import PluginId, PluginKind
@@ -78,8 +78,7 @@ class ServerStatusReconciler:
                     "serverVersion": self._version,
                     "plugins": self._plugins,
                 }
-                patch = {"status": status}
-                await client.patch(REQUESTS, key.name, patch, key.namespace, subresource="status")
+                await patch_status(self._scope, REQUESTS, key, status)
             case "Processed":
                 processed = request.status.processed_timestamp or now - _KEPT
                 if processed + _KEPT <= now:

@@ -13,6 +13,7 @@ from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLoc
 from pinnace.api.times import format_time
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
+from pinnace.controllers.writes import patch_status
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero
 from pinnace.runtime.controller import DONE, Result
@@ -53,7 +54,7 @@ class StorageLocationReconciler:
         self._locations = locations
         self._default_location = default_location
         self._frequency = validation_frequency
-        self._validated_spec: dict[Key, int] = {}
+        self._validated_spec: dict[Key, JSONObject] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """Validate the location if it is due, and say when it will be next."""
@@ -69,15 +70,16 @@ class StorageLocationReconciler:
             await self._write(key, obj, str(error))
             return DONE
         frequency = effective_frequency(location.spec.validation_frequency, self._frequency)
-        generation = location.metadata.generation
-        edited = self._validated_spec.get(key, generation) != generation
+        # Not the generation: without a status subresource, each of our own writes raises it.
+        spec = obj.get("spec") or {}
+        edited = self._validated_spec.get(key, spec) != spec
         now = self._scope.clock()
         if not edited and not is_due(location.status.last_validation_time, frequency, now):
-            self._validated_spec.setdefault(key, generation)
+            self._validated_spec.setdefault(key, spec)
             return _next(location.status.last_validation_time, frequency, now)
-        generation = await self._make_default(key, location)
+        spec = await self._make_default(key, obj)
         await self._write(key, obj, await self._problem(location))
-        self._validated_spec[key] = generation
+        self._validated_spec[key] = spec
         return _next(now, frequency, now)
 
     async def _problem(self, location: BackupStorageLocation) -> str:
@@ -102,19 +104,19 @@ class StorageLocationReconciler:
             "lastValidationTime": format_time(self._scope.clock()),
             "message": problem[:_LONGEST_MESSAGE] or None,
         }
-        patch = {"status": status}
-        await self._scope.client.patch(LOCATIONS, key.name, patch, key.namespace, subresource="status")
+        await patch_status(self._scope, LOCATIONS, key, status)
 
-    async def _make_default(self, key: Key, location: BackupStorageLocation) -> int:
-        """Mark the server's default location if no location is marked; its generation then. (STO 13)"""
-        if key.name != self._default_location or location.spec.default:
-            return location.metadata.generation
+    async def _make_default(self, key: Key, obj: JSONObject) -> JSONObject:
+        """Mark the server's default location if no location is marked; its spec then. (STO 13)"""
+        spec: JSONObject = obj.get("spec") or {}
+        if key.name != self._default_location or spec.get("default"):
+            return spec
         client = self._scope.client
         others = await client.list_all(LOCATIONS, key.namespace)
         if any((other.get("spec") or {}).get("default") for other in others):
-            return location.metadata.generation
+            return spec
         patched = await client.patch(LOCATIONS, key.name, {"spec": {"default": True}}, key.namespace)
-        return int(patched["metadata"]["generation"])
+        return dict(patched["spec"])
 
 
 def effective_frequency(own: Duration | None, server: Duration) -> Duration:

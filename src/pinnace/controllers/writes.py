@@ -6,9 +6,12 @@
 import asyncio
 from typing import Any, Final
 
+import msgspec
+
 from pinnace.api.backup import Backup
 from pinnace.api.codec import encode, merge_patch
 from pinnace.api.restore import Restore
+from pinnace.controllers.ports import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests
 from pinnace.kube.resources import APIResource, velero
@@ -86,6 +89,47 @@ async def patch_progress(client: KubeClient, resource: APIResource, run: Run, pr
     """Patch `status.progress`; the engines see to it that this is at most once a second."""
     patch = {"metadata": {"uid": run.metadata.uid}, "status": {"progress": progress}}
     await client.patch(resource, run.metadata.name, patch, run.metadata.namespace)
+
+
+async def patch_status(scope: Scope, resource: APIResource, key: Key, status: JSONObject) -> JSONObject:
+    """Patch the status of a BackupStorageLocation, DownloadRequest or ServerStatusRequest.
+
+    Our definitions and those of early Velero versions give these kinds a status subresource; those of 1.18 do
+    not. Which of them the cluster serves can change while a server runs. (docs/spec: CTL 1.2, BEY 11.6)
+
+    Returns:
+        The object as it is stored now.
+
+    Raises:
+        NotFound: the object is gone.
+    """
+    client, patch = scope.client, {"status": status}
+    if resource in scope.without_status:
+        stored = await client.patch(resource, key.name, patch, key.namespace)
+        if holds(stored.get("status"), status):
+            return stored
+        # A definition with the subresource has been installed: it ignores what other requests say of status.
+        scope.without_status.discard(resource)
+    try:
+        return await client.patch(resource, key.name, patch, key.namespace, subresource="status")
+    except NotFound:
+        # The API server gives the same answer for a missing object and for a missing subresource.
+        if await _has_status_subresource(client, resource):
+            raise
+    stored = await client.patch(resource, key.name, patch, key.namespace)
+    scope.without_status.add(resource)
+    return stored
+
+
+def holds(stored: Any, wanted: JSONObject) -> bool:
+    """Whether a stored member is what a merge patch made of it; null stands for a member that is absent."""
+    found = stored if isinstance(stored, dict) else {}
+    return all(found.get(name) == value for name, value in wanted.items())
+
+
+async def _has_status_subresource(client: KubeClient, resource: APIResource) -> bool:
+    listed = msgspec.json.decode(await client.request("GET", f"/apis/{resource.group}/{resource.version}"))
+    return any(served.get("name") == f"{resource.name}/status" for served in listed.get("resources") or [])
 
 
 async def delete_if_there(client: KubeClient, resource: APIResource, key: Key, *, uid: str = "") -> None:

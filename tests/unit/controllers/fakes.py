@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import orjson
+
 from pinnace.api.selectors import Selector
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
@@ -31,6 +33,7 @@ class FakeCluster:
     Attributes:
         calls: (verb, plural, name) of all calls, in order.
         patches: (plural, name, patch) of those that were stored.
+        with_status_subresource: plurals whose definition has one.
         before, after: called with each call before and after it took effect; raise there what shall fail.
     """
 
@@ -38,6 +41,7 @@ class FakeCluster:
         self.objects: dict[tuple[str, str], JSONObject] = {}
         self.calls: list[Call] = []
         self.patches: list[tuple[str, str, JSONObject]] = []
+        self.with_status_subresource = {"backupstoragelocations", "downloadrequests", "serverstatusrequests"}
         self.before: Callable[[str, str, str], None] = lambda *_: None
         self.after: Callable[[str, str, str], None] = lambda *_: None
         self._versions = itertools.count(1)
@@ -97,16 +101,29 @@ class FakeCluster:
     ) -> JSONObject:
         def change() -> JSONObject:
             obj = self._found(resource.name, name)
+            served = resource.name in self.with_status_subresource
+            if subresource == "status" and not served:
+                raise NotFound(404, reason="NotFound", message="the server could not find the resource")
             metadata = patch.get("metadata") or {}
             if metadata.get("uid") not in (None, obj["metadata"]["uid"]):
                 raise Invalid(422, reason="Invalid", message="metadata.uid: field is immutable")
             if metadata.get("resourceVersion") not in (None, obj["metadata"]["resourceVersion"]):
                 raise Conflict(409, reason="Conflict", message="the object has been modified")
-            self.objects[resource.name, name] = self._stored(_merged(obj, patch))
+            written = {
+                member: value
+                for member, value in patch.items()
+                if not served or member == "metadata" or (member == "status") == (subresource == "status")
+            }
+            self.objects[resource.name, name] = self._stored(_merged(obj, written))
             self.patches.append((resource.name, name, copy.deepcopy(patch)))
             return copy.deepcopy(self.objects[resource.name, name])
 
         return self._call("patch", resource.name, name, change)
+
+    async def request(self, _method: str, _path: str) -> bytes:
+        """The discovery document of our API group."""
+        names = [f"{plural}/status" for plural in sorted(self.with_status_subresource)]
+        return orjson.dumps({"resources": [{"name": name} for name in names]})
 
     async def delete(
         self, resource: APIResource, name: str, _namespace: str, *, uid: str | None = None

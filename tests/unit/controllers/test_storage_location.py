@@ -178,3 +178,19 @@ async def test_a_store_that_does_not_answer_holds_up_nobody(
 
     assert status(world)["phase"] == "Unavailable"
     assert status(world)["message"] == "no answer within 0.01 seconds"
+
+
+async def test_our_own_writes_that_raise_the_generation_do_not_make_a_location_due(
+    world: World,
+) -> None:
+    """As on definitions without a status subresource: those of Velero 1.18."""
+    world.cluster.with_status_subresource.discard("backupstoragelocations")
+    world.add_location(default=True)
+    controller = reconciler(world)
+    await controller.reconcile(key("default"))
+    world.cluster.objects["backupstoragelocations", "default"]["metadata"]["generation"] = 9
+    writes = len(world.cluster.writes())
+
+    assert await controller.reconcile(key("default")) == Result.after(60.0)
+    assert len(world.cluster.writes()) == writes
+    assert status(world)["phase"] == "Available"

@@ -4,10 +4,10 @@ import pytest
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
-from pinnace.controllers.writes import BACKUPS, claim, delete_if_there, finish, patch_progress
-from pinnace.kube.errors import Conflict, Forbidden, Invalid, ServerFault, TooManyRequests
+from pinnace.controllers.writes import BACKUPS, claim, delete_if_there, finish, patch_progress, patch_status
+from pinnace.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServerFault, TooManyRequests
 from pinnace.runtime.backoff import RetryDelay
-from tests.unit.controllers.fakes import BROKEN, World, fail_always, key
+from tests.unit.controllers.fakes import BROKEN, LOCATIONS, World, fail_always, key
 
 AT_ONCE = RetryDelay(base_seconds=0.0)
 
@@ -121,3 +121,44 @@ async def test_deleting_what_is_gone_succeeds(world: World) -> None:
     await delete_if_there(world.cluster.client, BACKUPS, key("b1"), uid="uid-b1")
 
     assert world.cluster.objects == {}
+
+
+BARE = "backupstoragelocations"
+
+
+async def test_a_status_is_patched_on_the_main_resource_where_the_definition_has_no_status_subresource(
+    world: World,
+) -> None:
+    world.cluster.with_status_subresource.discard(BARE)
+    world.cluster.add(BARE, "default", spec={"provider": "aws"})
+
+    for phase in ("Available", "Unavailable"):
+        await patch_status(world.scope, LOCATIONS, key("default"), {"phase": phase, "message": None})
+        assert world.cluster.status(BARE, "default") == {"phase": phase}
+
+    # Once found out, it is remembered.
+    assert [call for call in world.cluster.calls if call[0] == "patch"] == [("patch", BARE, "default")] * 3
+
+
+async def test_a_status_goes_to_the_subresource_again_once_the_definition_has_one(
+    world: World,
+) -> None:
+    world.cluster.with_status_subresource.discard(BARE)
+    world.cluster.add(BARE, "default", spec={"provider": "aws"})
+    await patch_status(world.scope, LOCATIONS, key("default"), {"phase": "Available"})
+
+    world.cluster.with_status_subresource.add(BARE)
+    await patch_status(world.scope, LOCATIONS, key("default"), {"phase": "Unavailable"})
+
+    assert world.cluster.status(BARE, "default") == {"phase": "Unavailable"}
+    assert not world.scope.without_status
+
+
+async def test_the_status_of_an_object_that_is_gone_is_not_found_with_and_without_a_subresource(
+    world: World,
+) -> None:
+    for served in (True, False):
+        if not served:
+            world.cluster.with_status_subresource.discard(BARE)
+        with pytest.raises(NotFound):
+            await patch_status(world.scope, LOCATIONS, key("absent"), {"phase": "Available"})
