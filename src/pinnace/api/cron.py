@@ -216,12 +216,19 @@ def parse(text: str) -> Cron:
     )
 
 
+_SHORTEST_INTERVAL: Final = timedelta(minutes=1)
+"""Velero looks for runs that are due once a minute: no interval has ever been shorter there."""
+
+
 def _interval(text: str) -> Interval:
     try:
         duration = Duration.parse(text.removeprefix(_EVERY))
     except ValueError as error:
         raise CronError(f"Failed to parse duration {text}: {error}") from error
-    return Interval(timedelta(seconds=max(1, duration.nanoseconds // 1_000_000_000)))
+    if duration.nanoseconds <= 0:
+        raise CronError(f"the interval must be positive: {text}")
+    span = timedelta(seconds=duration.nanoseconds // 1_000_000_000)
+    return Interval(max(span, _SHORTEST_INTERVAL))
 
 
 def _field(text: str, bounds: _Bounds) -> Sequence[int]:

@@ -26,11 +26,16 @@ class ScheduleSpec(Struct, rename="camel", kw_only=True):
         template: Spec of the Backups to make.
         schedule: Cron expression of five fields, or `@every <duration>`, `@daily` and the like.
         use_owner_references_in_backup: Whether the Backups are owned by the schedule, and go with it.
+        paused: Whether the schedule is left alone: no Backups are made of it. Of later versions.
+        skip_immediately: Whether a run that is due now is left out, once: the server then sets this to false.
+            Absent means the server's default. Of later versions. (docs/spec: BEY 7.1)
     """
 
     template: Annotated[BackupSpec, REQUIRED] = field(default_factory=BackupSpec)
     schedule: Annotated[str, REQUIRED] = ""
     use_owner_references_in_backup: Annotated[bool | None, NULLABLE] = None
+    paused: bool = False
+    skip_immediately: bool | None = None
 
 
 class ScheduleStatus(Struct, rename="camel", kw_only=True):
@@ -39,11 +44,13 @@ class ScheduleStatus(Struct, rename="camel", kw_only=True):
     Attributes:
         phase: Where the schedule stands.
         last_backup: When the last Backup was made.
+        last_skipped: Since when runs count again, after skipImmediately.
         validation_errors: Why the spec was refused.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: SchedulePhase})] = ""
     last_backup: NullableTime = None
+    last_skipped: NullableTime = None
     validation_errors: list[str] = []
 
 

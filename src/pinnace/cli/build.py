@@ -50,8 +50,10 @@ def backup_from_schedule(
                 controller=True,
             )
         )
+    template = spec.get("template") or {}
     all_labels = {
-        **(meta.get("labels") or {}),
+        # Labels of the template take the place of those of the Schedule. (docs/spec: BEY 7.1)
+        **((template.get("metadata") or {}).get("labels") or meta.get("labels") or {}),
         labels.SCHEDULE_NAME: labels.label_value(meta["name"]),
         **extra_labels,
     }
@@ -63,7 +65,7 @@ def backup_from_schedule(
             annotations=dict(meta.get("annotations") or {}),
             owner_references=owners,
         ),
-        spec=decode(BackupSpec, spec.get("template") or {}),
+        spec=decode(BackupSpec, template),
     )
 
 

@@ -34,6 +34,9 @@ def describe_schedule(schedule: JSONObject, view: View) -> str:
     parts.phase(sheet, schedule, "")
     parts.validation_errors(sheet, schedule)
     sheet.line()
+    if spec.get("paused") is True:
+        sheet.field("Paused", "true")
+        sheet.line()
     sheet.field("Schedule", spec.get("schedule") or "")
     sheet.line()
     sheet.line("Backup Template:")

@@ -1,12 +1,21 @@
-"""`schedule create|get|describe|delete`. (docs/spec: CLI 6)"""
+"""`schedule create|get|describe|pause|unpause|delete`. (docs/spec: CLI 6, BEY 7.1)"""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from pinnace.cli import backup
-from pinnace.cli.flags import Command, boolean, check_arguments, flatten, merge_maps
+from pinnace.cli.flags import (
+    Command,
+    SelectorFlag,
+    boolean,
+    check_arguments,
+    flatten,
+    merge_maps,
+    optional_boolean,
+)
 from pinnace.cli.options import (
     delete_command,
     describe_command,
@@ -36,12 +45,21 @@ def _schedule_and_template() -> list[click.Parameter]:
     return [schedule, *template]
 
 
+def _skip_immediately() -> Callable[[Any], Any]:
+    return optional_boolean(
+        "--skip-immediately",
+        help="Whether a backup that is due at once is left out; the server's setting if not given.",
+    )
+
+
 @click.command("create", cls=Command, params=_schedule_and_template(), short_help="Create a schedule.")
 @names_argument("NAME")
 @boolean(
     "--use-owner-references-in-backup",
     help="Make the schedule the owner of its backups: deleting it deletes the Backup objects.",
 )
+@boolean("--paused", help="Create the schedule paused: it makes no backups until it is unpaused.")
+@_skip_immediately()
 @labels_option("Schedule")
 @output_flags
 @click.pass_context
@@ -75,10 +93,49 @@ def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
 
 get = get_command("schedule", "schedules")
 describe = describe_command("schedule", "Describe schedules in full, with the template of their backups.")
+
+
+def _pause_command(verb: str, paused: bool) -> click.Command:
+    @click.command(
+        verb,
+        cls=Command,
+        short_help=f"{verb.capitalize()} schedules.",
+        help=f"{verb.capitalize()} schedules: "
+        + (
+            "the server makes no backups of them until they are unpaused."
+            if paused
+            else "the server makes their backups again. If a run became due meanwhile, one backup is made at "
+            "once, unless --skip-immediately is given."
+        ),
+    )
+    @names_argument("[NAME...]")
+    @boolean("--all", help=f"{verb.capitalize()} all schedules.")
+    @click.option(
+        "-l", "--selector", type=SelectorFlag(), help="Only schedules that match this label selector."
+    )
+    @_skip_immediately()
+    @click.pass_context
+    def command(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+        from pinnace.cli import schedule_pause
+
+        request = schedule_pause.Request(
+            paused=paused,
+            names=names,
+            everything=flags["all"],
+            selector=flags["selector"],
+            skip_immediately=flags["skip_immediately"],
+        )
+        schedule_pause.change(ctx, request)
+
+    return command
+
+
+pause = _pause_command("pause", True)
+unpause = _pause_command("unpause", False)
 delete = delete_command(
     "schedule",
     "schedules",
     short_help="Delete schedules; their backups stay.",
     help="Delete schedules. What they have backed up stays, unless they own their Backup objects.",
 )
-group = group_of("schedule", "Work with schedules.", create, get, describe, delete)
+group = group_of("schedule", "Work with schedules.", create, get, describe, pause, unpause, delete)

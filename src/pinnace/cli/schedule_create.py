@@ -37,8 +37,8 @@ def _check_expression(expression: str) -> None:
 
     try:
         read_schedule(expression)
-    except CronError as exc:
-        raise InvalidInput(str(exc)) from exc
+    except CronError as error:
+        raise InvalidInput(str(error)) from error
 
 
 def schedule_from_flags(name: str, namespace: str, flags: dict[str, Any]) -> Schedule:
@@ -48,6 +48,8 @@ def schedule_from_flags(name: str, namespace: str, flags: dict[str, Any]) -> Sch
         spec=ScheduleSpec(
             schedule=flags["schedule"],
             use_owner_references_in_backup=flags["use_owner_references_in_backup"],
+            paused=flags["paused"],
+            skip_immediately=flags["skip_immediately"],
             template=build.backup_from_flags(name, namespace, flags).spec,
         ),
     )

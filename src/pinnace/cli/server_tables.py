@@ -12,7 +12,7 @@ JSONObject = dict[str, Any]
 
 
 def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
-    """NAME, STATUS, CREATED, SCHEDULE, BACKUP TTL, LAST BACKUP, SELECTOR."""
+    """NAME, STATUS, CREATED, SCHEDULE, BACKUP TTL, LAST BACKUP, SELECTOR, PAUSED."""
     now = clock()
 
     def row(schedule: JSONObject) -> list[str]:
@@ -27,9 +27,10 @@ def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
             cells.duration(template.get("ttl")),
             cells.relative_time(parse_time(last_backup), now) if last_backup else "n/a",
             cells.selector(template.get("labelSelector")),
+            "true" if spec.get("paused") is True else "false",
         ]
 
-    columns = ("NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR")
+    columns = ("NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED")
     return Table(columns=columns, row=row)
 
 

@@ -1,8 +1,13 @@
 """The Schedule controller: makes Backups when cron expressions say so. (docs/spec: CTL 4, API 4)
 
+    paused: left alone until it is not
     validate ──> FailedValidation, until the spec is mended
        └───────> Enabled ──due──> look for the run's Backup ──> create it ──> lastBackup
+                    ├ skipImmediately: what is due is left out ──> lastSkipped
                     └ not due: looked at again when it will be
+
+Runs count from the last one, or from the creation of the Schedule before its first: a Schedule that another
+server made does not run at once because that server never ran it. (docs/spec: BEY 7.1)
 
 `status.lastBackup` alone says which runs are done, and it is written last: a server that dies in between
 leaves a Backup that the next one finds by its label and by the time in its name, so that the run is neither
@@ -87,6 +92,7 @@ class ScheduleReconciler:
         informer: of the Schedules.
         zone: of the clock that cron expressions and names of Backups follow.
         enqueue: lets a key be looked at.
+        skip_immediately: for Schedules that do not say.
     """
 
     def __init__(
@@ -97,13 +103,16 @@ class ScheduleReconciler:
         metrics: ScheduleMetrics,
         zone: tzinfo,
         enqueue: Callable[[Key], None],
+        skip_immediately: bool = False,
     ) -> None:
         self._scope = scope
         self._informer = informer
         self._metrics = metrics
         self._zone = zone
         self._enqueue = enqueue
+        self._skip_immediately = skip_immediately
         self._begun: dict[Key, _Attempt] = {}
+        self._skipped: dict[str, datetime] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """Validate the Schedule and make its Backup if one is due."""
@@ -112,7 +121,7 @@ class ScheduleReconciler:
         except NotFound:
             self._begun.pop(key, None)
             return DONE
-        if obj["metadata"].get("deletionTimestamp"):
+        if obj["metadata"].get("deletionTimestamp") or is_paused(obj):
             return DONE
         verdict = judge(obj)
         status = obj.get("status") or {}
@@ -132,10 +141,12 @@ class ScheduleReconciler:
     async def poll(self) -> None:
         """Queue what is due by the cache; without any request as long as nothing is."""
         for obj in self._informer.objects():
+            if is_paused(obj):
+                continue
             verdict = judge(obj)
             if verdict.schedule is None or verdict.cron is None:
                 continue
-            due = due_after(verdict.cron, verdict.schedule.status.last_backup, self._zone)
+            due = due_after(verdict.cron, self._counted_from(verdict.schedule), self._zone)
             if due is not None and self._scope.clock() > due:
                 self._enqueue(Key.of(obj))
 
@@ -149,8 +160,10 @@ class ScheduleReconciler:
         await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
 
     async def _run_if_due(self, key: Key, obj: JSONObject, schedule: Schedule, cron: Cron) -> Result:
-        due = due_after(cron, schedule.status.last_backup, self._zone)
         now = self._scope.clock()
+        if self._is_to_be_skipped(schedule):
+            return await self._skip(key, schedule, cron, now)
+        due = due_after(cron, self._counted_from(schedule), self._zone)
         if due is None or now <= due:
             return self._at(due, now)
         moment = await self._made(schedule, due, now)
@@ -164,6 +177,32 @@ class ScheduleReconciler:
         await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
         self._begun.pop(key, None)
         return self._at(due_after(cron, moment, self._zone), self._scope.clock())
+
+    def _counted_from(self, schedule: Schedule) -> datetime:
+        """The moment after which the next run is looked for."""
+        return counted_from(schedule, self._skipped.get(schedule.metadata.uid))
+
+    def _is_to_be_skipped(self, schedule: Schedule) -> bool:
+        wanted = schedule.spec.skip_immediately
+        if wanted is None:
+            return self._skip_immediately and schedule.metadata.uid not in self._skipped
+        return wanted
+
+    async def _skip(self, key: Key, schedule: Schedule, cron: Cron, now: datetime) -> Result:
+        """Leave out what is due by now, and store that it was."""
+        patch = {
+            "metadata": {"resourceVersion": schedule.metadata.resource_version},
+            "spec": {"skipImmediately": False},
+            "status": {"lastSkipped": format_time(now)},
+        }
+        try:
+            await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
+        except (Conflict, NotFound):
+            return Result.after(0.0)
+        # Definitions of Velero before 1.13 drop both fields: without this, no run would ever be due.
+        self._skipped[schedule.metadata.uid] = now
+        log.info("What is due now is skipped once, as skipImmediately says")
+        return self._at(due_after(cron, now, self._zone), now)
 
     async def _made(self, schedule: Schedule, due: datetime, now: datetime) -> datetime | None:
         """When an earlier try made the Backup of the run that is due, if one did."""
@@ -217,14 +256,27 @@ def judge(obj: JSONObject) -> Verdict:
         return Verdict(schedule=schedule, cron=None, errors=[str(error)])
 
 
-def due_after(cron: Cron, last_backup: datetime | None, zone: tzinfo) -> datetime | None:
-    """The moment after which a run is due; None if there will be none.
+def is_paused(obj: JSONObject) -> bool:
+    """Whether a Schedule is left alone, valid or not."""
+    return (obj.get("spec") or {}).get("paused") is True
 
-    A Schedule that has never run is due at once. (docs/spec: CTL 4.2)
+
+def counted_from(schedule: Schedule, skipped: datetime | None = None) -> datetime:
+    """The moment after which the next run is looked for. (docs/spec: BEY 7.1)
+
+    Args:
+        skipped: when runs were skipped, where the definition does not store that.
     """
-    if last_backup is None or last_backup < _LONG_AGO:
-        return _LONG_AGO
-    return cron.next(last_backup, zone)
+    status = schedule.status
+    begin = status.last_backup
+    if begin is None or begin < _LONG_AGO:
+        begin = schedule.metadata.creation_timestamp or _LONG_AGO
+    return max(moment for moment in (begin, status.last_skipped, skipped) if moment is not None)
+
+
+def due_after(cron: Cron, since: datetime, zone: tzinfo) -> datetime | None:
+    """The moment after which a run is due; None if there will be none."""
+    return cron.next(since, zone)
 
 
 def is_made_for(schedule: Schedule, backup: JSONObject, due: datetime, now: datetime, zone: tzinfo) -> bool:
@@ -254,7 +306,9 @@ def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
     """The Backup of a run, from the Schedule as it was read, so that no unknown field is lost. (CTL 4.3)"""
     metadata, spec = obj["metadata"], obj["spec"]
     name = metadata["name"]
-    marks = {**(metadata.get("labels") or {}), labels.SCHEDULE_NAME: labels.label_value(name)}
+    # Labels of the template take the place of those of the Schedule. (docs/spec: BEY 7.1)
+    own = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or metadata.get("labels") or {}
+    marks = {**own, labels.SCHEDULE_NAME: labels.label_value(name)}
     made = {
         "name": backup_name(name, moment, zone),
         "namespace": metadata["namespace"],

@@ -265,7 +265,12 @@ class Assembly:
     def _schedules(self) -> Controller:
         informer, queue = self._informer(schedule.SCHEDULES), RateLimitedQueue[Key](clock=self._timers)
         reconciler = schedule.ScheduleReconciler(
-            self._scope, informer, metrics=self.metrics, zone=self._options.zone, enqueue=queue.add
+            self._scope,
+            informer,
+            metrics=self.metrics,
+            zone=self._options.zone,
+            enqueue=queue.add,
+            skip_immediately=self._options.schedule_skip_immediately,
         )
         controller = Controller(
             schedule.NAME,

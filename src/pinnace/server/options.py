@@ -33,6 +33,7 @@ class ServerOptions:
         plugin_directory: searched for executables; need not exist.
         restic_timeout: for all pod volumes of one backup or restore.
         restic_prune_frequency: of repositories that name none; a week if not positive.
+        schedule_skip_immediately: skip once what is due of Schedules that do not say.
         zone: of the clock that schedules and the names of their backups follow.
         scratch: where big temporary files go; None: the system's temporary directory.
         disabled_controllers: names of controllers not to run; names of none are ignored.
@@ -58,6 +59,7 @@ class ServerOptions:
     plugin_directory: Path = PLUGIN_DIRECTORY
     restic_timeout: Duration = RESTIC_TIMEOUT
     restic_prune_frequency: Duration = RESTIC_PRUNE_FREQUENCY
+    schedule_skip_immediately: bool = False
     zone: tzinfo = field(default_factory=lambda: local_zone(os.environ))
     disabled_controllers: frozenset[str] = frozenset()
     leader_election: bool = True

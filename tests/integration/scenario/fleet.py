@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.api.times import parse_time
-from pinnace.controllers.schedule import due_after, judge
+from pinnace.controllers.schedule import counted_from, due_after, judge
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero
 from pinnace.runtime.manager import Manager, ManagerPhase
@@ -76,7 +76,7 @@ def is_due(schedule: JSONObject, now: datetime) -> bool:
         return True
     if verdict.cron is None or verdict.schedule is None:
         return bool(schedule["status"]["phase"] != "FailedValidation")
-    due = due_after(verdict.cron, verdict.schedule.status.last_backup, UTC)
+    due = due_after(verdict.cron, counted_from(verdict.schedule), UTC)
     return due is not None and due < now
 
 

@@ -227,11 +227,12 @@ async def test_expiry_and_deletion(lives: Lives, site: Site, bucket: Bucket, sto
 async def test_schedules(lives: Lives, site: Site) -> None:
     async def begin(number: int) -> None:
         template = site.maps_of(includedResources=["secrets"])
-        await site.create("schedules", f"s{number}", spec={"schedule": "@every 24h", "template": template})
+        spec = {"schedule": "@every 24h", "template": template}
+        await site.create("schedules", f"s{number}", spec=spec, status={"lastBackup": EXPIRED})
 
     async def ended(number: int) -> bool:
         schedule = await site.get("schedules", f"s{number}")
-        return "lastBackup" in (schedule.get("status") or {})
+        return bool(schedule["status"]["lastBackup"] != EXPIRED)
 
     work = Work(
         begin=begin, ended=ended, counted=lambda number: rf"/schedules/s{number}$|velero\.io/.*/backups$"

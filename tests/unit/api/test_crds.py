@@ -153,7 +153,7 @@ def test_nullable_fields() -> None:
     restore_spec = filters | {"labelSelector", "restorePVs", "preserveNodePorts", "includeClusterResources"}
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {"backupSyncPeriod", "validationFrequency"}
-    assert of("Schedule.status.") == {"lastBackup"}
+    assert of("Schedule.status.") == {"lastBackup", "lastSkipped"}
     assert of("DeleteBackupRequest.status.") == {"errors"}
     assert of("ServerStatusRequest.status.") == {"processedTimestamp", "plugins"}
 

@@ -161,6 +161,7 @@ def test_create_sends_it(capsys: pytest.CaptureFixture[str], cluster: FakeCluste
         ([], "accepts 1 arg(s), received 0"),
         (["s"], "--schedule is required"),
         (["s", "--schedule", "0 7 * *"], "invalid schedule: Expected exactly 5 fields, found 4: 0 7 * *"),
+        (["s", "--schedule", "@every 0s"], "invalid schedule: the interval must be positive: @every 0s"),
         (["s", "--schedule", "0 0 30 2 *"], "there is no time at which it fires: 0 0 30 2 *"),
         (["s", "--schedule", "@daily", "-o", "xml"], 'invalid output format "xml"'),
         (["s", "--schedule", "@daily", "--ordered-resources", "x"], "Invalid OrderedResources 'x'."),
@@ -218,19 +219,85 @@ def test_a_backup_from_a_schedule(capsys: pytest.CaptureFixture[str], cluster: F
     assert capsys.readouterr().err == 'An error occurred: schedules.velero.io "nope" not found\n'
 
 
+# --- pause and unpause ----------------------------------------------------------------------------------
+
+
+def paused(cluster: FakeCluster, name: str) -> object:
+    return cluster.named(SCHEDULES, name)["spec"].get("paused")
+
+
+@pytest.mark.spec("BEY-071")
+def test_pausing_a_paused_schedule_is_said_and_skipped(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    cluster.add(SCHEDULES, "s", spec={"schedule": "@daily", "template": {}})
+
+    assert run(["schedule", "pause", "s"]) == 0
+    assert run(["schedule", "pause", "s"]) == 0
+    assert capsys.readouterr().out == "Schedule s paused successfully\nSchedule s is already paused, skip\n"
+    assert paused(cluster, "s") is True
+
+    assert run(["schedule", "unpause", "s", "--skip-immediately"]) == 0
+    assert capsys.readouterr().out == "Schedule s unpaused successfully\n"
+    assert cluster.named(SCHEDULES, "s")["spec"]["skipImmediately"] is True
+    assert paused(cluster, "s") is False
+
+
+@pytest.mark.spec("BEY-071")
+@pytest.mark.parametrize(
+    ("choice", "chosen"), [(["--all"], {"a", "b"}), (["-l", "n=a"], {"a"}), (["b"], {"b"})]
+)
+def test_pausing_touches_only_the_chosen_schedules_of_the_namespace(
+    cluster: FakeCluster, choice: list[str], chosen: set[str]
+) -> None:
+    for name in ("a", "b"):
+        cluster.add(SCHEDULES, name, labels={"n": name}, spec={"schedule": "@daily"})
+    cluster.add(SCHEDULES, "a", "elsewhere", labels={"n": "a"}, spec={"schedule": "@daily"})
+
+    assert run(["schedule", "pause", *choice]) == 0
+
+    assert {name for name in ("a", "b") if paused(cluster, name)} == chosen
+    assert "paused" not in cluster.named(SCHEDULES, "a", "elsewhere")["spec"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "you must specify exactly one of"),
+        (["s", "--all"], "you must specify exactly one of"),
+        (["-l", ""], "--selector must not be empty"),
+        (["nope"], 'schedules.velero.io "nope" not found'),
+    ],
+)
+def test_what_pause_refuses(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
+) -> None:
+    assert run(["schedule", "pause", *words]) == 1
+    assert text in capsys.readouterr().err
+    assert cluster.writes == []
+
+
+def test_a_schedule_can_be_created_paused(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+    spec = created(capsys, "--schedule", "@daily", "--paused", "--skip-immediately=false")["spec"]
+
+    assert (spec["paused"], spec["skipImmediately"]) == (True, False)
+    assert cluster.writes == []
+
+
 # --- get ------------------------------------------------------------------------------------------------
 
 
 def test_the_table() -> None:
     fresh = daily(metadata={"name": "fresh"}, spec={"schedule": "@every 6h", "template": {}}, status=None)
     past = daily(status={"phase": "FailedValidation", "lastBackup": "2019-08-11T07:00:10Z"})
+    past["spec"]["paused"] = True
     table = schedule_table(lambda: NOW)
 
     assert render_table([daily(), past, fresh], table, OutputFlags(format="table")) == textwrap.dedent("""\
-        NAME    STATUS             CREATED                         SCHEDULE    BACKUP TTL   LAST BACKUP   SELECTOR
-        daily   Enabled            2021-08-01 06:00:00 +0000 UTC   0 7 * * *   720h0m0s     14h ago       app=nginx
-        daily   FailedValidation   2021-08-01 06:00:00 +0000 UTC   0 7 * * *   720h0m0s     2y ago        app=nginx
-        fresh   New                <nil>                           @every 6h   0s           n/a           <none>
+        NAME    STATUS             CREATED                         SCHEDULE    BACKUP TTL   LAST BACKUP   SELECTOR    PAUSED
+        daily   Enabled            2021-08-01 06:00:00 +0000 UTC   0 7 * * *   720h0m0s     14h ago       app=nginx   false
+        daily   FailedValidation   2021-08-01 06:00:00 +0000 UTC   0 7 * * *   720h0m0s     2y ago        app=nginx   true
+        fresh   New                <nil>                           @every 6h   0s           n/a           <none>      false
         """)  # noqa: E501 - the lines of the table
 
 
@@ -250,7 +317,7 @@ def test_get(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     assert json.loads(capsys.readouterr().out)["metadata"]["name"] == "a"
     assert run(["schedule", "get", "a", "b", "--show-labels"]) == 0
     header, first, _ = capsys.readouterr().out.splitlines()
-    assert header.endswith("LAST BACKUP   SELECTOR   LABELS")
+    assert header.endswith("LAST BACKUP   SELECTOR   PAUSED   LABELS")
     assert first.endswith("n=a")
     assert run(["schedule", "get", "a", "nope"]) == 1
     shown = capsys.readouterr()

@@ -18,6 +18,7 @@ from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.fakes import BROKEN, NAMESPACE, fail_once, key
 
 NOON = datetime(2017, 1, 1, 12, tzinfo=UTC)
+CREATED = "2015-12-31T23:30:00Z"
 LONG_NAME = "nightly-" * 9
 TEMPLATE = {
     "includedNamespaces": ["a", "b"],
@@ -33,6 +34,7 @@ class Scene:
         self.world = world
         self.queued: list[Key] = []
         self.zone: ZoneInfo = ZoneInfo("UTC")
+        self.skip_immediately = False
         self.world.clock.now = NOON
         self.restart()
 
@@ -44,6 +46,7 @@ class Scene:
             metrics=self.world.metrics,
             zone=self.zone,
             enqueue=self.queued.append,
+            skip_immediately=self.skip_immediately,
         )
 
     def add(
@@ -53,7 +56,7 @@ class Scene:
             "schedules", name, spec={"schedule": cron, "template": TEMPLATE, **(spec or {})}, status=status
         )
         obj = self.world.cluster.objects["schedules", name]
-        obj["metadata"]["creationTimestamp"] = "2017-01-01T11:59:59Z"
+        obj["metadata"]["creationTimestamp"] = CREATED
         return obj
 
     async def reconcile(self, name: str = "name") -> Result:
@@ -181,6 +184,127 @@ async def test_when_an_interval_is_due(scene: Scene, ago: timedelta | None, due:
 
     assert scene.queued == ([key("name")] if due else [])
     assert len(scene.backups) == (1 if due else 0)
+
+
+@pytest.mark.parametrize(
+    ("created", "made"),
+    [("2017-01-01T11:00:00Z", 0), ("2017-01-01T10:59:59Z", 1), ("2016-12-01T00:00:00Z", 1)],
+    ids=["not due yet", "due since noon", "missed for weeks"],
+)
+async def test_a_schedule_that_has_never_run_counts_from_its_creation(
+    scene: Scene, created: str, made: int
+) -> None:
+    """Such as one that another server made and did not get to run."""
+    scene.add("@every 1h", phase="Enabled")["metadata"]["creationTimestamp"] = created
+
+    await scene.reconciler.poll()
+    await scene.reconcile()
+
+    assert len(scene.queued) == len(scene.backups) == made
+
+
+@pytest.mark.parametrize("cron", ["@every 0s", "@every -1h", "@every -1ns"])
+async def test_an_interval_that_is_not_positive_is_refused(scene: Scene, cron: str) -> None:
+    scene.add(cron)
+
+    await scene.reconcile()
+
+    assert scene.status["validationErrors"] == [f"invalid schedule: the interval must be positive: {cron}"]
+    assert scene.backups == []
+
+
+@pytest.mark.parametrize("cron", ["@every 1s", "@every 1ns", "@every 59s"])
+async def test_no_interval_makes_more_than_one_backup_a_minute(scene: Scene, cron: str) -> None:
+    scene.add(cron)
+
+    for _ in range(181):
+        await scene.reconcile()
+        scene.world.clock.advance(1)
+
+    assert scene.backups == [f"name-2017010112{minute}" for minute in ("0000", "0101", "0202")]
+
+
+# --- Paused and skipped ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cron", ["* * * * *", "nonsense"])
+async def test_a_paused_schedule_is_left_alone_until_it_is_not(scene: Scene, cron: str) -> None:
+    scene.add(cron, phase="Enabled", lastBackup="2017-01-01T10:00:00Z", spec={"paused": True})
+
+    await scene.reconciler.poll()
+    assert await scene.reconcile() == DONE
+    assert (scene.queued, scene.world.cluster.writes()) == ([], [])
+
+    scene.world.edit("schedules", "name", paused=False)
+    await scene.reconcile()
+    assert len(scene.backups) == (1 if cron != "nonsense" else 0)
+
+
+@pytest.mark.spec("BEY-062")
+async def test_what_is_due_is_skipped_once_when_the_spec_says_so(scene: Scene) -> None:
+    scene.add("0 * * * *", phase="Enabled", lastBackup="2017-01-01T09:00:00Z", spec={"skipImmediately": True})
+    scene.world.clock.advance(30 * 60)
+
+    assert await scene.reconcile() == Result.after(30 * 60 + 0.001)
+
+    stored = scene.world.cluster.objects["schedules", "name"]
+    assert stored["spec"]["skipImmediately"] is False
+    assert stored["status"]["lastSkipped"] == "2017-01-01T12:30:00Z"
+    scene.restart()
+    await scene.reconcile()
+    assert scene.backups == []
+    scene.world.clock.advance(30 * 60 + 1)
+    await scene.reconcile()
+    assert scene.backups == ["name-20170101130001"]
+
+
+@pytest.mark.spec("BEY-063")
+@pytest.mark.parametrize("stored", [True, False], ids=["", "definition of Velero 1.6"])
+async def test_the_servers_default_skips_what_is_due_of_every_schedule_once(
+    scene: Scene, stored: bool
+) -> None:
+    scene.skip_immediately = True
+    scene.restart()
+    names = ("one", "two", "three")
+    for name in names:
+        scene.add("0 * * * *", name, phase="Enabled", lastBackup="2017-01-01T09:00:00Z")
+
+    def prune(*call: str) -> None:
+        if not stored and call[:2] == ("patch", "schedules"):
+            obj = scene.world.cluster.objects["schedules", call[2]]
+            obj["spec"].pop("skipImmediately", None)
+            obj["status"].pop("lastSkipped", None)
+
+    scene.world.cluster.after = prune
+    for _ in range(2):
+        for name in names:
+            await scene.reconcile(name)
+    assert scene.backups == []
+
+    scene.world.clock.advance(3601)
+    for name in names:
+        await scene.reconcile(name)
+    assert scene.backups == sorted(f"{name}-20170101130001" for name in names)
+
+
+async def test_a_schedule_edited_while_its_run_is_skipped_is_read_again(scene: Scene) -> None:
+    scene.add("@hourly", phase="Enabled", spec={"skipImmediately": True})
+    conflict = Conflict(409, message="changed")
+    scene.world.cluster.before = fail_once("patch", "schedules", error=conflict)
+
+    assert await scene.reconcile() == Result.after(0.0)
+    assert "lastSkipped" not in scene.status
+
+
+@pytest.mark.spec("BEY-065")
+async def test_labels_of_the_template_take_the_place_of_those_of_the_schedule(scene: Scene) -> None:
+    obj = scene.add("@hourly", spec={"template": {**TEMPLATE, "metadata": {"labels": {"a": "1"}}}})
+    obj["metadata"]["labels"] = {"b": "2"}
+
+    await scene.reconcile()
+
+    (backup,) = scene.world.all_of("backups").values()
+    assert backup["metadata"]["labels"] == {"a": "1", labels.SCHEDULE_NAME: "name"}
 
 
 @pytest.mark.spec("CTL-022")
@@ -393,16 +517,16 @@ async def test_a_run_that_was_made_before_a_crash_does_not_swallow_the_next(scen
 @pytest.mark.parametrize(
     ("name", "created"),
     [
-        ("name-20170101105900", "2017-01-01T10:59:00Z"),
+        ("name-20170101114459", "2017-01-01T11:44:59Z"),
         ("name-20161231120000", "2017-01-01T12:00:00Z"),
-        ("name-20170101115959", "2017-01-01T11:59:58Z"),
+        ("name-20170101115000", "2017-01-01T11:29:59Z"),
         ("name-by-hand", "2017-01-01T12:00:00Z"),
         ("name-20170101120001", "2017-01-01T12:00:00Z"),
     ],
     ids=["of the last run", "found in a location", "of a former schedule", "by hand", "in the future"],
 )
 async def test_other_backups_of_the_schedule_are_not_the_run(scene: Scene, name: str, created: str) -> None:
-    scene.add("@hourly", phase="Enabled")
+    scene.add("45 * * * *", phase="Enabled")["metadata"]["creationTimestamp"] = "2017-01-01T11:30:00Z"
     scene.world.cluster.add("backups", name, labels={labels.SCHEDULE_NAME: "name"})
     scene.world.cluster.objects["backups", name]["metadata"]["creationTimestamp"] = created
 
@@ -459,10 +583,10 @@ async def test_a_schedule_that_was_replaced_runs_for_itself(scene: Scene) -> Non
         await scene.reconcile()
     assert "lastBackup" not in scene.status
 
-    scene.world.clock.advance(5)
+    scene.world.clock.advance(3605)
     await scene.reconcile()
 
-    assert scene.backups == ["name-20170101120000", "name-20170101120005"]
+    assert scene.backups == ["name-20170101120000", "name-20170101130005"]
 
 
 @pytest.mark.parametrize("error", [Conflict(409, message="changed"), BROKEN])
