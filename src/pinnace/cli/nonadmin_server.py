@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -36,6 +36,8 @@ from pinnace.cli.settings import GlobalFlags
               help="The same of restores.")  # fmt: skip
 @click.option("--adopt-former-namespaces", "adopted_namespaces", type=KeyValueMap(), multiple=True,
               help="Who gets backups of a former namespace of its name: name=uid; * is any.")  # fmt: skip
+@click.option("--allow-endpoints", "allowed_endpoints", multiple=True, metavar="ADDRESS",
+              help="Private network or host where tenants' storage may be; may be repeated.")  # fmt: skip
 @click.option("--default-backup-storage-location", default="default", show_default=True,
               help="What the backup server's flag of this name says.")  # fmt: skip
 @upstream_flags
@@ -77,6 +79,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
             max_unfinished_backups=flags["max_unfinished_backups"],
             max_unfinished_restores=flags["max_unfinished_restores"],
             adopted_namespaces=merge_maps(flags["adopted_namespaces"]) or None,
+            allowed_endpoints=_entries(flags["allowed_endpoints"]) or None,
         ),
     )
     choice = log_choice(os.environ, flags)
@@ -88,6 +91,11 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
         asyncio.run(run_nonadmin(config, options, user_agent=user_agent("pinnace-nonadmin")))
     except (KubeError, RuntimeFailure, OSError) as exc:
         raise CommandError(str(exc)) from exc
+
+
+def _entries(values: Iterable[str]) -> tuple[str, ...]:
+    """The entries of a flag that may be repeated, each a list with commas."""
+    return tuple(entry.strip() for value in values for entry in value.split(",") if entry.strip())
 
 
 def server_namespace(flags: GlobalFlags, environ: Mapping[str, str]) -> str:

@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import SECRETS, velero
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 from pinnace.storage.backup_store import BackupStore
@@ -38,6 +40,7 @@ class LocationStores:
         self._namespace = namespace
         self._credentials = CredentialsStore(credentials_root, namespace)
         self._plugins = plugins
+        self._own_networks = OwnNetworks(client)
 
     @asynccontextmanager
     async def open(self, name: str) -> AsyncIterator[BackupStore]:
@@ -64,7 +67,12 @@ class LocationStores:
         file = await resolve_credentials(
             location, self._credentials, self._read_secret, namespace=self._namespace
         )
-        return open_backup_store(location, credentials_file=file, others=self._plugins.open_store)
+        return open_backup_store(
+            location,
+            credentials_file=file,
+            others=self._plugins.open_store,
+            own_networks=await self._own_networks.get() if tenant_of(location.metadata) else (),
+        )
 
     async def _read_secret(self, name: str) -> Mapping[str, bytes] | None:
         try:

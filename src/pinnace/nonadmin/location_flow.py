@@ -14,7 +14,7 @@ from typing import Final
 
 from pinnace.api.codec import merge_patch
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.api.nonadmin.names import LOCATION_FINALIZER, Origin
+from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, LOCATION_FINALIZER, Origin
 from pinnace.api.nonadmin.storage_location import ApprovalDecision, RequestPhase
 from pinnace.api.storage_location import BackupStorageLocationSpec
 from pinnace.kube.resources import SECRETS, APIResource, velero
@@ -257,13 +257,20 @@ class _LocationFlow(RequestFlow):
         )
         location = self._world.location
         if location is None:
-            metadata = {"name": self._id, "namespace": self._world.namespace, **self._marks()}
+            marked = self._marks()
+            marked["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] = self._allowed_endpoints()
+            metadata = {"name": self._id, "namespace": self._world.namespace, **marked}
             body = velero_body(LOCATIONS, metadata, wanted)
             return Create(
                 resource=LOCATIONS, namespace=self._world.namespace, body=body, failed_status=failed
             )
         if not _same_spec(mapping(location, "spec"), wanted):
             patch = {"spec": merge_patch(mapping(location, "spec"), wanted)}
+            return Patch(resource=LOCATIONS, obj=location, patch=patch, failed_status=failed)
+        allowed = self._allowed_endpoints()
+        if text(location, "metadata", "annotations", ALLOWED_ENDPOINTS_ANNOTATION) != allowed:
+            annotations = {ALLOWED_ENDPOINTS_ANNOTATION: allowed}
+            patch = {"metadata": {"annotations": annotations}}
             return Patch(resource=LOCATIONS, obj=location, patch=patch, failed_status=failed)
         return self._note(
             LOCATIONS,
@@ -277,6 +284,10 @@ class _LocationFlow(RequestFlow):
                 "BackupStorageLocation successfully updated in the OADP namespace",
             ),
         )
+
+    def _allowed_endpoints(self) -> str:
+        """For the server and its node agents, which know the location but not the settings."""
+        return ",".join(self._world.settings.endpoints())
 
     def _note(
         self, resource: APIResource, kind: str, created: tuple[str, str], updated: tuple[str, str]

@@ -3,7 +3,6 @@
 (docs/spec: NAC 6.3, 12.3, 17 A16-A20)
 """
 
-import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,6 +14,7 @@ from pinnace.nonadmin.objects import MAX_SPEC_BYTES, is_too_large, mapping, pres
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.tenant_credentials import credentials_problem
 from pinnace.runtime.keys import JSONObject
+from pinnace.storage.addresses import Addresses, AddressRefused, parse_allowed
 
 _PREFIX: Final = "NonAdminBackupStorageLocation spec.bslSpec"
 
@@ -35,11 +35,7 @@ ALLOWED_CONFIG: Final = {
 }
 """Providers that tenants may use, and their settings that reach nothing on the server's side."""
 
-_METADATA_NETWORKS: Final = (
-    ipaddress.ip_network("169.254.0.0/16"),
-    ipaddress.ip_network("fe80::/10"),
-    ipaddress.ip_network("fd00:ec2::/32"),
-)
+_METADATA_HOSTS: Final = ("metadata", "metadata.google.internal")
 MAX_PREFIX_CHARACTERS: Final = 512
 MIN_VALIDATION_FREQUENCY: Final = Duration.seconds(10)
 """More often, and the server would do nothing but look at that one location."""
@@ -125,9 +121,10 @@ def _hostile(spec: JSONObject, settings: AdminSettings) -> str:
     for name in sorted(config):
         if name not in ALLOWED_CONFIG[provider]:
             return f"{_PREFIX}.config is restricted, can not contain {name[:63]!r}"
+    allowed = parse_allowed(settings.endpoints())
     for name in ("s3Url", "publicUrl"):
-        if name in config and not _is_web_address(text(config, name)):
-            return f"{_PREFIX}.config.{name} is no http or https URL of a store"
+        if name in config and (problem := _url_problem(text(config, name), allowed)):
+            return f"{_PREFIX}.config.{name} {problem}"
     return ""
 
 
@@ -144,19 +141,22 @@ def is_plain_prefix(prefix: str) -> bool:
     )
 
 
-def _is_web_address(url: str) -> bool:
+def _url_problem(url: str, allowed: Addresses) -> str:
+    """What is wrong with a store's URL. What names resolve to is checked where connections are made."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
-        return False
-    if parts.scheme not in ("http", "https") or not host or parts.username is not None:
-        return False
+        host = ""
+    if not host or parts.scheme not in ("http", "https") or parts.username is not None:
+        return "is no http or https URL of a store"
     try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host.lower() not in ("metadata", "metadata.google.internal")
-    return not any(address in network for network in _METADATA_NETWORKS)
+        allowed.check_literal(host)
+        if host.lower().rstrip(".") in _METADATA_HOSTS:
+            allowed.check(host, ["169.254.169.254"])
+    except AddressRefused as error:
+        return f"can not be used: {error}"
+    return ""
 
 
 def _provider(spec: JSONObject) -> str:

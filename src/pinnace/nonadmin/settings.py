@@ -7,6 +7,7 @@ The document has the structure of a DataProtectionApplication's spec, so that on
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ from pinnace.nonadmin.objects import member, present, text
 from pinnace.nonadmin.values import fields, is_zero
 from pinnace.runtime.errors import RuntimeFailure
 from pinnace.runtime.keys import JSONObject
+from pinnace.storage.addresses import parse_allowed
 
 DEFAULT_COLLECTION_PERIOD: Final = Duration.hours(24)
 DEFAULT_SYNC_PERIOD: Final = Duration.minutes(2)
@@ -35,8 +37,9 @@ KEYS: Final = (
     "maxUnfinishedBackups",
     "maxUnfinishedRestores",
     "adoptFormerNamespaces",
+    "allowedEndpoints",
 )
-"""The last three are not upstream's. (docs/spec: NAC 17 A27, A29)"""
+"""The last four are not upstream's. (docs/spec: NAC 17 A20, A27, A29)"""
 
 ANY: Final = "*"
 
@@ -71,6 +74,8 @@ class AdminSettings:
         max_unfinished_backups, max_unfinished_restores: of one namespace at a time; 0 for any number.
         adopted_namespaces: by name, the uid of the namespace that may have what was backed up of a former one
             of its name; `*` stands for any.
+        allowed_endpoints: addresses, networks and hosts where tenants' stores may be besides the public
+            internet.
     """
 
     backup: JSONObject = field(default_factory=dict)
@@ -83,6 +88,7 @@ class AdminSettings:
     max_unfinished_backups: int = 0
     max_unfinished_restores: int = 0
     adopted_namespaces: Mapping[str, str] = field(default_factory=dict)
+    allowed_endpoints: tuple[str, ...] = ()
 
     def with_flags(self, **flags: object) -> "AdminSettings":
         """The settings with what flags say in place of the document; None leaves it. Raises SettingsError."""
@@ -99,6 +105,11 @@ class AdminSettings:
         """
         agreed = (self.adopted_namespaces.get(name) for name in (namespace, ANY))
         return former == present or any(uid in (ANY, present) for uid in agreed)
+
+    def endpoints(self) -> tuple[str, ...]:
+        """Where tenants' stores may be besides the public internet, an enforced endpoint included."""
+        enforced = urlsplit(text(self.location, "config", "s3Url")).hostname
+        return (*self.allowed_endpoints, *((enforced,) if enforced else ()))
 
     def check(self) -> None:
         """Refuse what cannot work. A period of zero is off, so nothing is compared with it.
@@ -128,6 +139,12 @@ class AdminSettings:
                 raise SettingsError(
                     'spec.nonAdmin.adoptFormerNamespaces needs a name and a uid of each namespace, or "*"'
                 )
+        try:
+            parse_allowed(self.endpoints())
+        except ValueError as error:
+            raise SettingsError(
+                f"spec.nonAdmin.allowedEndpoints or enforceBSLSpec.config.s3Url: {error}"
+            ) from error
         own = _duration(self.location.get("backupSyncPeriod"), "enforceBSLSpec.backupSyncPeriod")
         self._check_sooner("spec.nonAdmin.enforceBSLSpec.backupSyncPeriod", own)
 
@@ -180,6 +197,7 @@ def read_settings(document: object, *, velero_sync_period: Duration | None = Non
         max_unfinished_backups=_limit(given, "maxUnfinishedBackups"),
         max_unfinished_restores=_limit(given, "maxUnfinishedRestores"),
         adopted_namespaces=_texts(given, "adoptFormerNamespaces"),
+        allowed_endpoints=_list(given, "allowedEndpoints"),
     )
     _check_enforceable(settings)
     settings.check()
@@ -242,6 +260,13 @@ def _texts(given: object, key: str) -> dict[str, str]:
     ):
         raise SettingsError(f"spec.nonAdmin.{key} is no map of texts; a * has to stand in quotes")
     return dict(value)
+
+
+def _list(given: object, key: str) -> tuple[str, ...]:
+    value = member(given, key)
+    if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        raise SettingsError(f"spec.nonAdmin.{key} is not a list of texts")
+    return tuple(value or ())
 
 
 def _period(given: object, key: str, default: Duration) -> Duration:

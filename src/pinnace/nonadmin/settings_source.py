@@ -35,6 +35,7 @@ class SettingsFlags:
     max_unfinished_backups: int | None = None
     max_unfinished_restores: int | None = None
     adopted_namespaces: Mapping[str, str] | None = None
+    allowed_endpoints: tuple[str, ...] | None = None
 
 
 class SettingsSource:
@@ -94,6 +95,7 @@ class SettingsSource:
             max_unfinished_backups=flags.max_unfinished_backups,
             max_unfinished_restores=flags.max_unfinished_restores,
             adopted_namespaces=flags.adopted_namespaces,
+            allowed_endpoints=flags.allowed_endpoints,
         )
 
 
@@ -105,4 +107,5 @@ def _tell(event: str, settings: AdminSettings) -> None:
         backupSyncPeriod=str(settings.sync_period),
         maxUnfinishedBackups=settings.max_unfinished_backups,
         maxUnfinishedRestores=settings.max_unfinished_restores,
+        allowedEndpoints=", ".join(settings.allowed_endpoints),
     )

@@ -8,6 +8,7 @@ from datetime import datetime
 import aiohttp
 
 from pinnace.api.times import utcnow
+from pinnace.storage.addresses import Addresses
 from pinnace.storage.azure_account import AccountKey, SharedAccess, find_account_access, resolve_account
 from pinnace.storage.azure_config import AzureConfig
 from pinnace.storage.azure_credentials import azure_variables, cloud_of
@@ -31,11 +32,13 @@ class AzureStore(HTTPStore):
         environ: Mapping[str, str] = os.environ,
         policy: RetryPolicy | None = None,
         clock: Callable[[], datetime] = utcnow,
+        addresses: Addresses | None = None,
     ) -> None:
         """Args:
             config: the location's settings.
             environ: where credentials are looked for if the location has no file of its own.
             policy: retries and deadlines.
+            addresses: where connections may go; None is anywhere.
 
         Raises:
             StoreConfigError: settings or credentials are missing, or the CA certificate cannot be read.
@@ -52,6 +55,7 @@ class AzureStore(HTTPStore):
             self._requests_of,
             tls=tls_context(config.ca_cert, insecure=False),
             policy=policy or RetryPolicy(),
+            addresses=addresses,
         )
 
     def _requests_of(self, session: aiohttp.ClientSession) -> ContainerRequests:

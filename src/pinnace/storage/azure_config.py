@@ -1,6 +1,7 @@
 """The configuration of an Azure location, checked once. (docs/spec: STO 14, 14.3)"""
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,8 @@ LARGEST_BLOCK_BYTES = 100 << 20
 BLOCK_BYTES = 8 << 20
 """The default. Velero's is the largest; four of those at a time would take 400 MiB of memory. There may be
 50,000 blocks, which makes objects of up to 390 GiB."""
+
+_ACCOUNT = re.compile(r"[A-Za-z0-9][-A-Za-z0-9]{0,62}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,10 @@ def parse_azure_config(config: Mapping[str, str]) -> AzureConfig:
         raise StoreConfigError("the bucket of an Azure location, which is its container, must not be empty")
     if not config.get("storageAccount"):
         raise missing("storageAccount")
+    if not _ACCOUNT.fullmatch(config["storageAccount"]):
+        # It becomes a part of the host's name, and must not end it.
+        account = config["storageAccount"][:63]
+        raise StoreConfigError(f"storageAccount {account!r} is not the name of a storage account")
     return AzureConfig(
         bucket=config["bucket"],
         account=config["storageAccount"],

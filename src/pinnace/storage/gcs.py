@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import aiohttp
 
 from pinnace.api.times import utcnow
+from pinnace.storage.addresses import Addresses
 from pinnace.storage.blocking import in_thread
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.gcs_config import GCSConfig
@@ -31,12 +32,14 @@ class GCSStore(HTTPStore):
         policy: RetryPolicy | None = None,
         clock: Callable[[], datetime] = utcnow,
         iam_endpoint: str = IAM_ENDPOINT,
+        addresses: Addresses | None = None,
     ) -> None:
         """Args:
             config: the location's settings.
             environ: where credentials are looked for.
             policy: retries and deadlines.
             iam_endpoint: who signs URLs for `serviceAccount`.
+            addresses: where connections may go; None is anywhere.
 
         Raises:
             StoreConfigError: there are no credentials, no account to sign URLs with, or the CA certificate
@@ -56,6 +59,7 @@ class GCSStore(HTTPStore):
             self._requests_of,
             tls=tls_context(config.ca_cert, insecure=False),
             policy=policy or RetryPolicy(),
+            addresses=addresses,
         )
 
     def _requests_of(self, session: aiohttp.ClientSession) -> GCSRequests:
@@ -77,7 +81,11 @@ class GCSStore(HTTPStore):
 
     async def _fetch(self) -> Token:
         return await fetch_google_token(
-            self._origin, environ=self._environ, policy=self._policy, now=self._clock()
+            self._origin,
+            environ=self._environ,
+            policy=self._policy,
+            now=self._clock(),
+            addresses=self._addresses,
         )
 
     async def _signed_url(self, session: aiohttp.ClientSession, key: str, ttl: timedelta) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from pinnace.storage.addresses import Addresses
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.json_http import json_object
 from pinnace.storage.oauth import Token, signed_jwt, token_of
@@ -129,9 +130,14 @@ def _from_file(path: Path) -> ServiceAccount | AuthorizedUser:
 
 
 async def fetch_google_token(
-    origin: GoogleOrigin, *, environ: Mapping[str, str], policy: RetryPolicy, now: datetime
+    origin: GoogleOrigin,
+    *,
+    environ: Mapping[str, str],
+    policy: RetryPolicy,
+    now: datetime,
+    addresses: Addresses | None = None,
 ) -> Token:
-    """Ask for a token. Raises StorageError."""
+    """Ask for a token, at the address that the credentials name. Raises StorageError."""
     if isinstance(origin, MetadataServer):
         url = f"{origin.url}/instance/service-accounts/default/token"
         return token_of(await _ask_metadata(url, policy), f"{_WHAT} of the machine's account", now=now)
@@ -153,7 +159,7 @@ async def fetch_google_token(
             "client_secret": origin.client_secret,
             "refresh_token": origin.refresh_token,
         }
-    async with new_session(ssl.create_default_context()) as session:
+    async with new_session(ssl.create_default_context(), addresses=addresses) as session:
         reply = await send(session, "POST", url, policy=policy, data=form)
     return token_of(reply, _WHAT, now=now)
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import aiohttp
 
+from pinnace.storage.addresses import Addresses
 from pinnace.storage.blocking import finish
 from pinnace.storage.downloads import Download, Source
 from pinnace.storage.errors import StorageError, StoreUnavailable
@@ -58,6 +59,7 @@ class HTTPStore:
         connect: makes the service's requests, given the session that they use.
         tls: whom to trust.
         policy: retries and deadlines.
+        addresses: where connections may go; None is anywhere.
     """
 
     def __init__(
@@ -66,9 +68,11 @@ class HTTPStore:
         *,
         tls: ssl.SSLContext,
         policy: RetryPolicy,
+        addresses: Addresses | None = None,
     ) -> None:
         self._connect = connect
         self._tls = tls
+        self._addresses = addresses
         self._policy = policy
         self._session: aiohttp.ClientSession | None = None
         self._opened: Requests | None = None
@@ -131,7 +135,7 @@ class HTTPStore:
 
     def _requests(self) -> Requests:
         if self._opened is None:
-            self._session = new_session(self._tls)
+            self._session = new_session(self._tls, addresses=self._addresses)
             self._opened = self._connect(self._session)
         return self._opened
 

@@ -4,11 +4,12 @@ Opening contacts nobody; a store that is opened anew for each operation sees rot
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.storage.addresses import Addresses, IPNetwork, addresses_of
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.filesystem import FilesystemStore
@@ -69,6 +70,7 @@ def open_object_store(
     create: bool = False,
     environ: Mapping[str, str] = os.environ,
     others: OtherStores | None = None,
+    addresses: Addresses | None = None,
 ) -> ObjectStore:
     """Open the store of a provider; the caller closes it.
 
@@ -78,7 +80,8 @@ def open_object_store(
         create: a directory that does not exist is an empty store and made when it is needed. Not for a
             server, to which a missing one means that it is not mounted; nor are buckets ever made.
         environ: where credentials are looked for if the configuration names none.
-        others: asked for what is not built in; plugins.
+        others: asked for what is not built in; plugins. What they connect to is not checked.
+        addresses: where connections may go; None is anywhere.
 
     Raises:
         StoreConfigError: the provider is unknown, or its configuration or credentials are wrong.
@@ -90,17 +93,17 @@ def open_object_store(
         from pinnace.storage.s3 import S3Store
         from pinnace.storage.s3_config import parse_s3_config
 
-        return S3Store(parse_s3_config(config), environ=environ)
+        return S3Store(parse_s3_config(config), environ=environ, addresses=addresses)
     if name == GCP_PROVIDER:
         from pinnace.storage.gcs import GCSStore
         from pinnace.storage.gcs_config import parse_gcs_config
 
-        return GCSStore(parse_gcs_config(config), environ=environ)
+        return GCSStore(parse_gcs_config(config), environ=environ, addresses=addresses)
     if name == AZURE_PROVIDER:
         from pinnace.storage.azure import AzureStore
         from pinnace.storage.azure_config import parse_azure_config
 
-        return AzureStore(parse_azure_config(config), environ=environ)
+        return AzureStore(parse_azure_config(config), environ=environ, addresses=addresses)
     if name == FILESYSTEM_PROVIDER:
         return FilesystemStore(_directory(config), create=create)
     if others is not None and (store := others(name, config)) is not None:
@@ -126,19 +129,21 @@ def open_backup_store(
     location: BackupStorageLocation,
     *,
     credentials_file: Path | None = None,
-    restores_writable: bool = True,
     create: bool = False,
     environ: Mapping[str, str] = os.environ,
     others: OtherStores | None = None,
+    own_networks: Sequence[IPNetwork] = (),
 ) -> BackupStore:
     """Open a location; the caller closes the result, which is an async context manager.
 
+    Connections to a tenant's location go to public addresses only, and to what its annotation allows.
+
     Args:
         credentials_file: of the location's own credential (see credentials_store.py), None if it has none.
-        restores_writable: whether a ReadOnly location takes logs and results of restores. (docs/spec: STO 12)
         create: as for open_object_store().
         environ: where credentials are looked for otherwise.
         others: as for open_object_store().
+        own_networks: of the cluster, for a tenant's location.
 
     Raises:
         StorageError: the location cannot be used as it is configured.
@@ -149,11 +154,11 @@ def open_backup_store(
         create=create,
         environ=environ,
         others=others,
+        addresses=addresses_of(location, own_networks),
     )
     return BackupStore(
         store,
         Layout(clean_prefix(location.spec.object_storage.prefix)),
         location=location.metadata.name,
         read_only=location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY,
-        restores_writable=restores_writable,
     )

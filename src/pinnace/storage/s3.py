@@ -4,7 +4,8 @@ obstore downloads, as it goes on where a connection broke, and signs URLs; every
 requests, for the reasons in s3_requests.py. Nothing is asked of the network before the first call.
 
 Trusted certificates: our own requests trust `caCert` alone, as the specification wants; obstore can only add
-it to the system's roots.
+it to the system's roots. Stores whose addresses are checked are read by our own requests, as obstore resolves
+names itself, follows redirects and takes proxies from the environment.
 """
 
 import asyncio
@@ -20,7 +21,9 @@ import obstore
 from obstore.store import S3Store as ObstoreS3
 
 from pinnace.api.times import utcnow
+from pinnace.storage.addresses import Addresses
 from pinnace.storage.blocking import finish
+from pinnace.storage.downloads import Download
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import READ_SIZE_BYTES, Body, check_key, check_prefix
 from pinnace.storage.s3_config import S3Config
@@ -64,11 +67,13 @@ class S3Store:
         policy: RetryPolicy | None = None,
         region_urls: tuple[str, ...] = PARTITION_URLS,
         clock: Callable[[], datetime] = utcnow,
+        addresses: Addresses | None = None,
     ) -> None:
         """Args:
             config: the location's settings.
             environ: where credentials are looked for.
             policy: retries and deadlines.
+            addresses: where connections may go; None is anywhere.
             region_urls: whom to ask for the bucket's region if neither it nor an endpoint is configured.
 
         Raises:
@@ -79,6 +84,7 @@ class S3Store:
         self._policy = policy or RetryPolicy()
         self._region_urls = region_urls
         self._clock = clock
+        self._addresses = addresses
         self._origin = find_origin(environ, profile=config.profile, credentials_file=config.credentials_file)
         self._tls = tls_context(config.ca_cert, insecure=config.insecure_skip_tls_verify)
         self._region = config.region
@@ -109,6 +115,14 @@ class S3Store:
         """See ObjectStore.get."""
         check_key(key)
         opened = await self._open()
+        if self._addresses is not None:
+            download = Download(opened.requests.session, opened.requests.source(key), self._policy)
+            try:
+                await download.open()
+                yield download.blocks()
+            finally:
+                download.close()
+            return
         with translated(f"cannot read {key!r}", key):
             result = await obstore.get_async(opened.downloads, key)
         yield _blocks(result, key)
@@ -166,7 +180,7 @@ class S3Store:
         async with self._lock:
             if self._opened is None:
                 if self._session is None:
-                    self._session = new_session(self._tls)
+                    self._session = new_session(self._tls, addresses=self._addresses)
                 self._region = await self._find_region(self._session)
                 self._opened = self._connect(self._session)
             await self._credentials.get()  # here, as obstore would hide the reason of a failure

@@ -30,6 +30,7 @@ VALID_KEYS = (
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False", ""})
+_REGION = re.compile(r"[-._A-Za-z0-9]*")
 _HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
 
@@ -102,6 +103,9 @@ def parse_s3_config(config: Mapping[str, str]) -> S3Config:
     version = config.get("signatureVersion") or "4"
     if version not in ("1", "4"):
         raise StoreConfigError(f"invalid signature version: {version}")
+    if not _REGION.fullmatch(config.get("region", "")):
+        # It becomes a part of the host's name, and must not end it.
+        raise StoreConfigError(f"region {config['region'][:63]!r} is not the name of a region")
     kms_key_id = config.get("kmsKeyId", "")
     return S3Config(
         bucket=config["bucket"],

@@ -16,6 +16,7 @@ import aiohttp
 from yarl import URL
 
 from pinnace import __version__
+from pinnace.storage.addresses import Addresses
 from pinnace.storage.connector import Connector
 from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
 
@@ -74,13 +75,19 @@ def tls_context(ca_cert: str, *, insecure: bool) -> ssl.SSLContext:
     return context
 
 
-def new_session(tls: ssl.SSLContext, *, use_proxy: bool = True) -> aiohttp.ClientSession:
-    """A session that the caller closes. Metadata services are asked without a proxy."""
+def new_session(
+    tls: ssl.SSLContext, *, use_proxy: bool = True, addresses: Addresses | None = None
+) -> aiohttp.ClientSession:
+    """A session that the caller closes. Metadata services and tenants' stores are asked without a proxy.
+
+    Args:
+        addresses: where connections may go; None is anywhere.
+    """
     return aiohttp.ClientSession(
-        connector=Connector(ssl=tls, limit=16),
+        connector=Connector(ssl=tls, limit=16, addresses=addresses),
         headers={"User-Agent": USER_AGENT},
         auto_decompress=False,
-        trust_env=use_proxy,
+        trust_env=use_proxy and addresses is None,
     )
 
 

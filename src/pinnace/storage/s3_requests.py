@@ -18,7 +18,8 @@ from xml.etree import ElementTree
 import aiohttp
 
 from pinnace.storage.blocking import in_thread
-from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.downloads import Source
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.s3_credentials import Credentials
 from pinnace.storage.s3_http import Reply, RetryPolicy, child_text, error_for, local_name, parse_xml, send
 from pinnace.storage.signing_v4 import EMPTY_HASH, quote_key, quote_query, signed_headers
@@ -103,6 +104,19 @@ class BucketRequests:
             raise StoreConfigError(f"cannot look for {key!r}: there is no bucket {self.bucket!r}")
         return False
 
+    def source(self, key: str) -> Source:
+        """Where an object is read from, where obstore does not read it."""
+        url = f"{self.url}/{quote_key(key)}"
+
+        async def headers(wanted: Mapping[str, str]) -> Mapping[str, str]:
+            return await self._signed("GET", url, EMPTY_HASH, wanted)
+
+        async def refusal(reply: Reply) -> StorageError:
+            error = error_for(f"cannot read {key!r}", reply.status, reply.body)
+            return ObjectNotFound(key) if reply.status == 404 and type(error) is StorageError else error
+
+        return Source(key=key, url=url, headers=headers, refusal=refusal)
+
     async def put(self, key: str, data: bytes) -> None:
         """PUT a whole object."""
         reply = await self._send("PUT", f"{self.url}/{quote_key(key)}", data, self.object_headers)
@@ -161,17 +175,22 @@ class BucketRequests:
         body_hash = await in_thread(_sha256, data) if data else EMPTY_HASH
 
         async def signed() -> Mapping[str, str]:
-            return signed_headers(
-                method,
-                url,
-                region=self.region,
-                credentials=await self.credentials(),
-                now=self.clock(),
-                body_hash=body_hash,
-                headers=headers,
-            )
+            return await self._signed(method, url, body_hash, headers)
 
         return await send(self.session, method, url, policy=self.policy, headers=signed, data=data)
+
+    async def _signed(
+        self, method: str, url: str, body_hash: str, headers: Mapping[str, str] | None
+    ) -> Mapping[str, str]:
+        return signed_headers(
+            method,
+            url,
+            region=self.region,
+            credentials=await self.credentials(),
+            now=self.clock(),
+            body_hash=body_hash,
+            headers=headers,
+        )
 
 
 def _sha256(data: bytes) -> str:

@@ -258,7 +258,12 @@ async def running(plane: ControlPlane, server: Server, folder: Path, **flags: An
     """Self-service that has started, with no rights but those of the manifests; stopped at the end."""
     user = f"system:serviceaccount:{server.namespace}:{manifests.NAME}"
     options = flags.pop("options", {})
-    given: dict[str, Any] = {"collection_period": Duration(), "sync_period": Duration(), **flags}
+    given: dict[str, Any] = {
+        "collection_period": Duration(),
+        "sync_period": Duration(),
+        "allowed_endpoints": ("127.0.0.0/8",),  # where the tests' S3 server is
+        **flags,
+    }
     async with signed_in(plane, folder, user) as client:
         manager, stop = Manager(), asyncio.Event()
         add_nonadmin(

@@ -75,8 +75,10 @@ class FakeCluster:
         plural = resource.name if namespace == NAMESPACE else f"{namespace}'s {resource.name}"
         return self._call("get", resource.name, name, lambda: self._found(plural, name))
 
+    server = "https://127.0.0.1:6443"
+
     async def list_all(
-        self, resource: APIResource, _namespace: str, *, label_selector: str = ""
+        self, resource: APIResource, _namespace: str | None = None, *, label_selector: str = ""
     ) -> list[JSONObject]:
         chosen = Selector.parse(label_selector)
         return self._call(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import SECRETS
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS
@@ -211,3 +212,19 @@ async def test_a_request_without_its_status_is_mended() -> None:
     one.cluster.change(NABSL_REQUESTS, SERVER, request(one)["metadata"]["name"], status={})
     await one.settle()
     assert request(one)["status"]["nonAdminBackupStorageLocation"]["requestedSpec"] == SPEC
+
+
+async def test_the_location_says_which_endpoints_are_allowed() -> None:
+    """The server and its node agents, which connect to it, do not know the settings."""
+    one = Service(MemoryCluster(), AdminSettings(allowed_endpoints=("10.0.0.0/8", "store.svc")))
+    await asked(one)
+    (location,) = one.cluster.of(LOCATIONS)
+    assert location["metadata"]["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] == "10.0.0.0/8,store.svc"
+
+    one.settings = AdminSettings()
+    await one.look(NABSLS, "shop", "mine")
+    (location,) = one.cluster.of(LOCATIONS)
+    assert location["metadata"]["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] == ""
+    before = one.cluster.writes()
+    await one.look(NABSLS, "shop", "mine")
+    assert one.cluster.writes() == before

@@ -347,3 +347,41 @@ def test_prefixes() -> None:
     for given in ("../b", "/x", "x//y", ".", "x/", "x/../y", "a\nb", "a\\b"):
         assert not is_plain_prefix(given)
         assert "prefix can not be used" in located(objectStorage={"bucket": "b", "prefix": given})
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "localhost",
+        "a.localhost.",
+        "[::1]",
+        "169.254.169.254",
+        "[::ffff:10.0.0.1]",
+        "10.0.0.1",
+        "192.168.3.4",
+        "metadata.google.internal",
+        "METADATA.google.internal.",
+        "[fd00:ec2::254]",
+        "0",
+        "[64:ff9b::a9fe:a9fe]",
+    ],
+)
+@pytest.mark.parametrize("key", ["s3Url", "publicUrl"])
+def test_an_internal_endpoint_is_refused_unless_allowed(host: str, key: str) -> None:
+    config = {key: f"http://{host}:9000"}
+    assert f"config.{key} can not be used" in located(config=config)
+    assert "allowedEndpoints" in located(config=config)
+    everything = ("0.0.0.0/0", "::/0", "localhost", "metadata.google.internal")
+    assert located(AdminSettings(allowed_endpoints=everything), config=config) == ""
+
+
+def test_an_endpoint_that_is_enforced_is_allowed() -> None:
+    settings = AdminSettings(
+        location={"config": {"s3Url": "http://10.1.1.1:9000"}}, allowed_endpoints=("a.b",)
+    )
+    assert located(settings, config={"s3Url": "http://10.1.1.1:9000"}) == ""
+    assert settings.endpoints() == ("a.b", "10.1.1.1")

@@ -1,16 +1,18 @@
 """Which restic repositories an agent uses with the keys of a tenant's location. (docs/spec: NAC 17 A34)"""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from pinnace.api.nonadmin.names import Origin
+from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, Origin
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import SECRETS, APIResource
+from pinnace.kube.resources import NODES, SECRETS, APIResource
 from pinnace.volumes.restic.access import AccessProvider, Repository
 from pinnace.volumes.restic.errors import AccessError
 
+NODE = "93.184.216.34"
 OWN = "s3:http://evil:9000/bucket/evil/restic/evil"
 AWS = "s3:s3-eu-west-1.amazonaws.com/bucket/evil/restic/evil"
 
@@ -18,8 +20,10 @@ AWS = "s3:s3-eu-west-1.amazonaws.com/bucket/evil/restic/evil"
 class Cluster:
     """One location, and the password of all repositories."""
 
-    def __init__(self, *, tenant: str, endpoint: str) -> None:
-        self._notes = {Origin.LOCATION.namespace_annotation: tenant} if tenant else {}
+    def __init__(self, *, tenant: str, endpoint: str, allowed: str) -> None:
+        self._notes = {ALLOWED_ENDPOINTS_ANNOTATION: allowed}
+        if tenant:
+            self._notes[Origin.LOCATION.namespace_annotation] = tenant
         self._config = {"region": "r", **({"s3Url": endpoint} if endpoint else {})}
 
     async def get(self, resource: APIResource, name: str, namespace: str) -> dict[str, Any]:
@@ -35,15 +39,31 @@ class Cluster:
             "spec": spec,
         }
 
+    async def list_all(self, resource: APIResource, *_: str, **__: str) -> list[dict[str, Any]]:
+        addresses = [{"type": "ExternalIP", "address": NODE}, {"type": "Hostname", "address": "node-1"}]
+        return [{"status": {"addresses": addresses}}] if resource == NODES else []
+
+    @property
+    def server(self) -> str:
+        return "https://127.0.0.1:6443"
+
 
 async def opened(
-    folder: Path, identifier: str, *, source: str = "", tenant: str = "evil", endpoint: str
-) -> None:
-    client = cast("KubeClient", Cluster(tenant=tenant, endpoint=endpoint))
-    accesses = AccessProvider(client, "velero", folder, inherited={})
+    folder: Path,
+    identifier: str,
+    *,
+    source: str = "",
+    tenant: str = "evil",
+    endpoint: str,
+    allowed: str = "evil",
+    inherited: Mapping[str, str] | None = None,
+) -> Mapping[str, str]:
+    client = cast("KubeClient", Cluster(tenant=tenant, endpoint=endpoint, allowed=allowed))
+    accesses = AccessProvider(client, "velero", folder, inherited=inherited or {})
     place = Repository(identifier=identifier, location="l", source=source)
     async with accesses.open(place) as access:
         assert access.files.identifier == identifier
+        return access.environment
 
 
 @pytest.mark.parametrize(
@@ -77,3 +97,28 @@ async def test_nothing_else_is(tmp_path: Path, identifier: str, source: str, end
 async def test_the_administrators_location_holds_those_of_all(tmp_path: Path) -> None:
     for identifier in (OWN, "s3:http://old-name/bucket/restic/shop"):
         await opened(tmp_path, identifier, source="shop", tenant="", endpoint="http://evil:9000")
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "0x7f.1", "localhost", "169.254.169.254", "[::1]", "10.0.0.1", NODE]
+)
+async def test_an_internal_endpoint_is_not_given_to_restic(tmp_path: Path, host: str) -> None:
+    endpoint = f"http://{host}:9000"
+    identifier = f"s3:{endpoint}/bucket/evil/restic/evil"
+    with pytest.raises(AccessError, match="internal network"):
+        await opened(tmp_path, identifier, endpoint=endpoint)
+    await opened(
+        tmp_path,
+        identifier,
+        endpoint=endpoint,
+        allowed="127.0.0.0/8,10.0.0.1,169.254.169.254,::1,localhost," + NODE,
+    )
+    await opened(tmp_path, identifier, endpoint=endpoint, tenant="")
+
+
+async def test_restic_gets_no_proxy_for_a_tenants_repository(tmp_path: Path) -> None:
+    proxies = {"HTTPS_PROXY": "http://proxy:3128", "http_proxy": "http://proxy:3128", "NO_PROXY": "x"}
+    mine = await opened(tmp_path, OWN, endpoint="http://evil:9000", inherited=proxies)
+    assert not proxies.keys() & mine.keys()
+    ours = await opened(tmp_path, OWN, endpoint="http://evil:9000", inherited=proxies, tenant="")
+    assert proxies.items() <= ours.items()

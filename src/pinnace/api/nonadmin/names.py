@@ -22,6 +22,9 @@ TRUST_LABEL: Final = "pinnace.io/trust-tenant-location"
 TRUST_VALUE: Final = "true"
 """On a Restore of the administrator: take everything from a location that a tenant owns. (NAC 17 A13)"""
 
+ALLOWED_ENDPOINTS_ANNOTATION: Final = "pinnace.io/allowed-endpoints"
+"""On a tenant's BackupStorageLocation: the administrator's list of what its endpoint may be, with commas."""
+
 MAX_VALUE_CHARACTERS: Final = 253
 
 

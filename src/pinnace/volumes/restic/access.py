@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
@@ -17,7 +18,9 @@ from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
+from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import velero
+from pinnace.storage.addresses import addresses_of
 from pinnace.storage.blocking import in_thread
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
 from pinnace.storage.dotenv import parse_variables
@@ -32,6 +35,7 @@ from pinnace.volumes.secrets import read_secret
 
 _SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"
 _LARGEST_CREDENTIALS_BYTES = 1 << 20
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +80,7 @@ class AccessProvider:
         self._client = client
         self._namespace = namespace
         self._workdir = workdir
+        self._own_networks = OwnNetworks(client)
         self.inherited = inherited
 
     @asynccontextmanager
@@ -116,6 +121,7 @@ class AccessProvider:
             raise AccessError(f"error creating temp restic credentials file: {error.strerror}") from error
         try:
             credentials = await self._credentials(location, directory)
+            await self._check_addresses(location)
             variables = await self._azure_variables(location, credentials)
             account = await self._azure_account(location, credentials)
         except (StorageError, OSError) as error:
@@ -128,6 +134,9 @@ class AccessProvider:
             variables=variables,
             account=account,
         )
+        if tenant_of(location.metadata):
+            # A proxy would resolve names anew, and connect to what is refused here.
+            variables = {name: value for name, value in variables.items() if name.lower() not in _PROXIES}
         scratch = self.inherited.get(_SCRATCH_VARIABLE)
         files = Files(
             identifier=repository.identifier,
@@ -136,6 +145,20 @@ class AccessProvider:
             cache_directory=Path(scratch) / ".cache" / "restic" if scratch else None,
         )
         return Access(files=files, environment=variables)
+
+    async def _check_addresses(self, location: BackupStorageLocation) -> None:
+        """Refuse a tenant's endpoint with an address that tenants may not use. Raises StorageError.
+
+        All other hosts that restic goes to for a tenant are those of the three clouds.
+        """
+        own = await self._own_networks.get() if tenant_of(location.metadata) else ()
+        addresses = addresses_of(location, own)
+        host = urlsplit(location.spec.config.get("s3Url", "")).hostname
+        if addresses is not None and host:
+            # Loaded here: only a tenant's location needs it.
+            from pinnace.storage.connector import check_host
+
+            await check_host(host, addresses)
 
     async def _credentials(self, location: BackupStorageLocation, directory: Path) -> Path | None:
         store = CredentialsStore(directory / "credentials", self._namespace)
