@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pinnace.backup.errors import FatalBackupError
 from pinnace.plugins.protocols import BackupItemAction
 from pinnace.plugins.resolved import ResolvedAction
-from pinnace.plugins.selective import SelectiveBackupItemAction
+from pinnace.plugins.selective import PreparedBackupItemAction, SelectiveBackupItemAction
 
 Action = ResolvedAction[BackupItemAction]
 
@@ -30,6 +30,12 @@ class ActionTable:
         actions = [resolved.action for resolved in self.for_resource(group_resource)]
         selective = [action for action in actions if isinstance(action, SelectiveBackupItemAction)]
         return tuple(selective) if len(selective) == len(actions) else None
+
+    async def prepare(self, group_resource: str) -> None:
+        """Let the actions of `for_resource` read what they need before they look at an item."""
+        for resolved in self.for_resource(group_resource):
+            if isinstance(resolved.action, PreparedBackupItemAction):
+                await resolved.action.prepare()
 
 
 async def resolve_actions(

@@ -22,13 +22,18 @@ class HookRunner(Protocol):
         """Run one hook in a container of the pod, its output to the log, with the hook's timeout.
 
         Raises:
-            HookFailed: a check or the command failed.
+            HookDefective: there is no such container, or no command.
+            HookFailed: the command failed.
         """
         ...
 
 
 class HookFailed(Exception):
     """A hook could not be run, or its command said no."""
+
+
+class HookDefective(HookFailed):
+    """The hook itself is wrong, so that nothing was run: no such container, or no command."""
 
 
 class PodVolumeBackupper(Protocol):

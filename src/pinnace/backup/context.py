@@ -10,6 +10,7 @@ from pinnace.backup.actions import ActionTable
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.errors import ItemFailed
+from pinnace.backup.filters import ExcludedItems
 from pinnace.backup.hooks import HookChoice
 from pinnace.backup.plan import Scope
 from pinnace.backup.pod_volumes import HandledClaims
@@ -34,6 +35,7 @@ class RunContext:
     collaborators: Collaborators
     tracker: Tracker = field(default_factory=Tracker)
     claims: HandledClaims = field(default_factory=HandledClaims)
+    excluded: ExcludedItems = field(default_factory=ExcludedItems)
 
     def heads(self, group_resource: str, api_version: str) -> tuple[str, ...]:
         """The directories in which an item is stored: versioned, and plain for the preferred version.

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import ItemFailed
@@ -13,6 +14,17 @@ from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import APIResource
 
 CUSTOM_RESOURCE_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+
+_OWN_GROUPS: Final = frozenset(
+    f"{name}.k8s.io"
+    for name in (
+        *("admissionregistration", "apiextensions", "apiregistration", "authentication", "authorization"),
+        *("certificates", "coordination", "discovery", "events", "flowcontrol.apiserver"),
+        *("internal.apiserver", "networking", "node", "rbac.authorization", "resource", "scheduling"),
+        *("storage", "storagemigration"),
+    )
+)
+"""The groups with a dot that the API server itself serves."""
 
 
 async def back_up_definitions(run: RunContext, items: ItemBackupper, group_resources: Iterable[str]) -> None:
@@ -30,8 +42,12 @@ async def back_up_definitions(run: RunContext, items: ItemBackupper, group_resou
 
 
 def _may_be_custom(group_resource: str) -> bool:
-    """The API server accepts definitions only for groups with a dot; this saves a request for the others."""
-    return "." in group_resource.partition(".")[2]
+    """Whether there may be a definition: only in groups with a dot, and never in Kubernetes' own.
+
+    This saves requests, and a user who may not read definitions an error for each built-in resource.
+    """
+    group = group_resource.partition(".")[2]
+    return "." in group and group not in _OWN_GROUPS
 
 
 async def _back_up_definition(

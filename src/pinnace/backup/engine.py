@@ -18,14 +18,14 @@ from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.context import RunContext
 from pinnace.backup.crds import back_up_definitions
 from pinnace.backup.errors import FatalBackupError, ItemFailed
+from pinnace.backup.filters import NOTHING_SELECTED, warn_of_unserved_names
 from pinnace.backup.gc_thresholds import raised_gc_thresholds
 from pinnace.backup.hooks import HookChoice
 from pinnace.backup.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
+from pinnace.backup.namespaces import look_up_namespaces
 from pinnace.backup.plan import (
     PlannedResource,
     Scope,
-    globs_without_match,
-    has_namespace_globs,
     plan_collection,
 )
 from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter, ProgressSink
@@ -111,6 +111,9 @@ class BackupEngine:
                 )
                 await _Collection(run).run()
         count = run.tracker.count
+        run.excluded.warn(log)
+        if not count:
+            log.warning(NOTHING_SELECTED)
         return EngineResult(
             resource_list=run.tracker.resource_list(),
             progress=BackupProgress(total_items=count, items_backed_up=count),
@@ -123,29 +126,17 @@ class BackupEngine:
             raise FatalBackupError(f"invalid label selector of a hook: {error}") from error
 
     async def _scope(self, backup: Backup, log: RunLog) -> Scope:
-        existing: list[str] = []
-        if has_namespace_globs(backup.spec):
-            existing = await self._existing_namespaces(log)
-            for pattern in globs_without_match(backup.spec, existing):
-                log.warning(f"The namespace pattern {pattern} matches no namespace")
+        facts = await look_up_namespaces(self._client, backup.spec, log)
         try:
-            scope = Scope.of(backup.spec, canonical=self._discovery.canonical, existing_namespaces=existing)
+            scope = Scope.of(backup.spec, canonical=self._discovery.canonical, facts=facts)
         except ValueError as error:
             raise FatalBackupError(f"invalid label selector: {error}") from error
         log.info(f"Including namespaces: {scope.namespaces.include_list}")
         log.info(f"Excluding namespaces: {scope.namespaces.exclude_list}")
         log.info(f"Including resources: {scope.resources.include_list}")
         log.info(f"Excluding resources: {scope.resources.exclude_list}")
+        warn_of_unserved_names(backup.spec, self._discovery, log)
         return scope
-
-    async def _existing_namespaces(self, log: RunLog) -> list[str]:
-        names: set[str] = set()
-        try:
-            async for page in self._client.list_pages(NAMESPACES):
-                names.update(item.name for item in page.items)
-        except KubeError as error:
-            log.error("Error listing namespaces for the patterns among the included ones", error=error)
-        return sorted(names)
 
 
 class _Collection:
@@ -201,6 +192,8 @@ class _Collection:
         try:
             async for page in pages:
                 self._to_come[lane] = page.remaining or 0
+                if page.items:
+                    await run.actions.prepare(resource.group_resource)
                 plain, others = self._items.split(page.items, resource)
                 expected = sum(self._to_come.values())
                 if plain and await raw.back_up(plain, len(others) + expected):
@@ -219,13 +212,13 @@ class _Collection:
         An item waits for the objects that its actions name; one after the other, a cluster with thousands of
         bound accounts and claims would be mostly waiting.
         """
-        is_namespaces, namespaces = resource.group_resource == NAMESPACES.name, self._run.scope.namespaces
+        is_namespaces, scope = resource.group_resource == NAMESPACES.name, self._run.scope
         waiting = deque(items)
 
         async def work() -> None:
             while waiting:
                 item = waiting.popleft()
-                if not is_namespaces or namespaces.matches(item.name):
+                if not is_namespaces or scope.admits_namespace(item.name):
                     await self._back_up_item(item.decode(), resource, len(waiting) + expected)
 
         lanes = min(self._lanes(resource), len(waiting))

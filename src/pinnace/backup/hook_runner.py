@@ -5,9 +5,9 @@ from typing import Any
 from pinnace.api.backup import HookErrorMode
 from pinnace.api.hooks import container_names
 from pinnace.archive.runlog import RunLog
-from pinnace.backup.collaborators import HookFailed
+from pinnace.backup.collaborators import HookDefective, HookFailed
 from pinnace.backup.hooks import PodHook
-from pinnace.kube.commands import Executor, PodCommand, run_pod_command
+from pinnace.kube.commands import NO_COMMAND, Executor, PodCommand, run_pod_command
 
 JSONObject = dict[str, Any]
 
@@ -24,8 +24,11 @@ class PodHookRunner:
         The pod's phase is not looked at: in a pod that does not run, the command fails.
 
         Raises:
-            HookFailed: no such container, no command, or the command failed or took too long.
+            HookDefective: no such container, or no command.
+            HookFailed: the command failed or took too long.
         """
+        if not hook.exec.command:
+            raise HookDefective(NO_COMMAND)
         metadata = pod.get("metadata") or {}
         command = PodCommand(
             namespace=metadata.get("namespace", ""),
@@ -52,8 +55,8 @@ def _container(wanted: str, pod: JSONObject) -> str:
     names = container_names(pod)
     if wanted:
         if wanted not in names:
-            raise HookFailed(f'no such container: "{wanted}"')
+            raise HookDefective(f'no such container: "{wanted}"')
         return wanted
     if not names:
-        raise HookFailed("the pod has no container to run the hook in")
+        raise HookDefective("the pod has no container to run the hook in")
     return names[0]

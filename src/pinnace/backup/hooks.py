@@ -42,8 +42,10 @@ class PodHook:
     source: str
     name: str
     exec: ExecHook
-    bad_timeout: str | None = None
-    """An annotation's timeout that is no duration; it is ignored and counts as a warning."""
+    warnings: Sequence[str] = ()
+    """What is wrong with the annotations without keeping the hook from being run."""
+    is_suspect: bool = False
+    """Whether an annotation's command was meant to be a JSON array of strings and is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,20 +127,27 @@ def hook_of_annotations(phase: HookPhase, annotations: Mapping[str, str]) -> Pod
 def _annotated(prefix: str, command: str, annotations: Mapping[str, str]) -> PodHook:
     on_error = annotations.get(prefix + HOOK_ON_ERROR, "")
     text = annotations.get(prefix + HOOK_TIMEOUT, "")
-    timeout, bad_timeout = Duration(), None
+    timeout, warnings = Duration(), []
     if text:
         try:
             timeout = Duration.parse(text)
         except ValueError:
-            bad_timeout = text
+            warnings.append(f"Unable to parse hook timeout {text!r}, using the default")
+    if on_error not in ("", HookErrorMode.CONTINUE, HookErrorMode.FAIL):
+        warnings.append(f"Unknown error mode {on_error!r} of a hook, using {HookErrorMode.FAIL}")
+    words = parse_command(command)
+    is_suspect = command.startswith("[") and words == [command]
+    if is_suspect:
+        warnings.append("The hook's command is not a JSON array of strings, running it as one word")
     return PodHook(
         source="annotation",
         name=FROM_ANNOTATION,
         exec=ExecHook(
             container=annotations.get(prefix + HOOK_CONTAINER, ""),
-            command=parse_command(command),
+            command=words,
             on_error=on_error if on_error in (HookErrorMode.CONTINUE, HookErrorMode.FAIL) else "",
             timeout=timeout,
         ),
-        bad_timeout=bad_timeout,
+        warnings=warnings,
+        is_suspect=is_suspect,
     )

@@ -19,7 +19,7 @@ from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.hooks import HookPhase
 from pinnace.backup.pod_work import PodWork
 from pinnace.backup.tracking import item_key, kind_key
-from pinnace.kube.errors import KubeError, NotFound, UnknownResource
+from pinnace.kube.errors import Forbidden, KubeError, NotFound, UnknownResource
 from pinnace.kube.pages import Item
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.logs import plugin_lines_to
@@ -156,6 +156,7 @@ class ItemBackupper:
         if run.tracker.has(kind, item_key(wanted.namespace, wanted.name)):
             return
         if not run.scope.admits(resource.group_resource, wanted.namespace):
+            run.excluded.add(wanted.group_resource, item_key(wanted.namespace, wanted.name))
             return
         try:
             item = await run.client.get(resource, wanted.name, wanted.namespace or None)
@@ -167,6 +168,12 @@ class ItemBackupper:
                 namespace=wanted.namespace,
                 name=wanted.name,
             )
+            return
+        except Forbidden as error:
+            # A user who may read only some namespaces gets what they may read: this object is lost, but
+            # not those that refer to it. (docs/spec: ADR 023)
+            failure = ItemFailed([error])
+            run.report(failure, wanted.group_resource, wanted.namespace, wanted.name)
             return
         except KubeError as error:
             raise ItemFailed([error]) from error

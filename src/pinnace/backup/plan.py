@@ -1,12 +1,13 @@
 """Which resources a backup collects, in which order, with which list calls. Pure. (docs/spec: BKP 4, 5)"""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from pinnace.api.backup import BackupSpec
 from pinnace.api.selection import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.api.selectors import Selector
+from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.kube.resources import APIResource
 
 NAMESPACES = "namespaces"
@@ -27,7 +28,11 @@ _ALL_NAMESPACES = ("",)
 class Scope:
     """What a backup admits, resolved once.
 
-    `listed_namespaces` are the namespaces to list one by one, or None for one call across all.
+    Attributes:
+        namespaces: the lists of the spec; `admits_namespace` knows also of labels.
+        listed_namespaces: the namespaces to list one by one, or None for one call across all.
+        left_out_namespaces: those whose label leaves them out.
+        missing_namespaces: included names that do not exist.
     """
 
     namespaces: IncludesExcludes
@@ -36,17 +41,17 @@ class Scope:
     selector: Selector
     listed_namespaces: tuple[str, ...] | None
     ordered: Mapping[str, tuple[str, ...]]
+    left_out_namespaces: frozenset[str] = frozenset()
+    missing_namespaces: frozenset[str] = frozenset()
 
     @classmethod
-    def of(
-        cls, spec: BackupSpec, *, canonical: Callable[[str], str], existing_namespaces: Iterable[str] = ()
-    ) -> Self:
+    def of(cls, spec: BackupSpec, *, canonical: Callable[[str], str], facts: NamespaceFacts) -> Self:
         """Read a spec.
 
         Args:
             spec: of a prepared Backup.
             canonical: resolves resource names through discovery.
-            existing_namespaces: needed only if `has_namespace_globs`.
+            facts: of the namespaces that the spec names.
 
         Raises:
             ValueError: the label selector is not valid.
@@ -57,41 +62,33 @@ class Scope:
             resources=IncludesExcludes.resolved(spec.included_resources, spec.excluded_resources, canonical),
             include_cluster=spec.include_cluster_resources,
             selector=Selector.from_label_selector(spec.label_selector),
-            listed_namespaces=_listed_namespaces(namespaces, existing_namespaces),
+            listed_namespaces=_listed_namespaces(namespaces, facts),
             ordered={kind: tuple(names.split(",")) for kind, names in spec.ordered_resources.items()},
+            left_out_namespaces=facts.labelled,
+            missing_namespaces=facts.missing,
         )
+
+    def admits_namespace(self, name: str) -> bool:
+        """Whether a namespace and what it contains may be in the backup."""
+        return name not in self.left_out_namespaces and self.namespaces.matches(name)
 
     def admits(self, group_resource: str, namespace: str) -> bool:
         """Whether an item may be in the backup, as far as its place goes. (docs/spec: BKP 6.1, rules 2-4)"""
         if namespace:
-            if not self.namespaces.matches(namespace):
+            if not self.admits_namespace(namespace):
                 return False
         elif group_resource != NAMESPACES and self.include_cluster is False:
             return False
         return self.resources.matches(group_resource)
 
 
-def has_namespace_globs(spec: BackupSpec) -> bool:
-    """Whether the included namespaces have to be looked up in the cluster. (docs/spec: BKP 4.3)"""
-    includes = spec.included_namespaces
-    return EVERYTHING not in includes and any(is_glob(pattern) for pattern in includes)
-
-
-def globs_without_match(spec: BackupSpec, existing_namespaces: Sequence[str]) -> list[str]:
-    """The included patterns that no existing namespace matches: probably a slip of the user."""
-    return [
-        pattern
-        for pattern in sorted(set(spec.included_namespaces))
-        if is_glob(pattern) and not any(map(IncludesExcludes([pattern]).matches, existing_namespaces))
-    ]
-
-
-def _listed_namespaces(namespaces: IncludesExcludes, existing: Iterable[str]) -> tuple[str, ...] | None:
+def _listed_namespaces(namespaces: IncludesExcludes, facts: NamespaceFacts) -> tuple[str, ...] | None:
     """The namespaces to list one by one; None for all at once. (docs/spec: BKP 4.3)"""
     if namespaces.matches(EVERYTHING):
         return None
     literal = {name for name in namespaces.includes if not is_glob(name)}
-    return tuple(sorted(name for name in literal | set(existing) if namespaces.matches(name)))
+    candidates = (literal | facts.existing) - facts.labelled
+    return tuple(sorted(name for name in candidates if namespaces.matches(name)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,9 +158,8 @@ def _is_first_of_cohabitants(resource: APIResource, met: dict[str, str]) -> bool
 
 def _planned(resource: APIResource, preferred_version: str, scope: Scope) -> PlannedResource:
     if resource.group_resource == NAMESPACES and scope.listed_namespaces is not None:
-        return PlannedResource(
-            resource=resource, preferred_version=preferred_version, names=scope.listed_namespaces
-        )
+        names = tuple(name for name in scope.listed_namespaces if name not in scope.missing_namespaces)
+        return PlannedResource(resource=resource, preferred_version=preferred_version, names=names)
     namespaces = scope.listed_namespaces if resource.namespaced else None
     return PlannedResource(
         resource=resource,

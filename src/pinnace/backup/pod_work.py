@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pinnace.api.backup import HookErrorMode
-from pinnace.backup.collaborators import HookFailed, HookRunner
+from pinnace.backup.collaborators import HookDefective, HookFailed, HookRunner
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.hooks import HookPhase, PodHook
@@ -45,6 +45,9 @@ class PodWork:
     async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
         """Run the hooks of a phase in order. (docs/spec: BKP 7.3)
 
+        A hook that is wrong in itself costs the backup an error but not the pod and its volumes, unless it
+        says `Fail` in so many words.
+
         Raises:
             ItemFailed: a hook failed whose mode is Fail; the rest was not run.
         """
@@ -58,13 +61,15 @@ class PodWork:
         log = self._run.log.child(
             **_fields(pod), hookSource=hook.source, hookType="exec", hookPhase=phase.value, hookName=hook.name
         )
-        if hook.bad_timeout is not None:
-            log.warning(f"Unable to parse hook timeout {hook.bad_timeout!r}, using the default")
+        for warning in hook.warnings:
+            log.warning(warning)
         try:
             await runner.run(hook, pod, log)
         except HookFailed as error:
             log.error("Error executing hook", error=error)
-            if hook.exec.on_error != HookErrorMode.CONTINUE:
+            is_defective = hook.is_suspect or isinstance(error, HookDefective)
+            default = HookErrorMode.CONTINUE if is_defective else HookErrorMode.FAIL
+            if (hook.exec.on_error or default) == HookErrorMode.FAIL:
                 text = f"{phase.value} hook {hook.name} failed: {error}"
                 raise ItemFailed([BackupError(text)]) from error
 

@@ -82,7 +82,7 @@ class RawItems:
         if item.label(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
             return False
         if self._is_namespaces:
-            return self._run.scope.namespaces.matches(item.name)
+            return self._run.scope.admits_namespace(item.name)
         return self._is_admitted
 
     def _take_type(self, api_version: str, kind: str) -> None:
@@ -93,7 +93,7 @@ class RawItems:
 
     def _take_namespace(self, namespace: str) -> None:
         self._namespace = namespace
-        self._is_admitted = not namespace or self._run.scope.namespaces.matches(namespace)
+        self._is_admitted = not namespace or self._run.scope.admits_namespace(namespace)
         scope = item_scope(namespace)
         self._directories = [MemberDirectory(head + scope) for head in self._heads]
         self._key_prefix = f"{namespace}/" if namespace else ""

@@ -14,6 +14,7 @@ from pinnace.kube.requests import Output
 
 DEFAULT_TIMEOUT: Final = Duration.seconds(30)
 """Of a hook that names none. (docs/spec: BKP 15, RST 1)"""
+NO_COMMAND: Final = "command is required"
 KEPT_BYTES: Final = 64 * 2**10
 """Of each of a command's two outputs: half of it from the beginning, half from the end."""
 
@@ -102,7 +103,7 @@ class KeptOutput:
 async def run_pod_command(executor: Executor, wanted: PodCommand) -> CommandReport:
     """Run a command and report; raises nothing but cancellation."""
     if not wanted.command:
-        return CommandReport(failure="command is required")
+        return CommandReport(failure=NO_COMMAND)
     stdout, stderr = KeptOutput(), KeptOutput()
     failure = await _run(executor, wanted, stdout, stderr)
     return CommandReport(stdout=stdout.text(), stderr=stderr.text(), failure=failure)

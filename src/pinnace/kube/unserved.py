@@ -13,8 +13,8 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource
 
 _MOST_SUGGESTIONS = 3
-_LEAST_LIKENESS = 0.75
-"""As difflib counts it: `deploymnets` and `deployments` are alike by 0.9, `pods` and `nodes` by 0.67."""
+_LEAST_LIKENESS = 0.65
+"""As difflib counts it: `deploymnets` and `deployments` are alike by 0.9, `pdo` and `pod` by 0.67."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,8 +153,12 @@ class _Forwarding(logging.Handler):
             return
         sink, plugin = bound
         source = f"{Path(record.pathname).name}:{record.lineno}"
-        error = record.exc_info[1] if record.exc_info else None
         fields = {**extra_fields(record), "pluginName": plugin, "logSource": source}
+        # A line may carry its error either way; the sink takes it apart from the other fields.
+        given = fields.pop("error", None)
+        error: BaseException | str | None = record.exc_info[1] if record.exc_info else None
+        if error is None and given is not None:
+            error = str(given)
         sink.log(level_of(record.levelno), record.getMessage(), error=error, **fields)
 
 

@@ -22,3 +22,16 @@ class SelectiveBackupItemAction(BackupItemAction, Protocol):
             raw: its JSON, perhaps without apiVersion and kind.
         """
         ...
+
+
+@runtime_checkable
+class PreparedBackupItemAction(BackupItemAction, Protocol):
+    """An action that reads something of the cluster for all its items at once.
+
+    It is asked when the first items of a resource that it wants have been met, so that a backup without such
+    items, or a user without the right to read it, does not need it. Only actions of this process can be this.
+    """
+
+    async def prepare(self) -> None:
+        """Read it, unless that is done. What cannot be read is reported by `execute`, for each item."""
+        ...

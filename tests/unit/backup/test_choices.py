@@ -9,6 +9,7 @@ from pinnace.api.durations import Duration
 from pinnace.api.hooks import parse_command
 from pinnace.api.meta import LabelSelector
 from pinnace.backup.hooks import HookChoice, HookPhase, hook_of_annotations
+from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.backup.plan import Scope, plan_collection
 from pinnace.backup.pod_volumes import HandledClaims, wanted_volumes
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUMES, PODS
@@ -45,14 +46,14 @@ def test_legacy_annotation_is_for_pre_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "timeout", "bad"), [("5m3s", Duration.seconds(303), None), ("invalid", Duration(), "invalid")]
+    ("text", "timeout", "bad"), [("5m3s", Duration.seconds(303), False), ("invalid", Duration(), True)]
 )
-def test_timeouts_of_annotations(text: str, timeout: Duration, bad: str | None) -> None:
+def test_timeouts_of_annotations(text: str, timeout: Duration, bad: bool) -> None:
     hook = hook_of_annotations(
         HookPhase.PRE, {f"pre.{COMMAND}": "x", "pre.hook.backup.velero.io/timeout": text}
     )
     assert hook is not None
-    assert (hook.exec.timeout, hook.bad_timeout) == (timeout, bad)
+    assert (hook.exec.timeout, bool(hook.warnings)) == (timeout, bad)
 
 
 def choice(**entry: Any) -> HookChoice:
@@ -128,15 +129,17 @@ def test_claims_without_volumes_or_spec() -> None:
         ({"included_namespaces": ["b", "a"]}, ("a", "b")),
         ({"included_namespaces": ["b", "a"], "excluded_namespaces": ["b*"]}, ("a",)),
         ({"included_namespaces": ["app-*", "z"]}, ("app-1", "app-2", "z")),
+        ({"included_namespaces": ["a", "hidden"]}, ("a",)),
     ],
 )
 def test_which_namespaces_are_listed(spec: dict[str, Any], listed: tuple[str, ...] | None) -> None:
-    scope = Scope.of(BackupSpec(**spec), canonical=str, existing_namespaces=["app-1", "app-2", "other"])
+    facts = NamespaceFacts(existing=frozenset({"app-1", "app-2", "other"}), labelled=frozenset({"hidden"}))
+    scope = Scope.of(BackupSpec(**spec), canonical=str, facts=facts)
     assert scope.listed_namespaces == listed
 
 
 def test_unresolvable_versions_are_reported_not_planned() -> None:
-    scope = Scope.of(BackupSpec(), canonical=str)
+    scope = Scope.of(BackupSpec(), canonical=str, facts=NamespaceFacts())
     plan = plan_collection([PODS, NAMESPACES, PERSISTENT_VOLUMES], scope, lambda name: None)
     assert plan.resources == ()
     assert plan.unresolved == (PODS, NAMESPACES, PERSISTENT_VOLUMES)

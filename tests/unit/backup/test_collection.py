@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.backup import BackupHooks, BackupResourceHookSpec
 from pinnace.api.meta import LabelSelector
 from pinnace.kube.errors import ConnectionFailed, status_error
 from pinnace.kube.resources import (
@@ -18,12 +19,15 @@ from pinnace.kube.resources import (
     SECRETS,
     APIResource,
 )
+from pinnace.plugins.protocols import ResourceSelector
 from tests.unit.backup.fakes import (
     EXTENSIONS_DEPLOYMENTS,
     NEW_EVENTS,
+    FakeAction,
     FakeCluster,
     a_backup,
     discovery_of,
+    related,
     run_backup,
     thing,
 )
@@ -34,6 +38,11 @@ def usual_cluster() -> FakeCluster:
     cluster = FakeCluster()
     cluster.add(PODS, "foo/bar", "zoo/raz").add(DEPLOYMENTS, "foo/bar", "zoo/raz")
     return cluster.add(PERSISTENT_VOLUMES, "bar", "baz")
+
+
+def hooks_for(resource: str) -> BackupHooks:
+    """Hooks for the pods of one resource filter."""
+    return BackupHooks(resources=[BackupResourceHookSpec(name="h", included_resources=[resource])])
 
 
 PODS_ONLY = ["pods/foo/bar", "pods/zoo/raz"]
@@ -163,7 +172,9 @@ async def test_label_selector_goes_to_the_server(tmp_path: Path) -> None:
     backup = a_backup(label_selector=LabelSelector(match_labels={"a": "b"}))
     outcome = await run_backup(tmp_path, cluster, backup)
     assert outcome.items == ["pods/foo/labelled", "persistentvolumes/labelled"]
-    assert all(call.endswith(" a=b") for call in cluster.calls if call.startswith("list"))
+    lists = [call for call in cluster.calls if call.startswith("list")]
+    lists.remove("list namespaces * velero.io/exclude-from-backup=true")
+    assert all(call.endswith(" a=b") for call in lists)
 
 
 async def test_empty_label_selector_matches_everything(tmp_path: Path) -> None:
@@ -235,7 +246,7 @@ async def test_missing_namespace_is_an_error_and_unselected_one_is_skipped(tmp_p
         (["app-*", "db"], ["*-b"], ["app-a", "db"], 0),
         (["d?"], [], ["db"], 0),
         (["[ad]*"], [], ["app-a", "app-b", "db"], 0),
-        (["x-*"], [], [], 1),
+        (["x-*"], [], [], 2),
         (["*"], ["kube-*"], ["app-a", "app-b", "db"], 0),
     ],
 )
@@ -261,11 +272,132 @@ async def test_a_glob_counts_characters(tmp_path: Path, include: str, expected: 
     assert outcome.items == [f"namespaces/{name}" for name in expected]
 
 
+EXCLUDED = {"velero.io/exclude-from-backup": "true"}
+
+
+@pytest.mark.parametrize("resource", [PODS, CONFIGMAPS])
+@pytest.mark.parametrize(
+    ("spec", "warnings"),
+    [
+        pytest.param({}, 0, id="all namespaces"),
+        pytest.param({"included_namespaces": ["s*"]}, 0, id="by a pattern"),
+        pytest.param({"included_namespaces": ["secret", "seen"]}, 1, id="by its name"),
+        pytest.param({"excluded_namespaces": ["secret"]}, 0, id="excluded besides"),
+    ],
+)
+async def test_a_namespace_with_the_label_that_excludes_is_left_out_with_its_contents(
+    tmp_path: Path, resource: APIResource, spec: dict[str, Any], warnings: int
+) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "seen").add(NAMESPACES, "secret", labels=EXCLUDED)
+    cluster.add(resource, "seen/a", "secret/b")
+    name = resource.group_resource
+    # Objects that others need are no way around the label either.
+    action = FakeAction(
+        ResourceSelector(included_resources=(name,)), additional=lambda item: [related(SECRETS, "secret/s")]
+    )
+    cluster.add(SECRETS, "secret/s")
+
+    outcome = await run_backup(tmp_path, cluster, a_backup(**spec), actions=[action])
+
+    assert sorted(outcome.items) == sorted(["namespaces/seen", f"{name}/seen/a"])
+    assert outcome.errors == 0
+    left_out = [line for line in outcome.log.splitlines() if "Leaving out namespace secret" in line]
+    assert len(left_out) == int("excluded_namespaces" not in spec)
+    assert len([line for line in left_out if "level=warning" in line]) == warnings
+
+
+async def test_cluster_scoped_objects_stay_in_where_a_namespace_is_left_out_by_its_label(
+    tmp_path: Path,
+) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "secret", labels=EXCLUDED).add(PERSISTENT_VOLUMES, "pv")
+
+    outcome = await run_backup(tmp_path, cluster)
+
+    assert outcome.items == ["persistentvolumes/pv"]
+
+
+async def test_a_backup_of_all_namespaces_whose_labels_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/c")
+    cluster.list_errors["namespaces"] = status_error(403, {"message": "namespaces are forbidden"})
+
+    outcome = await run_backup(tmp_path, cluster)
+
+    assert outcome.items == ["configmaps/ns/c"]
+    assert outcome.errors == 2, "the labels, and the namespaces themselves"
+
+
+async def test_a_user_who_may_not_read_namespaces_backs_up_a_named_one(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(CONFIGMAPS, "own/c")
+    forbidden = status_error(403, {"message": "forbidden"})
+    for listed in ("namespaces", "clusterrolebindings.rbac.authorization.k8s.io"):
+        cluster.list_errors[listed] = cluster.get_errors[listed] = forbidden
+    backup = a_backup(included_namespaces=["own"], included_resources=["configmaps"])
+
+    outcome = await run_backup(tmp_path, cluster, backup)
+
+    assert (outcome.items, outcome.errors, outcome.warnings) == (["configmaps/own/c"], 0, 0)
+
+
+@pytest.mark.parametrize("namespaces", [["nosuch"], ["nosuch", "ns*"]])
+@pytest.mark.parametrize("resources", [[], ["configmaps"]])
+async def test_a_named_namespace_that_does_not_exist_is_one_error(
+    tmp_path: Path, namespaces: list[str], resources: list[str]
+) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "ns")
+    backup = a_backup(included_namespaces=namespaces, included_resources=resources)
+
+    outcome = await run_backup(tmp_path, cluster, backup)
+
+    assert outcome.errors == 1
+    assert r"namespaces \"nosuch\" not found" in outcome.log
+
+
+@pytest.mark.spec("BKP-029")
+@pytest.mark.parametrize(
+    ("spec", "errors", "warnings", "text"),
+    [
+        ({"included_resources": ["pods", "deploymnets"]}, 1, 0, "did you mean deployments"),
+        ({"included_resources": ["pods", "*.zoo"]}, 0, 1, "matches no resource"),
+        ({"excluded_resources": ["secrts"]}, 0, 1, "did you mean secret"),
+        ({"ordered_resources": {"pdos": "ns/a"}}, 0, 1, "did you mean pods"),
+        ({"hooks": hooks_for("pdo")}, 0, 1, "did you mean po or pod"),
+    ],
+)
+async def test_a_kind_that_is_not_served_is_named(
+    tmp_path: Path, spec: dict[str, Any], errors: int, warnings: int, text: str
+) -> None:
+    outcome = await run_backup(tmp_path, usual_cluster(), a_backup(**spec))
+
+    assert (outcome.errors, outcome.warnings) == (errors, warnings)
+    assert text in outcome.log
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"label_selector": LabelSelector(match_labels={"app": "nosuch"})},
+        {"included_resources": ["secrets"]},
+        {"included_namespaces": ["x*"], "included_resources": ["pods"]},
+    ],
+)
+async def test_a_backup_that_selects_nothing_has_a_warning(tmp_path: Path, spec: dict[str, Any]) -> None:
+    outcome = await run_backup(tmp_path, usual_cluster(), a_backup(**spec))
+
+    assert outcome.warnings >= 1
+    assert "The backup is empty" in outcome.log
+    assert "The backup is empty" not in (await run_backup(tmp_path, usual_cluster())).log
+
+
 async def test_literal_namespaces_are_listed_one_by_one(tmp_path: Path) -> None:
     cluster = FakeCluster().add(CONFIGMAPS, "b/x", "a/x", "c/x")
     backup = a_backup(included_namespaces=["b", "a"], included_resources=["configmaps"])
     outcome = await run_backup(tmp_path, cluster, backup)
-    assert cluster.calls == ["list configmaps a", "list configmaps b"]
+    assert sorted(cluster.calls) == [
+        "get namespaces /a",
+        "get namespaces /b",
+        "list configmaps a",
+        "list configmaps b",
+    ]
     assert outcome.items == ["configmaps/a/x", "configmaps/b/x"]
 
 

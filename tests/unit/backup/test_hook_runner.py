@@ -122,13 +122,31 @@ async def test_the_container_is_chosen_for_each_pod_and_the_spec_stays(tmp_path:
 
 
 @pytest.mark.parametrize("wanted", ["nosuch", "setup", "debugger"])
-async def test_hooks_run_in_ordinary_containers_only(tmp_path: Path, wanted: str) -> None:
+@pytest.mark.parametrize(("on_error", "errors"), [("", 1), ("Continue", 1), ("Fail", 2)])
+async def test_a_hook_for_a_missing_container_is_an_error_and_keeps_the_pod_unless_it_says_fail(
+    tmp_path: Path, wanted: str, on_error: str, errors: int
+) -> None:
     containers = FakeContainers()
-    backup = with_hooks(pre=[hook("x", container=wanted)])
+    backup = with_hooks(pre=[hook("x", container=wanted, on_error=on_error)])
     outcome = await back_up(tmp_path, containers, pod("p"), backup=backup)
     assert containers.ran == []
     assert f'no such container: \\"{wanted}\\"' in outcome.log
-    assert (outcome.items, outcome.errors) == ([], 2), "Fail is the default before all checks"
+    assert (outcome.items, outcome.errors) == ([] if on_error == "Fail" else ["pods/ns/p"], errors)
+
+
+@pytest.mark.parametrize(
+    ("command", "on_error", "kept"), [("[blarg", "", True), ("[blarg", "Fail", False), ("[1]", "", True)]
+)
+async def test_a_command_that_is_no_json_array_is_run_as_one_word_and_its_failure_keeps_the_pod(
+    tmp_path: Path, command: str, on_error: str, kept: bool
+) -> None:
+    containers = FakeContainers({command: Behaviour(code=127)})
+    fields = annotated(PRE, command=command, on_error=on_error)
+    outcome = await back_up(tmp_path, containers, pod("p", **fields))
+    assert containers.commands == [[command]]
+    assert "The hook's command is not a JSON array of strings" in outcome.log
+    assert (bool(outcome.items), outcome.warnings >= 1) == (kept, True)
+    assert outcome.errors == (1 if kept else 2)
 
 
 async def test_what_cannot_be_run_is_an_error_of_the_mode(tmp_path: Path) -> None:
@@ -139,7 +157,7 @@ async def test_what_cannot_be_run_is_an_error_of_the_mode(tmp_path: Path) -> Non
     assert containers.ran == []
     assert "the pod has no container to run the hook in" in outcome.log
     assert "command is required" in outcome.log
-    assert (outcome.items, outcome.errors) == (["pods/ns/p"], 3)
+    assert (outcome.items, outcome.errors) == (["pods/ns/empty", "pods/ns/p"], 2)
 
 
 @pytest.mark.spec("API-022")

@@ -273,7 +273,26 @@ async def test_additional_items(tmp_path: Path, case: str) -> None:
     # Nobody else can have brought it before its parent: what is not looked into comes beside and after.
     found = [item for item in outcome.items if item in (key, "pods/ns/p")]
     assert found == ([key, "pods/ns/p"] if included else ["pods/ns/p"])
-    assert (outcome.errors, outcome.warnings) == (0, 0)
+    is_filtered = not included and "labelled" not in case
+    assert (outcome.errors, outcome.warnings) == (0, int(is_filtered))
+    assert ("are left out by its filters" in outcome.log) == is_filtered
+
+
+async def test_excluded_additional_items_are_one_warning_for_each_kind(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(PODS, *(f"ns/p{number}" for number in range(5)))
+    action = FakeAction(
+        ResourceSelector(included_resources=("pods",)),
+        additional=lambda item: [
+            related(SECRETS, f"ns/{item['metadata']['name']}"),
+            related(CONFIGMAPS, "ns/c"),
+        ],
+    )
+
+    outcome = await run_backup(tmp_path, cluster, a_backup(included_resources=["pods"]), actions=[action])
+
+    assert (len(outcome.items), outcome.errors, outcome.warnings) == (5, 0, 2)
+    assert "5 object(s) that others in this backup refer to are left out by its filters" in outcome.log
+    assert "ns/p0, ns/p1, ns/p2 and 2 more" in outcome.log
 
 
 @pytest.mark.spec("BKP-044")
@@ -291,10 +310,28 @@ async def test_additional_item_that_cannot_be_had_fails_its_parent(
     tmp_path: Path, identifier: ResourceIdentifier
 ) -> None:
     cluster = FakeCluster().add(PODS, "ns/p")
-    cluster.get_errors["secrets"] = status_error(403, {"message": "forbidden"})
+    cluster.get_errors["secrets"] = status_error(500, {"message": "etcd is gone"})
     action = FakeAction(ResourceSelector(included_resources=("pods",)), additional=lambda item: [identifier])
     outcome = await run_backup(tmp_path, cluster, actions=[action])
     assert (outcome.items, outcome.errors) == ([], 1)
+
+
+async def test_a_forbidden_additional_item_is_an_error_and_its_parent_is_saved(tmp_path: Path) -> None:
+    cluster = bound_pod()
+    cluster.get_errors["persistentvolumes"] = status_error(403, {"message": "volumes are forbidden"})
+    cluster.list_errors["persistentvolumes"] = cluster.get_errors["persistentvolumes"]
+    actions: list[BackupItemAction] = [PodAction(), PersistentVolumeAction()]
+
+    outcome = await run_backup(
+        tmp_path,
+        cluster,
+        a_backup(included_resources=["po", "pvc", "pv"], included_namespaces=["ns"]),
+        actions=actions,
+        discovery=discovery_of([PODS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES]),
+    )
+
+    assert (outcome.items, outcome.errors) == (["persistentvolumeclaims/ns/c", "pods/ns/p"], 2)
+    assert "volumes are forbidden" in outcome.log
 
 
 async def test_items_that_name_each_other_end(tmp_path: Path) -> None:
@@ -531,13 +568,17 @@ async def test_definition_that_is_not_included_stays_out(tmp_path: Path) -> None
 
 
 async def test_definition_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    cluster = FakeCluster().add(WIDGETS, "ns/w")
+    leases = APIResource(
+        group="coordination.k8s.io", version="v1", name="leases", kind="Lease", namespaced=True
+    )
+    cluster = FakeCluster().add(NAMESPACES, "ns").add(WIDGETS, "ns/w").add(leases, "ns/built-in")
     cluster.get_errors["customresourcedefinitions.apiextensions.k8s.io"] = status_error(
         403, {"message": "no"}
     )
-    served = discovery_of([CUSTOM_RESOURCE_DEFINITIONS, WIDGETS])
+    served = discovery_of([CUSTOM_RESOURCE_DEFINITIONS, WIDGETS, leases])
     outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=["ns"]), discovery=served)
-    assert (outcome.items, outcome.errors) == (["widgets.example.com/ns/w"], 1)
+    assert sorted(outcome.items) == ["leases.coordination.k8s.io/ns/built-in", "widgets.example.com/ns/w"]
+    assert outcome.errors == 1, "only that of the definition of widgets"
 
 
 async def test_lists_ahead_are_stopped_with_the_backup(tmp_path: Path) -> None:

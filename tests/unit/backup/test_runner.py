@@ -18,7 +18,7 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.runner import execute_backup
 from pinnace.kube.errors import status_error
-from pinnace.kube.resources import CONFIGMAPS, PODS
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
 from pinnace.plugins.builtin.backup_pod import PodAction
 from pinnace.plugins.builtin.backup_pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, JSONObject, ResourceIdentifier
@@ -194,10 +194,10 @@ async def test_failing_existence_check_uploads_nothing(store: Store, workdir: Pa
     assert store.stored() == []
 
 
-@pytest.mark.spec("BKP-042", "BKP-066", "BKP-069")
+@pytest.mark.spec("BKP-042", "BKP-066")
 async def test_fatal_error_is_uploaded_with_what_there_is(store: Store, workdir: Path) -> None:
     action = FakeAction(selector_error=status_error(403, {"message": "bindings are forbidden"}))
-    cluster = FakeCluster().add(CONFIGMAPS, "ns-1/a")
+    cluster = FakeCluster().add(NAMESPACES, "ns-1").add(CONFIGMAPS, "ns-1/a")
     backup = prepared(included_namespaces=["ns-1"])
     done = await execute(cluster, store, workdir, actions=[action], backup=backup)
     assert done.status.phase == BackupPhase.FAILED

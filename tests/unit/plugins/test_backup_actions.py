@@ -1,17 +1,18 @@
 """The built-in actions of backups."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import Forbidden, NotFound, status_error
+from pinnace.kube.errors import NotFound, status_error
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
     CONFIGMAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
     SERVICE_ACCOUNTS,
     APIResource,
 )
@@ -21,7 +22,7 @@ from pinnace.plugins.builtin.backup_pod import PodAction
 from pinnace.plugins.builtin.backup_pv import PersistentVolumeAction
 from pinnace.plugins.builtin.backup_service_account import ServiceAccountAction
 from pinnace.plugins.protocols import BackupItemAction, JSONObject
-from tests.unit.backup.fakes import FakeCluster, a_backup, discovery_of, thing
+from tests.unit.backup.fakes import FakeCluster, a_backup, discovery_of, run_backup, thing
 
 CRD_V1BETA1 = dataclasses.replace(CUSTOM_RESOURCE_DEFINITIONS, version="v1beta1")
 BINDINGS_V1BETA1 = dataclasses.replace(CLUSTER_ROLE_BINDINGS, version="v1beta1")
@@ -179,20 +180,49 @@ async def test_version_of_rbac(served: list[APIResource], call: str) -> None:
     cluster = cluster_with_bindings()
     action = ServiceAccountAction(client_of(cluster), discovery_of(served))
     await action.applies_to()
+    assert cluster.calls == []
+    found = await additional(action, thing(SERVICE_ACCOUNTS, "velero", "velero"))
     expected = [f"list clusterrolebindings.rbac.authorization.k8s.io {call}"] if call else []
     assert cluster.calls == expected
-    found = await additional(action, thing(SERVICE_ACCOUNTS, "velero", "velero"))
     assert bool(found) == bool(call)
 
 
 @pytest.mark.spec("BKP-069")
-async def test_bindings_that_cannot_be_listed_stop_the_action() -> None:
-    cluster = Cluster()
-    forbidden = status_error(403, {"message": "forbidden"})
+async def test_accounts_are_saved_with_an_error_where_bindings_may_not_be_listed(tmp_path: Path) -> None:
+    cluster = Cluster().add(NAMESPACES, "ns").add(SERVICE_ACCOUNTS, "ns/a", "ns/b").add(CONFIGMAPS, "ns/c")
+    forbidden = status_error(403, {"message": "bindings are forbidden"})
     cluster.list_errors[CLUSTER_ROLE_BINDINGS.group_resource] = forbidden
-    action = ServiceAccountAction(client_of(cluster), discovery_of([CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES]))
-    with pytest.raises(Forbidden):
-        await action.applies_to()
+    actions = backup_actions(client_of(cluster), discovery_of())
+
+    outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=["ns"]), actions=actions)
+
+    names = ["configmaps/ns/c", "namespaces/ns", "serviceaccounts/ns/a", "serviceaccounts/ns/b"]
+    assert sorted(outcome.items) == names
+    assert outcome.errors == 2
+    assert "The cluster role bindings of service account ns/a are not in the backup" in outcome.log
+    assert "bindings are forbidden" in outcome.log
+
+
+async def test_a_backup_without_accounts_does_not_read_bindings(tmp_path: Path) -> None:
+    cluster = Cluster().add(CONFIGMAPS, "ns/c")
+    actions = backup_actions(client_of(cluster), discovery_of())
+
+    await run_backup(tmp_path, cluster, a_backup(included_resources=["cm", "sa"]), actions=actions)
+
+    assert not [call for call in cluster.calls if "clusterrolebindings" in call]
+
+
+async def test_bindings_are_read_again_after_a_failure_that_may_pass() -> None:
+    cluster = cluster_with_bindings()
+    name = CLUSTER_ROLE_BINDINGS.group_resource
+    action = ServiceAccountAction(client_of(cluster), discovery_of())
+    account = thing(SERVICE_ACCOUNTS, "velero", "velero")
+    cluster.list_errors[name] = status_error(500, {"message": "etcd is gone"})
+    assert await additional(action, account) == []
+
+    del cluster.list_errors[name]
+
+    assert len(await additional(action, account)) == 6
 
 
 SCHEMA = {"schema": {"openAPIV3Schema": {"properties": {"x": {"maximum": 10}}}}}

@@ -136,6 +136,15 @@ async def test_a_plugin_here_logs_into_the_run_that_called_it(process_log: list[
     assert process_log == []
 
 
+def test_a_line_with_an_error_among_its_extra_fields_reaches_the_run() -> None:
+    log, run = get_logger("my_plugin"), RecordingLog()
+
+    with plugin_lines_to(run, "a.io/x"):
+        log.error("broken", extra={"error": KeyError("why")})
+
+    assert run.messages("error") == ["broken"]
+
+
 def test_outside_of_a_run_it_logs_into_the_process(process_log: list[str]) -> None:
     log = get_logger("my_plugin")
     log.info("at its import")

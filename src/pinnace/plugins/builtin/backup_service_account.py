@@ -3,13 +3,18 @@
 (docs/spec: BKP 8.3)
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from pinnace.api.backup import Backup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.kube.resources import APIResource
+from pinnace.plugins.logs import get_logger
 from pinnace.plugins.protocols import JSONObject, ResourceIdentifier, ResourceSelector
+
+log = get_logger(__name__)
 
 GROUP = "rbac.authorization.k8s.io"
 BINDINGS = f"clusterrolebindings.{GROUP}"
@@ -19,8 +24,9 @@ KNOWN_VERSIONS = ("v1", "v1beta1")
 class ServiceAccountAction:
     """Names the ClusterRoleBindings that have an account as subject, and the ClusterRoles they refer to.
 
-    The bindings are read once a backup, when the action is asked what it applies to: a cluster whose bindings
-    cannot be read would otherwise give backups whose accounts have no rights after a restore.
+    The bindings are read once a backup, when it meets the first account: a backup without accounts needs no
+    right to read them. Where they cannot be read, each account is saved all the same, with an error:
+    restored in another cluster, it may lack rights that it has here.
     """
 
     name = "velero.io/service-account"
@@ -30,24 +36,44 @@ class ServiceAccountAction:
         self._discovery = discovery
         self._bindings: dict[tuple[str, str], set[str]] = {}
         self._roles: dict[tuple[str, str], set[str]] = {}
+        self._reading = asyncio.Lock()
+        self._is_read = False
+        self._failure: KubeError | None = None
 
     async def applies_to(self) -> ResourceSelector:
-        self._bindings.clear()
-        self._roles.clear()
-        resource = self._resource()
-        if resource is not None:
-            for binding in await self._client.list_all(resource):
-                self._learn(binding)
         return ResourceSelector(included_resources=("serviceaccounts",))
+
+    async def prepare(self) -> None:
+        """Read the bindings. What is forbidden is not asked for again; other failures are."""
+        async with self._reading:
+            if self._is_read:
+                return
+            try:
+                resource = self._resource()
+                found = await self._client.list_all(resource) if resource is not None else []
+            except KubeError as error:
+                self._failure, self._is_read = error, isinstance(error, Forbidden)
+                return
+            for binding in found:
+                self._learn(binding)
+            self._failure, self._is_read = None, True
 
     def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
         """No binding names it; a role comes only with its binding."""
-        return (namespace, name) not in self._bindings
+        return self._is_read and self._failure is None and (namespace, name) not in self._bindings
 
     async def execute(
         self, item: JSONObject, backup: Backup
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         account = (item["metadata"]["namespace"], item["metadata"]["name"])
+        await self.prepare()
+        if self._failure is not None:
+            log.error(
+                "The cluster role bindings of service account %s/%s are not in the backup",
+                *account,
+                extra={"error": str(self._failure)},
+            )
+            return item, []
         bindings = _identifiers("clusterrolebindings", self._bindings.get(account, set()))
         roles = _identifiers("clusterroles", self._roles.get(account, set()))
         return item, bindings + roles

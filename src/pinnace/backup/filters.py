@@ -1,0 +1,60 @@
+"""Tells the log of a backup which of its filters cannot have been meant so. (docs/spec: BKP 4.2, ADR 023)"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pinnace.api.backup import BackupSpec
+from pinnace.archive.runlog import RunLog
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.unserved import unserved_names
+
+NOTHING_SELECTED: Final = (
+    "The backup is empty: its filters select no object that exists. Compare included namespaces, included"
+    " resources and label selector with what the cluster has"
+)
+
+_MOST_EXAMPLES: Final = 3
+
+
+def warn_of_unserved_names(spec: BackupSpec, discovery: Discovery, log: RunLog) -> None:
+    """Log every kind named in a filter that the cluster does not serve.
+
+    An included one is an error: what the backup was asked for is not in it. An excluded one, one of a hook
+    or of an order, and a pattern are warnings: the kind may rightly be absent here.
+    """
+    for found in unserved_names(spec.included_resources, discovery):
+        tell = log.warning if found.is_pattern else log.error
+        tell(f"Cannot back up an included resource: {found.text}")
+    for found in unserved_names(spec.excluded_resources, discovery):
+        log.warning(f"An excluded resource excludes nothing: {found.text}")
+    for found in unserved_names(spec.ordered_resources, discovery):
+        log.warning(f"The order of a resource has no effect: {found.text}")
+    for entry in spec.hooks.resources:
+        for found in unserved_names([*entry.included_resources, *entry.excluded_resources], discovery):
+            log.warning(f"A resource filter of the hooks {entry.name!r} has no effect: {found.text}")
+
+
+class ExcludedItems:
+    """Objects that others in the backup need and that its filters leave out: one warning for each kind."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[str]] = {}
+
+    def add(self, group_resource: str, key: str) -> None:
+        """Remember one; `key` is `namespace/name` or `name`."""
+        self._names.setdefault(group_resource, set()).add(key)
+
+    def warn(self, log: RunLog) -> None:
+        """Log what was left out."""
+        for group_resource, names in sorted(self._names.items()):
+            log.warning(
+                f"{len(names)} object(s) that others in this backup refer to are left out by its filters:"
+                f" {_some(names)}",
+                resource=group_resource,
+            )
+
+
+def _some(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    more = len(ordered) - _MOST_EXAMPLES
+    return ", ".join(ordered[:_MOST_EXAMPLES]) + (f" and {more} more" if more > 0 else "")

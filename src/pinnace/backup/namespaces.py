@@ -1,0 +1,133 @@
+"""What a backup must know of namespaces before it lists anything. (docs/spec: BKP 4.3, 5.4; ADR 023)
+
+Included names that do not exist are errors: a misspelt name would otherwise make a small backup that looks
+like a success. Namespaces with the label `velero.io/exclude-from-backup=true` are left out with all they
+contain. A user who may not read namespaces can still back up those that they name.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from pinnace.api.backup import BackupSpec
+from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
+from pinnace.api.selection import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.archive.runlog import RunLog
+from pinnace.backup.cluster import ClusterReader
+from pinnace.kube.errors import Forbidden, KubeError, NotFound
+from pinnace.kube.pages import Item
+from pinnace.kube.resources import NAMESPACES
+
+_GETS_AT_ONCE: Final = 16
+_SELECTOR: Final = f"{EXCLUDE_FROM_BACKUP}={EXCLUDE_FROM_BACKUP_VALUE}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceFacts:
+    """What was found out.
+
+    Attributes:
+        existing: all namespaces, if the backup includes patterns; else empty.
+        missing: the included names that do not exist.
+        labelled: the namespaces whose label leaves them out.
+    """
+
+    existing: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
+    labelled: frozenset[str] = frozenset()
+
+
+async def look_up_namespaces(client: ClusterReader, spec: BackupSpec, log: RunLog) -> NamespaceFacts:
+    """Look up the namespaces of a backup; what cannot be read or does not exist is logged."""
+    return await _LookUp(client, spec, log).facts()
+
+
+class _LookUp:
+    def __init__(self, client: ClusterReader, spec: BackupSpec, log: RunLog) -> None:
+        self._client = client
+        self._log = log
+        self._filter = IncludesExcludes(spec.included_namespaces, spec.excluded_namespaces)
+        self._patterns = [name for name in self._filter.includes if name != EVERYTHING and is_glob(name)]
+        self._names = frozenset(
+            name
+            for name in self._filter.includes
+            if name != EVERYTHING and not is_glob(name) and self._filter.matches(name)
+        )
+
+    async def facts(self) -> NamespaceFacts:
+        if not self._filter.includes or EVERYTHING in self._filter.includes:
+            facts = await self._of_all()
+        elif self._patterns:
+            facts = await self._of_patterns()
+        else:
+            facts = await self._of_names()
+        self._tell(facts)
+        return facts
+
+    async def _of_all(self) -> NamespaceFacts:
+        try:
+            labelled = [item.name async for item in self._list(_SELECTOR)]
+        except KubeError as error:
+            self._log.error(f"Error listing the namespaces with the label {_SELECTOR}", error=error)
+            return NamespaceFacts()
+        return NamespaceFacts(labelled=frozenset(labelled))
+
+    async def _of_patterns(self) -> NamespaceFacts:
+        existing, labelled = set(), set()
+        try:
+            async for item in self._list():
+                existing.add(item.name)
+                if item.label(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
+                    labelled.add(item.name)
+        except KubeError as error:
+            self._log.error("Error listing namespaces for the patterns among the included ones", error=error)
+            return await self._of_names()
+        for pattern in self._patterns:
+            if not any(map(IncludesExcludes([pattern]).matches, existing)):
+                self._log.warning(f"The namespace pattern {pattern} matches no namespace")
+        return NamespaceFacts(
+            existing=frozenset(existing), missing=self._names - existing, labelled=frozenset(labelled)
+        )
+
+    async def _of_names(self) -> NamespaceFacts:
+        missing, labelled = set(), set()
+        limit = asyncio.Semaphore(_GETS_AT_ONCE)
+
+        async def look_up(name: str) -> None:
+            async with limit:
+                try:
+                    found = await self._client.get(NAMESPACES, name)
+                except NotFound:
+                    missing.add(name)
+                except Forbidden as error:
+                    # What is in it may be readable all the same: its lists will tell.
+                    self._log.info("The namespace may not be read", error=str(error), namespace=name)
+                except KubeError as error:
+                    self._log.error("Error getting namespace", error=error, namespace=name)
+                else:
+                    labels = (found.get("metadata") or {}).get("labels") or {}
+                    if labels.get(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
+                        labelled.add(name)
+
+        async with asyncio.TaskGroup() as group:
+            for name in sorted(self._names):
+                group.create_task(look_up(name))
+        return NamespaceFacts(missing=frozenset(missing), labelled=frozenset(labelled))
+
+    async def _list(self, selector: str = "") -> AsyncIterator[Item]:
+        async for page in self._client.list_pages(NAMESPACES, label_selector=selector):
+            for item in page.items:
+                yield item
+
+    def _tell(self, facts: NamespaceFacts) -> None:
+        for name in sorted(facts.missing):
+            self._log.error("Error getting namespace", error=f'namespaces "{name}" not found', namespace=name)
+        for name in sorted(facts.labelled):
+            if not self._filter.matches(name):
+                continue
+            text = f"Leaving out namespace {name} with all it contains: it has the label {_SELECTOR}"
+            if name in self._names:
+                self._log.warning(f"{text}, though the backup includes it by name", namespace=name)
+            else:
+                self._log.info(text, namespace=name)
