@@ -37,6 +37,8 @@ def say_outcome(what: str, run: Backup | Restore, items: int, command: str) -> N
         f"{what} {name} {status.phase}: {items} items{_duration(run)}, "
         f"{status.errors} errors, {status.warnings} warnings."
     )
+    if not items and status.phase == "Completed":
+        say(f"WARNING: the {what.lower()} is empty: its filters select no object.", err=True)
     if status.failure_reason:
         say(f"Reason: {status.failure_reason}", err=True)
     if status.errors or status.warnings:

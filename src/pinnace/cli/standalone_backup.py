@@ -27,6 +27,7 @@ from pinnace.cli.standalone_snapshots import (
 )
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.unserved import unserved_names
 from pinnace.plugins.builtin.backup import backup_actions
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.server.workdir import work_directory
@@ -98,8 +99,12 @@ def _prepare(
         server_version=discovery.server_version,
         now=now,
     )
-    if prepared.status.validation_errors:
-        raise InvalidInput("the backup is not valid:\n  " + "\n  ".join(prepared.status.validation_errors))
+    problems = list(prepared.status.validation_errors)
+    # Asked first what was misspelt, the user loses nothing; a server cannot ask. (docs/spec: ADR 023)
+    unserved = unserved_names(backup.spec.included_resources, discovery)
+    problems += [name.text for name in unserved if not name.is_pattern]
+    if problems:
+        raise InvalidInput("the backup is not valid:\n  " + "\n  ".join(problems))
     return prepared
 
 

@@ -11,16 +11,11 @@ import yaml
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import server_fault
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import CONFIGMAPS, SECRETS
+from pinnace.kube.resources import CONFIGMAPS, SECRETS, SERVICE_ACCOUNTS
 from tests.e2e.without_server.command import Outcome, Pinnace
 from tests.e2e.without_server.conftest import MakePinnace, exists, files_in
 
 READ = ["get", "list"]
-BINDINGS_RULE = {
-    "apiGroups": ["rbac.authorization.k8s.io"],
-    "resources": ["clusterrolebindings"],
-    "verbs": READ,
-}
 LimitedUser = Callable[..., Awaitable[Path]]
 
 
@@ -34,7 +29,7 @@ async def test_a_forbidden_kind_makes_a_backup_partially_failed(
     pinnace_for: MakePinnace, location: Path, world: str, limited_user: LimitedUser
 ) -> None:
     rule = {"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": READ}
-    pinnace = pinnace_for(str(location), kubeconfig=await limited_user(rule, BINDINGS_RULE))
+    pinnace = pinnace_for(str(location), kubeconfig=await limited_user(rule))
 
     outcome = await pinnace(
         *("backup", "create", "b1", "--include-namespaces", world),
@@ -54,21 +49,47 @@ async def test_a_forbidden_kind_makes_a_backup_partially_failed(
 
 
 @pytest.mark.spec("BKP-069")
-async def test_forbidden_cluster_role_bindings_fail_a_backup(
-    pinnace_for: MakePinnace, location: Path, world: str, limited_user: LimitedUser
+async def test_forbidden_cluster_role_bindings_are_an_error_of_each_account(
+    pinnace_for: MakePinnace, location: Path, world: str, limited_user: LimitedUser, client: KubeClient
 ) -> None:
+    await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "app"}}, world)
     rule = {"apiGroups": [""], "resources": ["*"], "verbs": READ}
     pinnace = pinnace_for(str(location), kubeconfig=await limited_user(rule))
+    flags = ("--include-namespaces", world, "--include-resources")
 
-    outcome = await pinnace("backup", "create", "b1", "--include-namespaces", world)
+    outcome = await pinnace("backup", "create", "b1", *flags, "configmaps,serviceaccounts")
+    without = await pinnace("backup", "create", "b2", *flags, "configmaps")
 
-    assert outcome.code == 4
-    assert outcome.lines[1].startswith("Backup b1 Failed: 0 items")
-    assert outcome.err.startswith("Reason: ")
-    assert "clusterrolebindings" in outcome.err
-    shown = json.loads((await pinnace("backup", "get", "b1", "-o", "json")).out)
-    assert shown["status"]["phase"] == "Failed"
-    assert "Failed" in (await pinnace("backup", "get")).lines[1]
+    assert outcome.code == 3, outcome
+    log = (await pinnace("backup", "logs", "b1")).out
+    assert f"cluster role bindings of service account {world}/app are not in the backup" in log
+    assert "clusterrolebindings.rbac.authorization.k8s.io is forbidden" in log
+    stored = await pinnace("backup", "describe", "b1", "--details")
+    assert f"{world}/app" in stored.out
+    assert without.code == 0, without
+
+
+async def test_a_misspelt_resource_ends_with_2_and_an_empty_selection_is_said(
+    pinnace: Pinnace, location: Path, world: str
+) -> None:
+    misspelt = await pinnace("backup", "create", "b1", "--include-resources", "configmpas,secrets,nosuch")
+    assert (misspelt.code, misspelt.out) == (2, "")
+    assert "the cluster serves no resource 'configmpas'; did you mean configmaps" in misspelt.err
+    assert "the cluster serves no resource 'nosuch'" in misspelt.err
+    assert files_in(location) == {}
+
+    flags = ("--include-namespaces", world)
+    empty = await pinnace("backup", "create", "b2", *flags, "--selector", "app=nosuch")
+    assert empty.code == 0, empty
+    assert "Backup b2 Completed: 0 items" in empty.out
+    assert ", 0 errors, 1 warnings." in empty.out
+    assert empty.err == "WARNING: the backup is empty: its filters select no object.\n"
+
+    missing = await pinnace(
+        *("backup", "create", "b3", "--include-namespaces", "nosuchns", "--include-resources", "configmaps")
+    )
+    assert missing.code == 3, missing
+    assert ", 1 errors, 1 warnings." in missing.out
 
 
 async def test_what_cannot_be_created_makes_a_restore_partially_failed(
