@@ -10,11 +10,11 @@ import functools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
-JSONObject = dict[str, Any]
+from pinnace.api.objects import JSONObject
+
 GROUP = "bench.example.com"
 SEED = 20260101
 SMALL_BYTES = (1_800, 3_000)

@@ -29,7 +29,7 @@ from hack.cluster.s3 import Bucket, S3Server
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.crds import crd_manifests
-from pinnace.api.times import format_time
+from pinnace.api.values.times import format_time
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
@@ -37,8 +37,8 @@ from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECR
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.layout import Layout
-from pinnace.storage.s3 import S3Store
-from pinnace.storage.s3_config import parse_s3_config
+from pinnace.storage.s3.config import parse_s3_config
+from pinnace.storage.s3.store import S3Store
 
 PROGRAM = Path(sys.executable).with_name("pinnace")
 NAMESPACE = "velero"

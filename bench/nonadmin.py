@@ -21,8 +21,9 @@ from bench.figures import Figure, Rule, Series, Target, Unit, text_table
 from bench.measure import SampleFailed
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api.crds import crd_manifests
-from pinnace.api.durations import Duration
-from pinnace.api.times import format_time
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import format_time
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import AlreadyExists, NotFound
@@ -31,7 +32,7 @@ from pinnace.nonadmin import manifests
 from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
 from pinnace.nonadmin.objects import NABS
 from pinnace.nonadmin.settings_source import SettingsFlags
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.manager import Manager, ManagerPhase
 
 BACKUPS = velero("backups")

@@ -28,6 +28,7 @@ from bench.measure import SampleFailed
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api import labels
 from pinnace.api.crds import crd_manifests
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import Forbidden, KubeError
@@ -52,7 +53,6 @@ READY_SECONDS = 60.0
 POLL_SECONDS = 0.05
 OURS, ALONE = "node agent", "restic alone"
 
-JSONObject = dict[str, Any]
 Say = Callable[[str], None]
 
 

@@ -4,13 +4,12 @@ python -m deploy.helm.definitions
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
-from pinnace.cli.install_resources import crds
-
-JSONObject = dict[str, Any]
+from pinnace.api.objects import JSONObject
+from pinnace.cli.install.resources import crds
 
 CHART = Path(__file__).with_name("pinnace")
 KEEP: Final = {"helm.sh/resource-policy": "keep"}

@@ -12,7 +12,7 @@ from hack.cluster.binaries import TOOLS, cache_directory
 from hack.cluster.errors import ProgramUnavailable
 from hack.cluster.processes import ManagedProcess
 from hack.cluster.store_server import StoreServer
-from pinnace.storage.signing_azure import shared_key_headers
+from pinnace.storage.azure.signing import shared_key_headers
 
 ACCOUNT = "tests"
 INSTALL_TIMEOUT_SECONDS = 600.0

@@ -11,13 +11,13 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, SECRETS, velero
 from tests.e2e.server_process import ServerProcess
 from tests.e2e.without_server.command import Pinnace
 from tests.support.waiting import eventually
 
-JSONObject = dict[str, Any]
 PASSWORD = "a-word-that-must-stay-in-the-cluster"
 FINAL = frozenset({"FailedValidation", "Completed", "PartiallyFailed", "Failed"})
 

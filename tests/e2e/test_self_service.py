@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import (
@@ -21,7 +22,6 @@ from pinnace.kube.resources import (
 )
 from pinnace.nonadmin import manifests
 from pinnace.nonadmin.objects import NABS, NARS
-from pinnace.runtime.keys import JSONObject
 from tests.e2e.conftest import Home
 from tests.e2e.server_process import ServerProcess
 from tests.e2e.test_server_install import as_server

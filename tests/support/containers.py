@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pinnace.kube.requests import Output
+from pinnace.kube.transport.requests import Output
 
 
 @dataclass(frozen=True, kw_only=True)

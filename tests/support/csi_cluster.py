@@ -10,7 +10,6 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,6 +19,8 @@ from hack.cluster.node import Node
 from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.processes import ManagedProcess
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import (
@@ -28,11 +29,8 @@ from pinnace.kube.resources import (
     STORAGE_CLASSES,
     APIResource,
 )
-from pinnace.volumes.csi import SnapshotKinds
 from tests.support.snapshot_crds import ensure_snapshot_crds
 from tests.support.waiting import POLL_SECONDS, eventually
-
-JSONObject = dict[str, Any]
 
 DRIVER = "folders.example.io"
 CLASS = "folders"

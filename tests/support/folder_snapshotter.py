@@ -11,7 +11,8 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from pinnace.plugins import JSONObject, PluginError, Plugins, VolumeInfo, check_config_keys
+from pinnace.api.objects import JSONObject
+from pinnace.plugins import PluginError, Plugins, VolumeInfo, check_config_keys
 
 NAME = "example.io/folder"
 VOLUME_TYPE = "folder"

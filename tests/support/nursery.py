@@ -91,7 +91,7 @@ def main() -> None:
     from pinnace.kube.config import load_config
     from pinnace.server.app import run_server
     from pinnace.server.options import ServerOptions
-    from pinnace.storage.s3 import S3Store  # noqa: F401 - loaded late by those who need it
+    from pinnace.storage.s3.store import S3Store  # noqa: F401 - loaded late by those who need it
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # dead servers are not waited for
     for line in sys.stdin:

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from hack.cluster.images import BUSYBOX
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import PODS
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 START_TIMEOUT_SECONDS = 60.0
 EXEC_TIMEOUT_SECONDS = 30.0

@@ -8,15 +8,14 @@ snapshot along when it goes.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
+from pinnace.api.objects import JSONObject
+from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from pinnace.volumes.csi import SnapshotKinds
 from tests.support.waiting import POLL_SECONDS
 
-JSONObject = dict[str, Any]
 SIZE_BYTES = 3 << 30
 FINALIZER = "example.io/has-a-snapshot"
 

@@ -2,11 +2,11 @@
 
 import contextlib
 
+from pinnace.csi.snapshots import GROUP, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
-from pinnace.volumes.csi import GROUP, SnapshotKinds
 from tests.support.waiting import eventually
 
 _KINDS = (

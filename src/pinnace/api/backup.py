@@ -6,9 +6,9 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from pinnace.api import API_VERSION
-from pinnace.api.durations import Duration
 from pinnace.api.fields import ENUM_KEY, MIN_ITEMS_KEY, NULLABLE, REQUIRED, NullableTime
 from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.values.durations import Duration
 
 
 class BackupPhase(StrEnum):

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
-from pinnace.api.durations import Duration
 from pinnace.api.fields import ALWAYS_KEY
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.times import format_time
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import format_time
 
-JSONObject = dict[str, Any]
 _StructT = TypeVar("_StructT", bound=msgspec.Struct)
 
 

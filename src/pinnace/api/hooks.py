@@ -3,11 +3,11 @@
 (docs/spec: API 15, 16)
 """
 
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
-JSONObject = dict[str, Any]
+from pinnace.api.objects import JSONObject
 
 FROM_ANNOTATION: Final = "<from-annotation>"
 """The name, in logs and errors, of a hook that a pod's annotations ask for."""

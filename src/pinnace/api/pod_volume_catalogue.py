@@ -4,12 +4,10 @@ The restore engine and the action that lets pods wait must find the same. (docs/
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup
-
-JSONObject = dict[str, Any]
 
 
 class PodVolumeCatalogue:

@@ -7,7 +7,6 @@ from msgspec import Meta, Struct, field
 
 from pinnace.api import API_VERSION
 from pinnace.api.backup import HookErrorMode
-from pinnace.api.durations import Duration
 from pinnace.api.fields import (
     ALWAYS,
     ENUM_KEY,
@@ -18,6 +17,7 @@ from pinnace.api.fields import (
     NullableTime,
 )
 from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.values.durations import Duration
 
 
 class RestorePhase(StrEnum):

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol, Self, TextIO, cast
 
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
 from pinnace.archive.deflate import new_compressor
 from pinnace.archive.logfmt import (
     LEVEL_RANK,

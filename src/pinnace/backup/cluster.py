@@ -1,12 +1,11 @@
 """What the engine needs of a cluster: two ways of reading. `pinnace.kube` has both."""
 
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Protocol
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.pages import Page
 from pinnace.kube.resources import APIResource
-
-JSONObject = dict[str, Any]
 
 
 class ClusterReader(Protocol):

@@ -6,13 +6,12 @@ silently: where a backup asks for its work, the log gets a warning. (docs/spec: 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.archive.runlog import RunLog
-from pinnace.backup.hooks import PodHook
-
-JSONObject = dict[str, Any]
+from pinnace.hooks.backup_selection import PodHook
 
 
 class HookRunner(Protocol):
@@ -26,14 +25,6 @@ class HookRunner(Protocol):
             HookFailed: the command failed.
         """
         ...
-
-
-class HookFailed(Exception):
-    """A hook could not be run, or its command said no."""
-
-
-class HookDefective(HookFailed):
-    """The hook itself is wrong, so that nothing was run: no such container, or no command."""
 
 
 class PodVolumeBackupper(Protocol):

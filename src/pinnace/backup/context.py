@@ -11,12 +11,12 @@ from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.filters import ExcludedItems
-from pinnace.backup.hooks import HookChoice
 from pinnace.backup.plan import Scope
-from pinnace.backup.pod_volumes import HandledClaims
 from pinnace.backup.progress import ProgressReporter
 from pinnace.backup.tracking import Tracker
+from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
+from pinnace.volumes.selection import HandledClaims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api.backup import Backup, BackupProgress
-from pinnace.api.times import utcnow
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.actions import resolve_actions
@@ -19,8 +21,6 @@ from pinnace.backup.context import RunContext
 from pinnace.backup.crds import back_up_definitions
 from pinnace.backup.errors import FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_unserved_names
-from pinnace.backup.gc_thresholds import raised_gc_thresholds
-from pinnace.backup.hooks import HookChoice
 from pinnace.backup.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
 from pinnace.backup.namespaces import look_up_namespaces
 from pinnace.backup.plan import (
@@ -30,13 +30,12 @@ from pinnace.backup.plan import (
 )
 from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter, ProgressSink
 from pinnace.backup.raw_items import RawItems
+from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.pages import Item
 from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.plugins.protocols import BackupItemAction
-
-JSONObject = dict[str, Any]
 
 LISTS_AT_ONCE = 5
 """Lists under way beside the one whose items are looked into. Each holds up to three pages in memory."""

@@ -6,26 +6,25 @@ are complete before their parent, and an item is in the archive only if all that
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
+from pinnace.api.objects import JSONObject
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import BackupError, ItemFailed
-from pinnace.backup.hooks import HookPhase
 from pinnace.backup.pod_work import PodWork
 from pinnace.backup.tracking import item_key, kind_key
+from pinnace.hooks.backup_selection import HookPhase
 from pinnace.kube.errors import Forbidden, KubeError, NotFound, UnknownResource
 from pinnace.kube.pages import Item
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
 
-JSONObject = dict[str, Any]
 Identity = tuple[str, str]
 
 PODS = "pods"

@@ -12,7 +12,7 @@ from typing import Final
 
 from pinnace.api.backup import BackupSpec
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
-from pinnace.api.selection import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
 from pinnace.kube.errors import Forbidden, KubeError, NotFound

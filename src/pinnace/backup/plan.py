@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from pinnace.api.backup import BackupSpec
-from pinnace.api.selection import EVERYTHING, IncludesExcludes, is_glob
-from pinnace.api.selectors import Selector
+from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.api.selection.selectors import Selector
 from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.kube.resources import APIResource
 

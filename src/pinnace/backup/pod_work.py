@@ -4,16 +4,17 @@
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from pinnace.api.backup import HookErrorMode
-from pinnace.backup.collaborators import HookDefective, HookFailed, HookRunner
+from pinnace.api.objects import JSONObject
+from pinnace.backup.collaborators import (
+    HookRunner,
+)
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import BackupError, ItemFailed
-from pinnace.backup.hooks import HookPhase, PodHook
-from pinnace.backup.pod_volumes import is_running, wanted_volumes
-
-JSONObject = dict[str, Any]
+from pinnace.hooks.backup_selection import HookPhase, PodHook
+from pinnace.hooks.errors import HookDefective, HookFailed
+from pinnace.volumes.selection import is_running, wanted_volumes
 
 _OUR_ANNOTATIONS = b"backup.velero.io/"
 """What all annotations have in common that name hooks of a pod, or volumes. (docs/spec: API 11.4, 15)"""

@@ -10,7 +10,6 @@ from datetime import datetime
 
 from pinnace.api import GROUP
 from pinnace.api.backup import Backup, BackupPhase
-from pinnace.api.durations import Duration
 from pinnace.api.labels import (
     SOURCE_CLUSTER_GIT_VERSION,
     SOURCE_CLUSTER_MAJOR_VERSION,
@@ -18,9 +17,10 @@ from pinnace.api.labels import (
     STORAGE_LOCATION,
     label_value,
 )
+from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
-from pinnace.api.validation import namespace_list_errors, resource_list_errors
+from pinnace.api.values.durations import Duration
 from pinnace.archive.paths import FORMAT_VERSION
 from pinnace.kube.client import ServerVersion
 

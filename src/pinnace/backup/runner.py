@@ -15,7 +15,7 @@ from typing import TextIO
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotPhase
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter

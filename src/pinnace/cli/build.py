@@ -8,10 +8,9 @@ from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.codec import decode
 from pinnace.api.meta import ObjectMeta, OwnerReference
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.cli.errors import InvalidInput
-
-JSONObject = dict[str, Any]
 
 
 def backup_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> Backup:

@@ -78,10 +78,10 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(guarded())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
-    except NotFound as exc:
-        raise CommandError(str(exc) if exc.reason else f"{no_kinds()} ({exc})") from exc
-    except (KubeError, StorageError) as exc:
-        raise CommandError(str(exc)) from exc
+    except NotFound as error:
+        raise CommandError(str(error) if error.reason else f"{no_kinds()} ({error})") from error
+    except (KubeError, StorageError) as error:
+        raise CommandError(str(error)) from error
 
 
 @asynccontextmanager

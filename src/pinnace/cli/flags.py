@@ -44,8 +44,8 @@ class FlagType(click.ParamType[Any]):
             return value
         try:
             return self.parse(value)
-        except ValueError as exc:
-            raise BadFlagValue(value, flag_label(param), str(exc)) from None
+        except ValueError as error:
+            raise BadFlagValue(value, flag_label(param), str(error)) from None
 
 
 def flag_label(param: click.Parameter | None) -> str:
@@ -95,7 +95,7 @@ class DurationFlag(FlagType):
     name = "duration"
 
     def parse(self, value: str) -> Any:
-        from pinnace.api.durations import Duration
+        from pinnace.api.values.durations import Duration
 
         return Duration.parse(value)
 
@@ -106,7 +106,7 @@ class SelectorFlag(FlagType):
     name = "labelSelector"
 
     def parse(self, value: str) -> Any:
-        from pinnace.api.selectors import parse_label_selector
+        from pinnace.api.selection.selectors import parse_label_selector
 
         return parse_label_selector(value)
 
@@ -240,8 +240,8 @@ def _named(ctx: click.Context) -> Iterator[None]:
     """Let an error say which command it is of: click leaves that out of some."""
     try:
         yield
-    except click.UsageError as exc:
-        exc.ctx = exc.ctx or ctx
+    except click.UsageError as error:
+        error.ctx = error.ctx or ctx
         raise
 
 

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from pinnace.cli import server_kinds, tables
-from pinnace.cli.server_kinds import Kind
+from pinnace.cli.backend import server_kinds
+from pinnace.cli.backend.server_kinds import Kind
+from pinnace.cli.output import tables
 
 BACKUP = Kind(
     plural="backups",

@@ -3,7 +3,7 @@
 import re
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.selectors import Operator, Requirement
+from pinnace.api.selection.selectors import Operator, Requirement
 from pinnace.cli.errors import InvalidInput
 
 MAX_NAME_CHARACTERS = 253
@@ -24,7 +24,7 @@ def check_metadata(metadata: ObjectMeta) -> None:
     for key, value in metadata.labels.items():
         try:
             Requirement(key, Operator.EQUALS, (value,))
-        except ValueError as exc:
-            problems.append(f"metadata.labels: {exc}")
+        except ValueError as error:
+            problems.append(f"metadata.labels: {error}")
     if problems:
         raise InvalidInput("; ".join(problems))

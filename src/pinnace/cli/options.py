@@ -19,7 +19,7 @@ from pinnace.cli.flags import (
     check_arguments,
     optional_boolean,
 )
-from pinnace.cli.output import OutputFlags, output_flags, parse_output_flags
+from pinnace.cli.output.printing import OutputFlags, output_flags, parse_output_flags
 
 Decorator = Callable[[Any], Any]
 
@@ -133,7 +133,7 @@ def get_command(noun: str, things: str) -> click.Command:
     @click.pass_context
     def get(ctx: click.Context, /, names: tuple[str, ...], selector: str, **flags: Any) -> None:
         output = pop_output(flags, default="table")
-        from pinnace.cli import objects
+        from pinnace.cli.backend import objects
 
         objects.get(ctx, noun, names, selector, output)
 
@@ -150,7 +150,7 @@ def describe_command(noun: str, help: str, *, details: str = "") -> click.Comman
     @more
     @click.pass_context
     def describe(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-        from pinnace.cli import reading
+        from pinnace.cli.backend import reading
 
         reading.describe(ctx, noun, names, **flags)
 
@@ -170,7 +170,7 @@ def logs_command(noun: str) -> click.Command:
     @download_options("the log")
     @click.pass_context
     def logs(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-        from pinnace.cli import reading
+        from pinnace.cli.backend import reading
 
         check_arguments(names, exactly=1)
         reading.logs(ctx, noun, names[0], **flags)
@@ -190,7 +190,7 @@ def delete_command(noun: str, things: str, *, short_help: str, help: str) -> cli
     )
     @click.pass_context
     def delete(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-        from pinnace.cli import deletion
+        from pinnace.cli.backend import deletion
 
         deletion.delete(
             ctx, noun, names, confirm=flags["confirm"], everything=flags["all"], selector=flags["selector"]

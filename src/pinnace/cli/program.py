@@ -32,29 +32,47 @@ cli = Group(
     help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     lazy={
-        "backup": ("pinnace.cli.backup:group", "Work with backups."),
-        "restore": ("pinnace.cli.restore:group", "Work with restores."),
-        "schedule": ("pinnace.cli.schedule:group", "Work with schedules."),
-        "backup-location": ("pinnace.cli.backup_location:group", "Work with backup locations."),
-        "snapshot-location": ("pinnace.cli.snapshot_location:group", "Work with snapshot locations."),
-        "plugin": ("pinnace.cli.plugin:group", "Work with the plugins of the server."),
-        "restic": ("pinnace.cli.restic:group", "Work with restic repositories."),
-        "nonadmin": ("pinnace.cli.nonadmin:group", "Back up and restore an own namespace (self-service)."),
+        "backup": ("pinnace.cli.backup.commands:group", "Work with backups."),
+        "restore": ("pinnace.cli.restore.commands:group", "Work with restores."),
+        "schedule": ("pinnace.cli.schedule.commands:group", "Work with schedules."),
+        "backup-location": ("pinnace.cli.location.backup_commands:group", "Work with backup locations."),
+        "snapshot-location": (
+            "pinnace.cli.location.snapshot_commands:group",
+            "Work with snapshot locations.",
+        ),
+        "plugin": ("pinnace.cli.plugin.commands:group", "Work with the plugins of the server."),
+        "restic": ("pinnace.cli.process.restic:group", "Work with restic repositories."),
+        "nonadmin": (
+            "pinnace.cli.nonadmin.commands:group",
+            "Back up and restore an own namespace (self-service).",
+        ),
         "create": ("pinnace.cli.verbs:create", "Create backups, restores, schedules and locations."),
         "get": ("pinnace.cli.verbs:get", "List backups, restores, schedules, locations and plugins."),
         "describe": ("pinnace.cli.verbs:describe", "Describe backups, restores and schedules."),
         "delete": ("pinnace.cli.verbs:delete", "Delete backups, restores, schedules and locations."),
-        "install": ("pinnace.cli.install:command", "Install the server and its resources in a cluster."),
-        "uninstall": ("pinnace.cli.uninstall:command", "Remove the server and its resources from a cluster."),
-        "client": ("pinnace.cli.client:group", "Work with the settings of this client."),
-        "completion": ("pinnace.cli.completion:command", "Print the completion script of a shell."),
-        "version": ("pinnace.cli.version:command", "Print the version of the client and of the server."),
-        "help": ("pinnace.cli.help:command", "Explain a command."),
-        "bug": ("pinnace.cli.bug:command", "Print the text of a bug report to fill in."),
-        "debug": ("pinnace.cli.debug:command", "Write a support bundle: logs, objects and versions."),
-        "server": ("pinnace.cli.server:command", ""),
-        "node-agent": ("pinnace.cli.node_agent:command", ""),
-        "restore-helper": ("pinnace.cli.restore_helper:command", ""),
+        "install": (
+            "pinnace.cli.install.commands:command",
+            "Install the server and its resources in a cluster.",
+        ),
+        "uninstall": (
+            "pinnace.cli.install.uninstall_commands:command",
+            "Remove the server and its resources from a cluster.",
+        ),
+        "client": ("pinnace.cli.client.commands:group", "Work with the settings of this client."),
+        "completion": ("pinnace.cli.client.completion:command", "Print the completion script of a shell."),
+        "version": (
+            "pinnace.cli.client.version:command",
+            "Print the version of the client and of the server.",
+        ),
+        "help": ("pinnace.cli.client.help:command", "Explain a command."),
+        "bug": ("pinnace.cli.debug.bug_commands:command", "Print the text of a bug report to fill in."),
+        "debug": (
+            "pinnace.cli.debug.commands:command",
+            "Write a support bundle: logs, objects and versions.",
+        ),
+        "server": ("pinnace.cli.process.server:command", ""),
+        "node-agent": ("pinnace.cli.process.node_agent:command", ""),
+        "restore-helper": ("pinnace.cli.process.restore_helper:command", ""),
     },
 )
 
@@ -68,27 +86,27 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _never_refuse_a_character()
         result = cli.main(words, prog_name=program, standalone_mode=False, obj=flags)
         _flush()
-    except click.exceptions.NoArgsIsHelpError as exc:
-        print(exc.ctx.get_help() if exc.ctx else cli.get_help(click.Context(cli)))
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.ctx.get_help() if error.ctx else cli.get_help(click.Context(cli)))
         return ExitCode.OK
-    except click.UsageError as exc:
-        return _usage_error(exc, words, flags)
-    except CommandError as exc:
-        if str(exc):
-            print(f"{exc.prefix}{exc}", file=sys.stderr)
-        wrong = exc.exit_code == ExitCode.INVALID_INPUT
-        return ExitCode.ERROR if wrong and not _without_server(flags) else exc.exit_code
+    except click.UsageError as error:
+        return _usage_error(error, words, flags)
+    except CommandError as error:
+        if str(error):
+            print(f"{error.prefix}{error}", file=sys.stderr)
+        wrong = error.exit_code == ExitCode.INVALID_INPUT
+        return ExitCode.ERROR if wrong and not _without_server(flags) else error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone; point stdout elsewhere so that the exit-time flush is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.ERROR
-    except OSError as exc:
-        print(f"An error occurred: {exc}", file=sys.stderr)
+    except OSError as error:
+        print(f"An error occurred: {error}", file=sys.stderr)
         return ExitCode.ERROR
-    except Exception as exc:  # noqa: BLE001 - the last line of defence: users get no tracebacks
-        return _defect(exc, program)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: users get no tracebacks
+        return _defect(error, program)
     return result if isinstance(result, int) else ExitCode.OK
 
 
@@ -111,17 +129,17 @@ def _flush() -> None:
         sys.stdout.flush()
 
 
-def _defect(exc: Exception, program: str) -> int:
+def _defect(error: Exception, program: str) -> int:
     """Report what nobody foresaw, and how to find out more about it."""
-    from pinnace.cli.redaction import redact_text
+    from pinnace.cli.debug.redaction import redact_text
 
-    cause: BaseException = exc
+    cause: BaseException = error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     if os.environ.get("PINNACE_TRACEBACK"):
         import traceback
 
-        traceback.print_exception(exc)
+        traceback.print_exception(error)
     text = " ".join(redact_text(str(cause)).split())
     print(
         f"An error occurred: this should not happen: {type(cause).__name__}: {text}\n"
@@ -137,36 +155,36 @@ def _without_server(flags: GlobalFlags) -> bool:
     return location_of(flags, os.environ) is not None
 
 
-def _usage_error(exc: click.UsageError, words: Sequence[str], flags: GlobalFlags) -> int:
+def _usage_error(error: click.UsageError, words: Sequence[str], flags: GlobalFlags) -> int:
     """Report a wrong flag or argument in one line, and where the right ones are told."""
-    print(f"An error occurred: {_wording(exc, words)}", file=sys.stderr)
-    if exc.ctx is not None:
-        print(f"Run `{exc.ctx.command_path} --help` for usage.", file=sys.stderr)
+    print(f"An error occurred: {_wording(error, words)}", file=sys.stderr)
+    if error.ctx is not None:
+        print(f"Run `{error.ctx.command_path} --help` for usage.", file=sys.stderr)
     return ExitCode.INVALID_INPUT if _without_server(flags) else ExitCode.ERROR
 
 
-def _wording(exc: click.UsageError, words: Sequence[str]) -> str:
+def _wording(error: click.UsageError, words: Sequence[str]) -> str:
     """The compatible text of a parse error."""
-    if isinstance(exc, click.NoSuchCommand):
-        name = exc.ctx.command_path if exc.ctx else "pinnace"
-        return f'unknown command "{exc.command_name}" for "{name}"{_meant(_commands_like(exc))}'
-    if isinstance(exc, click.NoSuchOption):
-        if exc.option_name.startswith("--"):
-            return f"unknown flag: {exc.option_name}{_meant(exc.possibilities or [])}"
-        return f"unknown shorthand flag: {_letter(exc.option_name, words)}"
-    if isinstance(exc, click.BadOptionUsage) and "requires an argument" in exc.message:
-        long = exc.option_name.startswith("--")
-        return f"flag needs an argument: {exc.option_name if long else _letter(exc.option_name, words)}"
-    return exc.format_message()
+    if isinstance(error, click.NoSuchCommand):
+        name = error.ctx.command_path if error.ctx else "pinnace"
+        return f'unknown command "{error.command_name}" for "{name}"{_meant(_commands_like(error))}'
+    if isinstance(error, click.NoSuchOption):
+        if error.option_name.startswith("--"):
+            return f"unknown flag: {error.option_name}{_meant(error.possibilities or [])}"
+        return f"unknown shorthand flag: {_letter(error.option_name, words)}"
+    if isinstance(error, click.BadOptionUsage) and "requires an argument" in error.message:
+        long = error.option_name.startswith("--")
+        return f"flag needs an argument: {error.option_name if long else _letter(error.option_name, words)}"
+    return error.format_message()
 
 
-def _commands_like(exc: click.NoSuchCommand) -> list[str]:
+def _commands_like(error: click.NoSuchCommand) -> list[str]:
     """The names a user may have meant; click itself does not know those that are loaded on demand."""
-    if exc.ctx is None or not isinstance(exc.ctx.command, Group):
+    if error.ctx is None or not isinstance(error.ctx.command, Group):
         return []
     from difflib import get_close_matches
 
-    return get_close_matches(exc.command_name, exc.ctx.command.shown_commands(exc.ctx))
+    return get_close_matches(error.command_name, error.ctx.command.shown_commands(error.ctx))
 
 
 def _meant(names: Sequence[str]) -> str:

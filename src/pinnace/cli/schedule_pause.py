@@ -2,23 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
 from pinnace.api.meta import LabelSelector
-from pinnace.api.selectors import Selector
-from pinnace.cli.backend import open_backend
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.selectors import Selector
+from pinnace.cli.backend.interface import open_backend
+from pinnace.cli.backend.objects import find, server_settings
+from pinnace.cli.backend.server_kinds import SCHEDULE
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.objects import find, server_settings
-from pinnace.cli.prompt import exactly_one
-from pinnace.cli.server_kinds import SCHEDULE
+from pinnace.cli.output.prompt import exactly_one
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import velero
-
-JSONObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,8 +52,8 @@ def load_config_file(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path} must hold one JSON object")
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as exc:
-        print(f"WARNING: Error reading config file: {exc}", file=sys.stderr)
+    except (OSError, ValueError) as error:
+        print(f"WARNING: Error reading config file: {error}", file=sys.stderr)
         return {}
     return content
 

@@ -5,17 +5,16 @@ from collections.abc import Callable
 import msgspec
 
 from pinnace.api.backup import Backup, BackupProgress
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.hook_runner import PodHookRunner
 from pinnace.backup.request import ServerDefaults, SnapshotLocations, prepare_backup
 from pinnace.backup.runner import execute_backup
+from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.location_backend import LocationBackend
 from pinnace.cli.names import check_metadata
-from pinnace.cli.progress import ProgressView
+from pinnace.cli.output.progress import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
 from pinnace.cli.standalone_plugins import open_plugins
@@ -25,14 +24,15 @@ from pinnace.cli.standalone_snapshots import (
     snapshot_locations,
     snapshotters,
 )
+from pinnace.csi.snapshots import FEATURE
+from pinnace.hooks.backup_running import PodHookRunner
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.unserved import unserved_names
-from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.server.workdir import work_directory
 from pinnace.storage.errors import BackupExists, InvalidLocation
-from pinnace.volumes.csi import FEATURE
 from pinnace.volumes.snapshots_backup import NativeSnapshots
 
 
@@ -78,8 +78,8 @@ async def _check_location(place: LocationBackend) -> None:
     """Refuse to write among foreign files. Raises InvalidInput."""
     try:
         await place.store.validate()
-    except InvalidLocation as exc:
-        raise InvalidInput(f"{place.title}: {exc}; name an empty folder or prefix") from exc
+    except InvalidLocation as error:
+        raise InvalidInput(f"{place.title}: {error}; name an empty folder or prefix") from error
 
 
 def _prepare(

@@ -40,7 +40,7 @@ async def open_plugins(
     )
     try:
         found = await find_plugins(options, builtin=builtin)
-    except PluginError as exc:
-        raise InvalidInput(str(exc)) from exc
+    except PluginError as error:
+        raise InvalidInput(str(error)) from error
     async with found.operation(client=client, namespace=settings.namespace) as operation:
         yield operation

@@ -5,35 +5,35 @@ from functools import partial
 
 import msgspec
 
+from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import RunLog
-from pinnace.backup.gc_thresholds import raised_gc_thresholds
+from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.build import newest
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode, InvalidInput
-from pinnace.cli.location_backend import LocationBackend
 from pinnace.cli.names import check_metadata
-from pinnace.cli.progress import ProgressView
+from pinnace.cli.output.progress import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
 from pinnace.cli.standalone_plugins import open_plugins
 from pinnace.cli.standalone_snapshots import csi_actions_for_restore, snapshotters
+from pinnace.hooks.restore_running import PodExecHooks
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.errors import BackupLookupError
-from pinnace.restore.hook_runner import PodExecHooks
 from pinnace.restore.runner import ActionSource, execute_restore
-from pinnace.restore.validation import validate_and_complete
+from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.server.workdir import work_directory
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
@@ -119,8 +119,8 @@ async def _record(restore: Restore, place: LocationBackend) -> bool:
     """Keep the Restore object in the location; that it cannot be kept does not undo the restore."""
     try:
         await place.store.put_restore_metadata(restore.metadata.name, encode_metadata(restore))
-    except StorageError as exc:
-        say(f"WARNING: the restore could not be recorded in {place.title}: {exc}", err=True)
+    except StorageError as error:
+        say(f"WARNING: the restore could not be recorded in {place.title}: {error}", err=True)
         return False
     return True
 
@@ -135,16 +135,16 @@ class StoredBackups:
         """All readable backups labelled with the schedule's name. Raises BackupLookupError."""
         try:
             names = await self._store.list_backups()
-        except StorageError as exc:
-            raise BackupLookupError(str(exc)) from exc
+        except StorageError as error:
+            raise BackupLookupError(str(error)) from error
         found = []
         for name in names:
             try:
                 backup = await self._store.read_backup(name)
             except (ObjectNotFound, UnreadableObject):
                 continue  # what cannot be read cannot be restored from
-            except StorageError as exc:
-                raise BackupLookupError(str(exc)) from exc
+            except StorageError as error:
+                raise BackupLookupError(str(error)) from error
             if backup.metadata.labels.get(labels.SCHEDULE_NAME) == schedule:
                 backup.metadata.name = name
                 found.append(backup)
@@ -154,10 +154,10 @@ class StoredBackups:
         """The backup. Raises BackupLookupError."""
         try:
             backup = await self._store.read_backup(name)
-        except ObjectNotFound as exc:
-            raise BackupLookupError(f'backup.velero.io "{name}" not found') from exc
-        except StorageError as exc:
-            raise BackupLookupError(str(exc)) from exc
+        except ObjectNotFound as error:
+            raise BackupLookupError(f'backup.velero.io "{name}" not found') from error
+        except StorageError as error:
+            raise BackupLookupError(str(error)) from error
         backup.metadata.name = name  # of the directory, whatever the file claims
         return backup
 
@@ -179,8 +179,8 @@ async def _run_restore(
         stored = await place.store.read_pod_volume_backups(backup.metadata.name)
         try:
             return [decode(PodVolumeBackup, obj) for obj in stored]
-        except DecodeError as exc:
-            raise StorageError(str(exc)) from exc
+        except DecodeError as error:
+            raise StorageError(str(error)) from error
 
     async def reopen_store() -> BackupStore:
         return place.store

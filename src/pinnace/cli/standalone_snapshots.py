@@ -13,13 +13,13 @@ from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.backup.request import Unreadable
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.settings import Settings
+from pinnace.csi.objects import CollectedObjects
+from pinnace.csi.snapshots import FEATURE, CSIError, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
-from pinnace.volumes.csi import FEATURE, CSIError, SnapshotKinds
-from pinnace.volumes.csi_objects import CollectedObjects
 from pinnace.volumes.disks import with_disks
 from pinnace.volumes.snapshotters import LOCATIONS, Snapshotters
 
@@ -33,8 +33,8 @@ async def snapshot_locations(
     try:
         listed = await client.list_all(LOCATIONS, settings.namespace)
         return [decode(VolumeSnapshotLocation, obj) for obj in listed]
-    except (KubeError, DecodeError) as exc:
-        return Unreadable(str(exc))
+    except (KubeError, DecodeError) as error:
+        return Unreadable(str(error))
 
 
 def snapshotters(client: KubeClient, settings: Settings, plugins: Operation) -> Snapshotters:
@@ -59,12 +59,12 @@ def csi_actions_for_backup(
     """
     if FEATURE not in settings.features:
         return []
-    from pinnace.backup.csi import csi_backup_actions
+    from pinnace.csi.backup import csi_backup_actions
 
     try:
         actions = csi_backup_actions(client, discovery, restic=False)
-    except CSIError as exc:
-        raise InvalidInput(str(exc)) from exc
+    except CSIError as error:
+        raise InvalidInput(str(error)) from error
     brought = {action.name for action in plugins.backup_actions}
     return [action for action in actions if action.name not in brought]
 
@@ -75,11 +75,11 @@ def csi_actions_for_restore(
     """The built-in ones with the feature on. Raises InvalidInput."""
     if FEATURE not in settings.features:
         return []
-    from pinnace.restore.csi import csi_restore_actions
+    from pinnace.csi.restore import csi_restore_actions
 
     try:
         actions = csi_restore_actions(client, discovery)
-    except CSIError as exc:
-        raise InvalidInput(str(exc)) from exc
+    except CSIError as error:
+        raise InvalidInput(str(error)) from error
     brought = {action.name for action in plugins.restore_actions}
     return [action for action in actions if action.name not in brought]

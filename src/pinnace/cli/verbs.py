@@ -34,11 +34,11 @@ def _enumerated(nouns: dict[str, tuple[str, str]]) -> str:
     return f"{', '.join(plurals[:-1])} and {plurals[-1]}"
 
 
-_BACKUP = "pinnace.cli.backup"
-_RESTORE = "pinnace.cli.restore"
-_SCHEDULE = "pinnace.cli.schedule"
-_BACKUP_LOCATION = "pinnace.cli.backup_location"
-_SNAPSHOT_LOCATION = "pinnace.cli.snapshot_location"
+_BACKUP = "pinnace.cli.backup.commands"
+_RESTORE = "pinnace.cli.restore.commands"
+_SCHEDULE = "pinnace.cli.schedule.commands"
+_BACKUP_LOCATION = "pinnace.cli.location.backup_commands"
+_SNAPSHOT_LOCATION = "pinnace.cli.location.snapshot_commands"
 
 create = Verb(
     "create",
@@ -59,7 +59,7 @@ get = Verb(
         "schedules": (f"{_SCHEDULE}:get", "List schedules."),
         "backup-locations": (f"{_BACKUP_LOCATION}:get", "List backup locations."),
         "snapshot-locations": (f"{_SNAPSHOT_LOCATION}:get", "List snapshot locations."),
-        "plugins": ("pinnace.cli.plugin:get", "List the plugins of the server."),
+        "plugins": ("pinnace.cli.plugin.commands:get", "List the plugins of the server."),
     },
     {
         "backup": "backups",

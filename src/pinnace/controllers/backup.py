@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 from pinnace.api.backup import Backup, BackupPhase, BackupProgress
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import SCHEDULE_NAME
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.api.times import parse_time
+from pinnace.api.values.times import parse_time
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.hook_runner import PodHookRunner
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.backup.runner import LogOptions, execute_backup
 from pinnace.controllers.locations import LocationStores
@@ -22,19 +22,19 @@ from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed
 from pinnace.controllers.snapshots import csi_actions_for_backup, csi_objects, snapshotters_of
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, patch_progress
+from pinnace.csi.snapshots import FEATURE, CSIError
+from pinnace.hooks.backup_running import PodHookRunner
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
-from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import BackupItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.csi import FEATURE, CSIError
 from pinnace.volumes.snapshots_backup import NativeSnapshots
 
 log = get_logger(__name__)

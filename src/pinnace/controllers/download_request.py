@@ -11,15 +11,16 @@ from pinnace.api.download_request import (
     DownloadRequestPhase,
     DownloadTargetKind,
 )
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
-from pinnace.api.times import format_time
+from pinnace.api.values.times import format_time
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.writes import BACKUPS, RESTORES, delete_if_there, patch_status
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
 from pinnace.runtime.controller import DONE, Result
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.errors import StorageError
 

@@ -7,17 +7,17 @@ from typing import Final, Protocol
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup
-from pinnace.api.durations import Duration
+from pinnace.api.objects import JSONObject
 from pinnace.api.restic_repository import ResticRepository
 from pinnace.api.restore import Restore
-from pinnace.controllers.pod_volume_restore import POD_INDEX, by_pod
+from pinnace.api.values.durations import Duration
+from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.restored_pods import RestoredPods
+from pinnace.hooks.pod_watches import PodWatches
 from pinnace.kube.resources import APIResource
-from pinnace.restore.pod_watches import PodWatches
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.outcomes import Outcomes

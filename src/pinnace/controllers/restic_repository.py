@@ -12,15 +12,16 @@ from typing import Final, Protocol
 import msgspec
 
 from pinnace.api.codec import DecodeError, decode, encode, merge_patch
-from pinnace.api.durations import Duration
+from pinnace.api.objects import JSONObject
 from pinnace.api.restic_repository import ResticRepository, ResticRepositoryPhase
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.api.values.durations import Duration
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
 from pinnace.runtime.controller import DONE, Result
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
 from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider

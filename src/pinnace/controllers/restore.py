@@ -22,23 +22,23 @@ from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed
 from pinnace.controllers.snapshots import csi_actions_for_restore, recorded_handles, snapshotters_of
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
+from pinnace.csi.snapshots import CSIError
+from pinnace.hooks.restore_running import PodExecHooks
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero
-from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
-from pinnace.restore.hook_runner import PodExecHooks
 from pinnace.restore.runner import LogOptions, execute_restore
-from pinnace.restore.validation import validate_and_complete
+from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.csi import CSIError
 from pinnace.volumes.snapshots_restore import SnapshotVolumes
 
 log = get_logger(__name__)

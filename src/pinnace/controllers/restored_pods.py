@@ -9,16 +9,17 @@ not pass fails the orders of the pod, so that nobody waits for the end of the ti
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from pinnace.aio.timing import SystemTimer, Timer, wait_for
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
-from pinnace.api.times import format_time
-from pinnace.controllers.pod_volume_restore import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
+from pinnace.api.values.times import format_time
+from pinnace.controllers.node.pod_volume_restore import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
 from pinnace.controllers.ports import Scope
+from pinnace.hooks.pod_watches import PodSight
 from pinnace.kube.errors import Conflict, KubeError, NotFound
-from pinnace.restore.pod_watches import PodSight
 from pinnace.restore.ports import PodVolumeRestorer
-from pinnace.restore.timing import SystemTimer, Timer, wait_for
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.outcomes import phase_of
@@ -26,7 +27,6 @@ from pinnace.volumes.pod_volume_restores import POD_VOLUME_RESTORES, TIMED_OUT
 
 log = get_logger(__name__)
 
-JSONObject = dict[str, Any]
 
 LOOK_SECONDS: Final = 60.0
 """How often a pod is looked at apart from its watch."""

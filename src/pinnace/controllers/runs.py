@@ -19,8 +19,9 @@ import msgspec
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
-from pinnace.api.times import format_time
+from pinnace.api.values.times import format_time
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.settling import Settler, is_in_progress
 from pinnace.controllers.turns import NoTurns, Turns
@@ -28,7 +29,7 @@ from pinnace.controllers.writes import claim, finish
 from pinnace.kube.errors import Conflict, ConnectionFailed, NotFound, ServerFault
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.controller import DONE, Result
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 
 log = get_logger(__name__)

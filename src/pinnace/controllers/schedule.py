@@ -21,16 +21,17 @@ from typing import Final, Protocol
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.cron import Cron, CronError, read_schedule
+from pinnace.api.objects import JSONObject
 from pinnace.api.schedule import Schedule, SchedulePhase
-from pinnace.api.times import format_time, parse_time
+from pinnace.api.values.cron import Cron, CronError, read_schedule
+from pinnace.api.values.times import format_time, parse_time
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.writes import BACKUPS
 from pinnace.kube.errors import AlreadyExists, Conflict, NotFound
 from pinnace.kube.resources import velero
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 
 log = get_logger(__name__)

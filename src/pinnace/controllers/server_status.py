@@ -6,7 +6,7 @@ from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.server_status import ServerStatusRequest
-from pinnace.api.times import format_time
+from pinnace.api.values.times import format_time
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.writes import delete_if_there, patch_status
 from pinnace.kube.errors import NotFound

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode, encode
-from pinnace.api.times import format_time
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import format_time
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.writes import BACKUPS, RESTORES, Run
 from pinnace.kube.errors import APIStatusError, KubeError
 from pinnace.kube.resources import APIResource
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
 

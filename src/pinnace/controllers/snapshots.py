@@ -6,9 +6,13 @@
 from collections.abc import Container, Sequence
 
 from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot
-from pinnace.backup.csi import csi_backup_actions
 from pinnace.controllers.ports import Scope
+from pinnace.csi.backup import csi_backup_actions
+from pinnace.csi.objects import CollectedObjects, delete_objects
+from pinnace.csi.restore import csi_restore_actions
+from pinnace.csi.snapshots import FEATURE, CSIError, SnapshotKinds, handle_of, missing_here, synced_content
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid
@@ -16,12 +20,8 @@ from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.csi import csi_restore_actions
-from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
-from pinnace.volumes.csi import FEATURE, CSIError, SnapshotKinds, handle_of, missing_here, synced_content
-from pinnace.volumes.csi_objects import CollectedObjects, delete_objects
 from pinnace.volumes.disks import with_disks
 from pinnace.volumes.snapshots_restore import delete_snapshots
 from pinnace.volumes.snapshotters import SnapshotError, Snapshotters

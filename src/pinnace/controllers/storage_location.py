@@ -8,16 +8,17 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.durations import Duration
+from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
-from pinnace.api.times import format_time
+from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import format_time
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.writes import patch_status
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero
 from pinnace.runtime.controller import DONE, Result
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.errors import StorageError
 

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from pinnace.api.backup import Backup
 from pinnace.api.restore import Restore, RestoreSpec
-from pinnace.api.selection import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 

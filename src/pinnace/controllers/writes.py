@@ -10,13 +10,14 @@ import msgspec
 
 from pinnace.api.backup import Backup
 from pinnace.api.codec import encode, merge_patch
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.controllers.ports import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests
 from pinnace.kube.resources import APIResource, velero
 from pinnace.runtime.backoff import RetryDelay
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)

@@ -10,18 +10,21 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 import orjson
 
 from pinnace import __version__
+from pinnace.api.objects import JSONObject
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import InvalidResponse
-from pinnace.kube.limiting import InFlightLimit, RateCap
 from pinnace.kube.listing import PageReader
 from pinnace.kube.pages import Page
-from pinnace.kube.requests import (
+from pinnace.kube.resources import APIResource
+from pinnace.kube.transport.connection import Transport
+from pinnace.kube.transport.limiting import InFlightLimit, RateCap
+from pinnace.kube.transport.requests import (
     DEFAULT_TIMEOUT_SECONDS,
     JSON,
     LIST_TIMEOUT_SECONDS,
@@ -30,12 +33,8 @@ from pinnace.kube.requests import (
     Request,
     with_query,
 )
-from pinnace.kube.resources import APIResource
-from pinnace.kube.retrying import RetryPolicy, Sender
-from pinnace.kube.transport import Transport
+from pinnace.kube.transport.retrying import RetryPolicy, Sender
 from pinnace.kube.watching import DEFAULT_INACTIVITY_SECONDS, WatchEvent, read_events
-
-JSONObject = dict[str, Any]
 
 PAGE_LIMIT = 500
 """Objects a page, as kubectl and client-go ask for."""

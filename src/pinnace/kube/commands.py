@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import CommandTimeout, KubeError
-from pinnace.kube.requests import Output
+from pinnace.kube.transport.requests import Output
 
 DEFAULT_TIMEOUT: Final = Duration.seconds(30)
 """Of a hook that names none. (docs/spec: BKP 15, RST 1)"""

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pinnace.kube.auth import Authenticator, Impersonation, StaticAuth, TokenFileAuth
+from pinnace.kube.auth.credentials import Authenticator, Impersonation, StaticAuth, TokenFileAuth
+from pinnace.kube.auth.users import authenticator, client_certificate, cluster_ca, impersonation
 from pinnace.kube.errors import ConfigError
 from pinnace.kube.kubeconfig import ClusterEntry, Entry, Kubeconfig, UserEntry, load_files
-from pinnace.kube.proxy import check_proxy_url, environment_proxy
-from pinnace.kube.tls import TLSSettings
-from pinnace.kube.users import authenticator, client_certificate, cluster_ca, impersonation
+from pinnace.kube.transport.proxy import check_proxy_url, environment_proxy
+from pinnace.kube.transport.tls import TLSSettings
 
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NOT_FOUND = (

@@ -28,9 +28,9 @@ from pinnace.kube.errors import (
     KubeError,
     status_error,
 )
-from pinnace.kube.requests import Output, Request
 from pinnace.kube.resources import PODS
-from pinnace.kube.retrying import Sender
+from pinnace.kube.transport.requests import Output, Request
+from pinnace.kube.transport.retrying import Sender
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 HANDSHAKE_SECONDS = 60.0

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from pinnace.api.selection import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource
 

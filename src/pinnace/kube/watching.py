@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from pinnace.kube.errors import ConnectionFailed, InvalidResponse, status_error
-from pinnace.kube.requests import Request
-from pinnace.kube.transport import Transport
+from pinnace.kube.transport.connection import Transport
+from pinnace.kube.transport.requests import Request
 
 MAXIMUM_LINE_BYTES = 64 * 2**20
 """Above anything etcd can store (1.5 MiB by default), below what would hurt us."""

@@ -9,29 +9,36 @@ from operator import attrgetter
 from typing import Final
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.times import utcnow
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.nonadmin import collector, synchronizer
-from pinnace.nonadmin.backup_flow import BACKUPS, DELETE_REQUESTS, stored_id
 from pinnace.nonadmin.caches import BY_WAITING, CACHED, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES
 from pinnace.nonadmin.collector import Collector, Leftovers
-from pinnace.nonadmin.download_flow import DOWNLOADS
-from pinnace.nonadmin.driver import Flow, RequestReconciler
 from pinnace.nonadmin.events import KeysOf, is_edited, origin_keys, owner_keys, waiting_for
-from pinnace.nonadmin.limits import Places, first, is_waiting
+from pinnace.nonadmin.flows.backup import BACKUPS, DELETE_REQUESTS, stored_id
+from pinnace.nonadmin.flows.download import DOWNLOADS
+from pinnace.nonadmin.flows.driver import Flow, RequestReconciler
+from pinnace.nonadmin.flows.location import LOCATIONS
+from pinnace.nonadmin.flows.restore import RESTORES, restore_id
 from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, LocationFlow, RestoreFlow, Surroundings
-from pinnace.nonadmin.location_flow import LOCATIONS
 from pinnace.nonadmin.lookups import Lookups
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS, text
+from pinnace.nonadmin.objects import (
+    NABS,
+    NABSL_REQUESTS,
+    NABSLS,
+    NADRS,
+    NARS,
+)
 from pinnace.nonadmin.queue_position import WaitingLine
-from pinnace.nonadmin.restore_flow import RESTORES, restore_id
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
+from pinnace.nonadmin.specs.limits import Places, first, is_waiting
 from pinnace.nonadmin.synchronizer import Synchronizer
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.manager import Manager
 
 BACKUP: Final = "nonadmin-backup"

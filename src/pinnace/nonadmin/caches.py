@@ -10,17 +10,24 @@ from typing import Final, Protocol
 
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject, text
 from pinnace.kube.resources import APIResource, velero
-from pinnace.nonadmin.backup_flow import BACKUPS, DELETE_REQUESTS
-from pinnace.nonadmin.download_flow import DOWNLOADS
+from pinnace.nonadmin.flows.backup import BACKUPS, DELETE_REQUESTS
+from pinnace.nonadmin.flows.download import DOWNLOADS
+from pinnace.nonadmin.flows.location import LOCATIONS
+from pinnace.nonadmin.flows.restore import RESTORES
 from pinnace.nonadmin.identity import id_of, origin_key
-from pinnace.nonadmin.limits import is_waiting
-from pinnace.nonadmin.location_flow import LOCATIONS
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS, text
-from pinnace.nonadmin.restore_flow import RESTORES
-from pinnace.nonadmin.restore_spec import wanted_backup
+from pinnace.nonadmin.objects import (
+    NABS,
+    NABSL_REQUESTS,
+    NABSLS,
+    NADRS,
+    NARS,
+)
+from pinnace.nonadmin.specs.limits import is_waiting
+from pinnace.nonadmin.specs.restore import wanted_backup
 from pinnace.runtime.cache import IndexFunction
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 
 POD_VOLUME_BACKUPS: Final = velero("podvolumebackups")
 POD_VOLUME_RESTORES: Final = velero("podvolumerestores")

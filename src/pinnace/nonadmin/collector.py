@@ -8,19 +8,25 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pinnace.api.nonadmin.names import MANAGED_BY_LABEL, MANAGED_BY_VALUE, OADP_LABEL, OADP_VALUE, Origin
+from pinnace.api.objects import JSONObject, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import SECRETS, APIResource
-from pinnace.nonadmin.backup_flow import BACKUPS
 from pinnace.nonadmin.caches import BY_REQUEST, Cache, Caches, in_namespace
+from pinnace.nonadmin.flows.backup import BACKUPS
+from pinnace.nonadmin.flows.location import LOCATIONS
+from pinnace.nonadmin.flows.restore import RESTORES
 from pinnace.nonadmin.identity import has_common_labels, id_of, origin_key
-from pinnace.nonadmin.location_flow import LOCATIONS
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NARS, text
+from pinnace.nonadmin.objects import (
+    NABS,
+    NABSL_REQUESTS,
+    NABSLS,
+    NARS,
+)
 from pinnace.nonadmin.queue_position import is_served
-from pinnace.nonadmin.restore_flow import RESTORES
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.runtime.controller import DONE, Result
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)

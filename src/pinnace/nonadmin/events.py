@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterable
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.nonadmin.conditions import holds
+from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.nonadmin.flows.conditions import holds
 from pinnace.nonadmin.identity import origin_key
-from pinnace.nonadmin.objects import generation, listed, mapping, text
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.nonadmin.objects import (
+    generation,
+)
+from pinnace.runtime.keys import Key
 
 KeysOf = Callable[[JSONObject], Iterable[Key]]
 

@@ -16,8 +16,8 @@ from pinnace.api.nonadmin.names import (
     SYNCED_FROM_LABEL,
     Origin,
 )
-from pinnace.nonadmin.objects import mapping, text
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.runtime.keys import Key
 
 MAX_ID_CHARACTERS: Final = 63
 """An id is a name and a label value, which may not be longer."""

@@ -7,8 +7,7 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import BACKUP_FINALIZER, LOCATION_FINALIZER, RESTORE_FINALIZER
-from pinnace.nonadmin.backup_flow import BackupWorld, backup_id, next_backup_step, stored_id
-from pinnace.nonadmin.backup_spec import StorageChoice, location_id
+from pinnace.api.objects import JSONObject, member, text
 from pinnace.nonadmin.caches import (
     BY_BACKUP,
     BY_RESTORE,
@@ -16,25 +15,33 @@ from pinnace.nonadmin.caches import (
     POD_VOLUME_RESTORES,
     storage_location,
 )
-from pinnace.nonadmin.download_flow import (
+from pinnace.nonadmin.flows.backup import BackupWorld, backup_id, next_backup_step, stored_id
+from pinnace.nonadmin.flows.download import (
     DOWNLOADS,
     DownloadWorld,
     download_name,
     is_about_restore,
     next_download_step,
 )
+from pinnace.nonadmin.flows.location import LocationWorld, next_location_step
+from pinnace.nonadmin.flows.restore import RestoreWorld, next_restore_step, restore_id
+from pinnace.nonadmin.flows.steps import Create, PassMemory, Step
 from pinnace.nonadmin.identity import Ambiguous, synced_from
-from pinnace.nonadmin.limits import Places
-from pinnace.nonadmin.location_flow import LocationWorld, next_location_step
-from pinnace.nonadmin.location_spec import location_spec_of
 from pinnace.nonadmin.lookups import Lookups
-from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS, is_being_deleted, member, text
+from pinnace.nonadmin.objects import (
+    NABS,
+    NABSLS,
+    NADRS,
+    NARS,
+    is_being_deleted,
+)
 from pinnace.nonadmin.queue_position import WaitingLine
-from pinnace.nonadmin.restore_flow import RestoreWorld, next_restore_step, restore_id
-from pinnace.nonadmin.restore_spec import wanted_backup
 from pinnace.nonadmin.settings import AdminSettings
-from pinnace.nonadmin.steps import Create, PassMemory, Step
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.nonadmin.specs.backup import StorageChoice, location_id
+from pinnace.nonadmin.specs.limits import Places
+from pinnace.nonadmin.specs.location import location_spec_of
+from pinnace.nonadmin.specs.restore import wanted_backup
+from pinnace.runtime.keys import Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,16 +5,21 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import BadRequest, InvalidName, NotFound
 from pinnace.kube.resources import NAMESPACES, SECRETS, APIResource
-from pinnace.nonadmin.backup_flow import BACKUPS, DELETE_REQUESTS
 from pinnace.nonadmin.caches import BY_BACKUP, BY_ID, BY_LOCATION, Caches, in_namespace
+from pinnace.nonadmin.flows.backup import BACKUPS, DELETE_REQUESTS
+from pinnace.nonadmin.flows.location import LOCATIONS
+from pinnace.nonadmin.flows.restore import RESTORES
 from pinnace.nonadmin.identity import has_common_labels, id_of, the_one
-from pinnace.nonadmin.location_flow import LOCATIONS
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NARS, text
-from pinnace.nonadmin.restore_flow import RESTORES
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.nonadmin.objects import (
+    NABS,
+    NABSL_REQUESTS,
+    NARS,
+)
+from pinnace.runtime.keys import Key
 
 _MAX_NAME_CHARACTERS: Final = 253
 

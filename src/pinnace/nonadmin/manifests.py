@@ -7,12 +7,11 @@ and namespaces, and has no other right but on the self-service kinds. (docs/spec
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from pinnace.api.nonadmin import GROUP
 from pinnace.api.nonadmin.kinds import BACKUP, DOWNLOAD, LOCATION, LOCATION_REQUEST, RESTORE, nonadmin_crds
-
-JSONObject = dict[str, Any]
+from pinnace.api.objects import JSONObject
 
 NAME: Final = "pinnace-nonadmin"
 DEPLOYMENT: Final = "non-admin-controller"

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pinnace.nonadmin.objects import mapping, text
-from pinnace.runtime.keys import JSONObject
+from pinnace.api.objects import JSONObject, mapping, text
 
 _COUNTED: Final = {"New": "new", "InProgress": "inProgress", "Failed": "failed", "Completed": "completed"}
 

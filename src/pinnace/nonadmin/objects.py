@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from pinnace.api.nonadmin import GROUP, VERSION
 from pinnace.api.nonadmin.kinds import KINDS
+from pinnace.api.objects import JSONObject, listed, member, text
 from pinnace.kube.resources import APIResource
-from pinnace.runtime.keys import JSONObject
 
 _RESOURCES: Final = {
     kind.plural: APIResource(
@@ -29,33 +29,6 @@ NADRS: Final = _RESOURCES["nonadmindownloadrequests"]
 
 MAX_SPEC_BYTES: Final = 1 << 18
 """256 KiB: far above any honest spec, and several times below what an API server stores of one object."""
-
-
-def mapping(obj: object, *path: str) -> JSONObject:
-    """The object at a path; empty if there is none, or something else."""
-    found = member(obj, *path)
-    return found if isinstance(found, dict) else {}
-
-
-def text(obj: object, *path: str) -> str:
-    """The text at a path; empty if there is none, or something else."""
-    found = member(obj, *path)
-    return found if isinstance(found, str) else ""
-
-
-def listed(obj: object, *path: str) -> list[Any]:
-    """The list at a path; empty if there is none, or something else."""
-    found = member(obj, *path)
-    return found if isinstance(found, list) else []
-
-
-def member(obj: object, *path: str) -> object:
-    """What is at a path; None if there is nothing."""
-    for name in path:
-        if not isinstance(obj, Mapping):
-            return None
-        obj = obj.get(name)
-    return obj
 
 
 def present(obj: Mapping[str, Any]) -> JSONObject:

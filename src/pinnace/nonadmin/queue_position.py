@@ -7,8 +7,8 @@ was refused or orphaned never gets. (docs/spec: NAC 7, 18)
 from bisect import bisect_left, bisect_right, insort
 from typing import Final
 
-from pinnace.nonadmin.objects import text
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.api.objects import JSONObject, text
+from pinnace.runtime.keys import Key
 
 SERVED_PHASES: Final = frozenset({"FailedValidation", "Completed", "PartiallyFailed", "Failed", "Deleting"})
 

@@ -13,14 +13,16 @@ from msgspec import Struct
 
 from pinnace.api.backup import BackupSpec
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.durations import Duration
+from pinnace.api.objects import JSONObject, member, text
 from pinnace.api.restore import RestoreSpec
 from pinnace.api.storage_location import BackupStorageLocationSpec
-from pinnace.nonadmin.objects import member, present, text
-from pinnace.nonadmin.values import fields, is_zero
+from pinnace.api.values.durations import Duration
+from pinnace.http.addresses import parse_allowed
+from pinnace.nonadmin.objects import (
+    present,
+)
+from pinnace.nonadmin.specs.values import fields, is_zero
 from pinnace.runtime.errors import RuntimeFailure
-from pinnace.runtime.keys import JSONObject
-from pinnace.storage.addresses import parse_allowed
 
 DEFAULT_COLLECTION_PERIOD: Final = Duration.hours(24)
 DEFAULT_SYNC_PERIOD: Final = Duration.minutes(2)

@@ -6,10 +6,9 @@ from typing import Final
 
 import yaml
 
-from pinnace.api.durations import Duration
-from pinnace.nonadmin.objects import text
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.durations import Duration
 from pinnace.nonadmin.settings import AdminSettings, SettingsError, read_settings
-from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)

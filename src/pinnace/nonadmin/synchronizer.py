@@ -10,17 +10,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api.nonadmin.names import NAMESPACE_UID_ANNOTATION, SYNCED_FROM_LABEL, Origin
+from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError
-from pinnace.nonadmin.backup_flow import BACKUPS
 from pinnace.nonadmin.caches import Caches
+from pinnace.nonadmin.flows.backup import BACKUPS
+from pinnace.nonadmin.flows.location import LOCATIONS
 from pinnace.nonadmin.identity import id_of, origin_key, tenant_of_location
-from pinnace.nonadmin.location_flow import LOCATIONS
 from pinnace.nonadmin.lookups import Lookups
-from pinnace.nonadmin.objects import NABS, NABSLS, listed, mapping, member, text, velero_body
+from pinnace.nonadmin.objects import (
+    NABS,
+    NABSLS,
+    velero_body,
+)
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.runtime.controller import DONE, Result
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)

@@ -7,6 +7,7 @@ modules below are Pinnace's own; `testing` alone is for authors too.
 from collections.abc import Sequence
 
 from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.plugins.configuration import check_config_keys
 from pinnace.plugins.declaration import Plugins
@@ -16,7 +17,6 @@ from pinnace.plugins.protocols import (
     BackupItemAction,
     Configurable,
     DeleteItemAction,
-    JSONObject,
     ObjectStorePlugin,
     ResourceIdentifier,
     ResourceSelector,

@@ -5,9 +5,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass
 from typing import Final, TypeVar, TypeVarTuple
 
+from pinnace.api.objects import JSONObject
 from pinnace.plugins.errors import PluginCallError, describe
 from pinnace.plugins.logs import LogSink, plugin_lines_to
-from pinnace.plugins.protocols import JSONObject, ResourceIdentifier
+from pinnace.plugins.protocols import ResourceIdentifier
 
 ResultT = TypeVar("ResultT")
 Ts = TypeVarTuple("Ts")

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
 from pinnace.plugins.calling import (
     DEFAULT_DEADLINES,
     Deadlines,
@@ -23,7 +24,6 @@ from pinnace.plugins.protocols import (
     BackupItemAction,
     Configurable,
     DeleteItemAction,
-    JSONObject,
     ObjectStorePlugin,
     ResourceIdentifier,
     ResourceSelector,

@@ -8,12 +8,11 @@ of them look like this. (docs/spec: BKP 8, RST 15, PLG 7)
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
-
-JSONObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pinnace.api.selection import IncludesExcludes
-from pinnace.api.selectors import Selector
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.selection.selectors import Selector
 from pinnace.plugins.protocols import BackupItemAction, DeleteItemAction, ResourceSelector, RestoreItemAction
 
 ActionT = TypeVar("ActionT", BackupItemAction, RestoreItemAction, DeleteItemAction)

@@ -19,9 +19,10 @@ import orjson
 
 from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
-from pinnace.api.selection import IncludesExcludes
-from pinnace.api.selectors import Selector
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.selection.selectors import Selector
 from pinnace.plugins.errors import PluginError, describe
 from pinnace.plugins.in_process import (
     LocalBackupItemAction,
@@ -33,7 +34,6 @@ from pinnace.plugins.in_process import (
 from pinnace.plugins.protocols import (
     BackupItemAction,
     DeleteItemAction,
-    JSONObject,
     ObjectStorePlugin,
     ResourceIdentifier,
     ResourceSelector,

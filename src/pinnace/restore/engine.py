@@ -10,42 +10,43 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pinnace.aio.timing import SystemTimer, Timer, poll
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore import Restore
 from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
+from pinnace.csi.restore import claims_with_snapshots
+from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
+from pinnace.hooks.errors import InvalidHooks
+from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import ActionTable
-from pinnace.restore.claims import Claims, ItemKey
-from pinnace.restore.collect import Collector, RestoreFilter, SelectedResource
-from pinnace.restore.creating import Creator
-from pinnace.restore.csi import claims_with_snapshots
 from pinnace.restore.errors import SetupError
 from pinnace.restore.followups import FollowUps
-from pinnace.restore.hooks import ExecHookFinder
-from pinnace.restore.item import ItemRestorer, Outlook
-from pinnace.restore.items import ItemReader, ItemRef
-from pinnace.restore.namespaces import NamespaceKeeper
-from pinnace.restore.order import CRDS, DEFAULT_PRIORITIES, main_pass_order
+from pinnace.restore.item.claims import Claims, ItemKey
+from pinnace.restore.item.creating import Creator
+from pinnace.restore.item.life import ItemRestorer, Outlook
+from pinnace.restore.item.namespaces import NamespaceKeeper
+from pinnace.restore.item.reading import ItemReader, ItemRef
 from pinnace.restore.ports import (
     Cluster,
     ExecHooks,
     PodVolumeRestorer,
     ProgressSink,
-    RestoreLog,
     VolumeRestorer,
 )
 from pinnace.restore.progress import Progress, ProgressReporter
 from pinnace.restore.results import Results, log_results
-from pinnace.restore.timing import SystemTimer, Timer, poll
-from pinnace.restore.version_choice import chosen_directories
+from pinnace.restore.selection.collect import Collector, RestoreFilter, SelectedResource
+from pinnace.restore.selection.order import CRDS, DEFAULT_PRIORITIES, main_pass_order
+from pinnace.restore.selection.versions import chosen_directories
 from pinnace.restore.volumes import VolumeCourses
-from pinnace.volumes.csi import FEATURE as CSI_FEATURE
 
 WORKERS: Final = 48
 """Items of one kind at a time. API servers gain nothing beyond 64 requests in flight, and fewer than 32 leave
@@ -139,7 +140,7 @@ class RestoreEngine:
         discovery: Discovery,
         load_discovery: Callable[[], Awaitable[Discovery]],
         actions: Sequence[RestoreItemAction],
-        log: RestoreLog,
+        log: EventLog,
         progress: ProgressSink,
         options: RestoreOptions | None = None,
         helpers: Helpers | None = None,
@@ -197,7 +198,10 @@ class RestoreEngine:
         spec = request.restore.spec
         filters = RestoreFilter.from_spec(spec, self._discovery.canonical)
         actions = await ActionTable.load(self._actions, self._discovery.canonical)
-        hook_finder = ExecHookFinder(spec.hooks)
+        try:
+            hook_finder = ExecHookFinder(spec.hooks)
+        except InvalidHooks as error:
+            raise SetupError(str(error)) from error
         directories = await chosen_directories(
             self._client,
             self._discovery,

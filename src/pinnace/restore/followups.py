@@ -6,20 +6,23 @@ All of it overlaps with the restore of further items; the engine waits for it wh
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import orjson
 
+from pinnace.aio.timing import Timer
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
+from pinnace.archive.eventlog import EventLog
+from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook
 from pinnace.kube.resources import APIResource
-from pinnace.restore.crds import wait_until_ready
-from pinnace.restore.hooks import ExecHookFinder, PodExecHook
-from pinnace.restore.items import ItemRef
-from pinnace.restore.ports import Cluster, ExecHooks, PodVolumeRestorer, RestoreLog
+from pinnace.restore.item.definitions import wait_until_ready
+from pinnace.restore.item.reading import ItemRef
+from pinnace.restore.ports import (
+    Cluster,
+    ExecHooks,
+    PodVolumeRestorer,
+)
 from pinnace.restore.results import Results
-from pinnace.restore.timing import Timer
-
-JSONObject = dict[str, Any]
 
 CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -39,7 +42,7 @@ class FollowUps:
         client: Cluster,
         tasks: asyncio.TaskGroup,
         timer: Timer,
-        log: RestoreLog,
+        log: EventLog,
         pod_volumes: PodVolumeCatalogue,
         hook_finder: ExecHookFinder,
         pod_volume_restorer: PodVolumeRestorer | None,

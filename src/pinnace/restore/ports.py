@@ -3,11 +3,11 @@
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.archive.eventlog import EventLog
+from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.resources import APIResource
-from pinnace.restore.hooks import PodExecHook
-
-JSONObject = dict[str, Any]
 
 
 class Cluster(Protocol):
@@ -25,32 +25,6 @@ class Cluster(Protocol):
         self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
     ) -> JSONObject:
         """Apply a JSON merge patch."""
-        ...
-
-
-class RestoreLog(Protocol):
-    """The log of one restore: constant events with facts as fields."""
-
-    def debug(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """For those who look for a mistake."""
-        ...
-
-    def info(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """What was done, and what was left out by rule."""
-        ...
-
-    def warning(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """What a user should look at."""
-        ...
-
-    def error(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """What went wrong."""
-        ...
-
-    def log(
-        self, level: str, msg: str, /, *, error: BaseException | str | None = None, **fields: object
-    ) -> None:
-        """A line of an action."""
         ...
 
 
@@ -94,7 +68,7 @@ class ExecHooks(Protocol):
     """
 
     def run(
-        self, pod: JSONObject, hooks: Sequence[PodExecHook], log: RestoreLog
+        self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog
     ) -> Coroutine[Any, Any, list[str]]:
         """Wait for the containers, run their hooks. An async function.
 

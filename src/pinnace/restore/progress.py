@@ -2,9 +2,12 @@
 
 from typing import Final
 
+from pinnace.aio.timing import Timer
+from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError
-from pinnace.restore.ports import ProgressSink, RestoreLog
-from pinnace.restore.timing import Timer
+from pinnace.restore.ports import (
+    ProgressSink,
+)
 
 INTERVAL_SECONDS: Final = 1.0
 
@@ -36,7 +39,7 @@ class Progress:
 class ProgressReporter:
     """Publishes a `Progress` whenever it has changed, never twice within a second."""
 
-    def __init__(self, progress: Progress, sink: ProgressSink, log: RestoreLog, timer: Timer) -> None:
+    def __init__(self, progress: Progress, sink: ProgressSink, log: EventLog, timer: Timer) -> None:
         self._progress = progress
         self._sink = sink
         self._log = log

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pinnace.restore.ports import RestoreLog
+from pinnace.archive.eventlog import EventLog
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class Results:
         return {"errors": self.errors.to_dict(), "warnings": self.warnings.to_dict()}
 
 
-def log_results(log: RestoreLog, results: Results, **fields: str) -> None:
+def log_results(log: EventLog, results: Results, **fields: str) -> None:
     """Whoever reads the log finds in it what the results say.
 
     Args:

@@ -21,7 +21,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase, RestoreProgress, RestoreStatus
 from pinnace.api.snapshots import VolumeSnapshot
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex, ArchiveLimits
 from pinnace.archive.runlog import RunLog
@@ -29,11 +29,11 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.protocols import RestoreItemAction
-from pinnace.restore.api_versions import FEATURE
 from pinnace.restore.engine import Helpers, RestoreEngine, RestoreOptions, RestoreRequest
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.ports import ProgressSink
 from pinnace.restore.results import Results
+from pinnace.restore.selection.api_versions import FEATURE
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 

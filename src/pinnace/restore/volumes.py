@@ -8,13 +8,16 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
+from pinnace.aio.timing import Timer, poll
 from pinnace.api import labels
 from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore import Restore
 from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import (
     NAMESPACES,
@@ -23,14 +26,14 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.restore.errors import ItemError
-from pinnace.restore.items import ItemRef
-from pinnace.restore.metadata import clear_binding_info
-from pinnace.restore.namespaces import is_terminating
-from pinnace.restore.ports import Cluster, RestoreLog, VolumeRestorer
-from pinnace.restore.timing import Timer, poll
+from pinnace.restore.item.metadata import clear_binding_info
+from pinnace.restore.item.namespaces import is_terminating
+from pinnace.restore.item.reading import ItemRef
+from pinnace.restore.ports import (
+    Cluster,
+    VolumeRestorer,
+)
 from pinnace.volumes.snapshotters import SnapshotError
-
-JSONObject = dict[str, Any]
 
 NO_RESTORER: Final = (
     "it was backed up by a native snapshot, and no volume snapshotter is set up to restore it"
@@ -106,7 +109,7 @@ class VolumeCourses:
         restorer: VolumeRestorer | None,
         terminating_timeout_seconds: float,
         timer: Timer,
-        log: RestoreLog,
+        log: EventLog,
         csi_claims: Collection[tuple[str, str]] = (),
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:

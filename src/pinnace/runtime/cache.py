@@ -8,7 +8,8 @@ back under its old name with another uid is a deletion and an addition. (docs/sp
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.api.objects import JSONObject
+from pinnace.runtime.keys import Key
 
 IndexFunction = Callable[[JSONObject], Iterable[str]]
 """The values under which an object is found in an index. Must depend on nothing but the object."""

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from pinnace.runtime.clock import Clock, LoopClock, Sleeper
+from pinnace.aio.clock import Clock, LoopClock, Sleeper
+from pinnace.api.objects import JSONObject
 from pinnace.runtime.errors import QueueShutDown
 from pinnace.runtime.informer import Informer, wait_for_caches
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.runtime.queue import RateLimitedQueue
 

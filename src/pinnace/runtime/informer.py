@@ -18,14 +18,15 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from pinnace.aio.clock import Clock, LoopClock, Sleeper
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Gone, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.cache import Added, Change, Deleted, IndexFunction, ObjectCache, Updated
-from pinnace.runtime.clock import Clock, LoopClock, Sleeper
 from pinnace.runtime.errors import CacheSyncTimeout
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-JSONObject = dict[str, Any]
 """An object of a cluster as decoded from JSON."""
 
 

@@ -14,13 +14,13 @@ import random
 from collections.abc import Callable
 from datetime import datetime
 
-from pinnace.api.times import utcnow
+from pinnace.aio.clock import Clock, LoopClock, Sleeper
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from pinnace.kube.resources import LEASES
-from pinnace.runtime.clock import Clock, LoopClock, Sleeper
 from pinnace.runtime.errors import LeadershipLost
-from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, released_spec
 from pinnace.runtime.logfields import get_logger
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pinnace.runtime.keys import JSONObject
+from pinnace.api.objects import JSONObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

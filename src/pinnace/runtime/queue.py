@@ -10,8 +10,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from pinnace.aio.clock import Clock, LoopClock, Timer
 from pinnace.runtime.backoff import FailureBackoff, TokenBucket
-from pinnace.runtime.clock import Clock, LoopClock, Timer
 from pinnace.runtime.errors import QueueShutDown
 
 K = TypeVar("K", bound=Hashable)

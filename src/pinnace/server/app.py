@@ -10,42 +10,42 @@ from datetime import datetime
 from pathlib import Path
 
 from pinnace import __version__
+from pinnace.aio.clock import Clock
+from pinnace.aio.racing import unless_stopped
 from pinnace.api.backup import Backup
 from pinnace.api.restore import Restore
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
 from pinnace.controllers import (
     backup,
-    backup_deletion,
-    backup_sync,
     download_request,
-    gc,
     restic_repository,
     restore,
     schedule,
     server_status,
     storage_location,
 )
-from pinnace.controllers.location_sync import Caches
+from pinnace.controllers.deletion import backup_deletion, gc
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import MAIN_WORKERS, Scope
 from pinnace.controllers.runs import RunReconciler
 from pinnace.controllers.settling import Settler
 from pinnace.controllers.snapshots import csi_plugins
+from pinnace.controllers.sync import backup_sync
+from pinnace.controllers.sync.location import Caches
 from pinnace.controllers.turns import NamespaceTurns
 from pinnace.controllers.writes import BACKUPS, RESTORES
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.limiting import RateCap
 from pinnace.kube.resources import APIResource
+from pinnace.kube.transport.limiting import RateCap
 from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
 from pinnace.nonadmin.settings_source import SettingsFlags
-from pinnace.plugins.builtin.backup import backup_actions
-from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.builtin.backup.actions import backup_actions
+from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins, PluginOptions, find_plugins
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.runtime.clock import Clock
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -53,12 +53,11 @@ from pinnace.runtime.leader import LeaderElector
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
 from pinnace.runtime.queue import RateLimitedQueue
-from pinnace.runtime.racing import unless_stopped
 from pinnace.server.checks import StartupError, check_cluster, prepare_restic
-from pinnace.server.http import StatusServer
-from pinnace.server.metrics import ServerMetrics
+from pinnace.server.monitoring.metrics import ServerMetrics
+from pinnace.server.monitoring.pages import StatusServer
+from pinnace.server.monitoring.profiler import ProfilerServer
 from pinnace.server.options import ServerOptions
-from pinnace.server.profiler import ProfilerServer
 from pinnace.server.restic import repository_controllers, restic_parts
 from pinnace.server.signals import stop_on_signals
 from pinnace.server.workdir import work_directory

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pinnace.aio.blocking import in_thread
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import PODS
 from pinnace.runtime.logfields import get_logger
 from pinnace.server.checks import StartupError
-from pinnace.storage.blocking import in_thread
 
 log = get_logger(__name__)
 
-JSONObject = dict[str, Any]
 
 DEFAULT_DIRECTORY: Final = Path("/host_pods")
 _MIRROR: Final = "kubernetes.io/config.mirror"

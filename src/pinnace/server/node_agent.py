@@ -8,27 +8,28 @@ from pathlib import Path
 from typing import Final
 
 from pinnace import __version__
+from pinnace.aio.clock import Clock
+from pinnace.aio.racing import unless_stopped
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeRestore
-from pinnace.api.times import utcnow
-from pinnace.controllers import pod_volume_backup, pod_volume_restore
-from pinnace.controllers.node_orders import OrderReconciler
-from pinnace.controllers.node_ports import NodeScope
-from pinnace.controllers.node_volumes import NodeVolumes
-from pinnace.controllers.pod_volume_backup import PodVolumeBackupWork
-from pinnace.controllers.pod_volume_restore import PodVolumeRestoreWork
+from pinnace.api.values.times import utcnow
+from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
+from pinnace.controllers.node.orders import OrderReconciler
+from pinnace.controllers.node.pod_volume_backup import PodVolumeBackupWork
+from pinnace.controllers.node.pod_volume_restore import PodVolumeRestoreWork
+from pinnace.controllers.node.ports import NodeScope
+from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.resources import PODS
-from pinnace.runtime.clock import Clock
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
-from pinnace.runtime.racing import unless_stopped
 from pinnace.server.host_pods import DEFAULT_DIRECTORY, check_host_pods
-from pinnace.server.http import StatusServer
-from pinnace.server.node_metrics import NodeAgentMetrics
+from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
+from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
 from pinnace.server.workdir import work_directory
 from pinnace.volumes.pod_volume_backups import POD_VOLUME_BACKUPS

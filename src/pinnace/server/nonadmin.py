@@ -18,7 +18,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
-from pinnace.server.http import StatusServer
+from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
 
 log = get_logger(__name__)

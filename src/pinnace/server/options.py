@@ -6,7 +6,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Final
 
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.ports import MAIN_WORKERS
 from pinnace.restore.engine import RestoreOptions

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from pinnace.aio.clock import Clock
 from pinnace.controllers import restic_repository
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
-from pinnace.runtime.clock import Clock
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key

@@ -15,15 +15,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pinnace.aio.blocking import finish, in_thread
 from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.api.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.storage.backup_files import BackupFiles
-from pinnace.storage.blocking import finish, in_thread, together
 from pinnace.storage.encoding import (
-    JSONObject,
     decode_list,
     decode_object,
     decompress,
@@ -37,9 +37,11 @@ from pinnace.storage.errors import (
     ReadOnlyLocation,
     StorageError,
     UnreadableObject,
+    combined,
 )
 from pinnace.storage.interface import ObjectStore, read_all, save_stream, stream_file
 from pinnace.storage.layout import Layout, check_name, directory_names, invalid_directories_message
+from pinnace.storage.together import together
 
 _logger = logging.getLogger(__name__)
 
@@ -192,7 +194,7 @@ class BackupStore:
         except TimeoutError:
             errors = [StorageError(f"removing unfinished backup {backup!r} took too long")]
         if errors and isinstance(cause, StorageError):
-            raise StorageError.combined([cause, *errors]) from cause
+            raise combined([cause, *errors]) from cause
 
     async def _delete_all(self, backup: str, keys: list[str]) -> list[StorageError]:
         """Delete a backup's metadata and then `keys`; all are tried, unless the metadata had to stay.
@@ -220,7 +222,7 @@ class BackupStore:
         self._check_writable("delete backup")
         keys = await self._store.list_keys(self._layout.backup_directory(backup))
         if errors := await self._delete_all(backup, keys):
-            raise StorageError.combined(errors)
+            raise combined(errors)
 
     # --- Reading backups --------------------------------------------------------------------------------
 
@@ -362,7 +364,7 @@ class BackupStore:
             except StorageError as error:
                 errors.append(error)
         if errors:
-            raise StorageError.combined(errors)
+            raise combined(errors)
 
     def _check_writable(self, action: str) -> None:
         if self._read_only:

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from tempfile import mkstemp
 
+from pinnace.aio.blocking import in_thread
 from pinnace.api.storage_location import BackupStorageLocation, SecretKeySelector
-from pinnace.storage.blocking import in_thread
 from pinnace.storage.errors import StoreConfigError
 
 ReadSecret = Callable[[str], Awaitable[Mapping[str, bytes] | None]]

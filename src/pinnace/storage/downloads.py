@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
-from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.s3_http import (
+from pinnace.http.requests import (
     CONNECT_SECONDS,
     RETRIED_STATUSES,
     Reply,
@@ -15,6 +14,7 @@ from pinnace.storage.s3_http import (
     origin_of,
     reason_of,
 )
+from pinnace.storage.errors import StorageError, StoreUnavailable
 
 _BLOCK_BYTES = 1 << 18
 _MAX_REFUSAL_BYTES = 1 << 16

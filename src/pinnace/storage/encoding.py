@@ -11,9 +11,8 @@ from typing import Any
 
 import orjson
 
+from pinnace.api.objects import JSONObject
 from pinnace.storage.errors import StorageError, UnreadableObject
-
-JSONObject = dict[str, Any]
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _LEVEL = 6

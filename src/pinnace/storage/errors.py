@@ -1,6 +1,6 @@
 """What can go wrong with an object store; everything else in this package is translated into these.
 
-StorageError               the base; the text is one line, names the key and holds no secret
+StorageError               the base, which the HTTP layer raises too (http/errors.py)
 ├── ObjectNotFound         the key does not exist: often an answer, not a failure
 ├── StoreUnavailable       unreachable, too slow or overloaded: the same call may succeed later
 ├── StoreConfigError       a setting, a credential or a file it names is wrong: trying again is useless
@@ -12,21 +12,31 @@ StorageError               the base; the text is one line, names the key and hol
 
 from collections.abc import Iterable
 
+from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
 
-class StorageError(Exception):
-    """Base of all errors of this package; `str(error)` is a clear one-line text without secrets."""
+__all__ = [
+    "BackupExists",
+    "InvalidLocation",
+    "ObjectNotFound",
+    "ReadOnlyLocation",
+    "StorageError",
+    "StoreConfigError",
+    "StoreUnavailable",
+    "UnreadableObject",
+    "combined",
+]
 
-    @staticmethod
-    def combined(errors: Iterable["StorageError"]) -> "StorageError":
-        """One error for several: `[a, c]`, equal ones once, a single one as it is. (docs/spec: STO 5)
 
-        Args:
-            errors: at least one error.
-        """
-        unique = list({str(error): error for error in errors}.values())
-        if len(unique) == 1:
-            return unique[0]
-        return StorageError(f"[{', '.join(str(error) for error in unique)}]")
+def combined(errors: Iterable[StorageError]) -> StorageError:
+    """One error for several: `[a, c]`, equal ones once, a single one as it is. (docs/spec: STO 5)
+
+    Args:
+        errors: at least one error.
+    """
+    unique = list({str(error): error for error in errors}.values())
+    if len(unique) == 1:
+        return unique[0]
+    return StorageError(f"[{', '.join(str(error) for error in unique)}]")
 
 
 class ObjectNotFound(StorageError):
@@ -35,14 +45,6 @@ class ObjectNotFound(StorageError):
     def __init__(self, key: str) -> None:
         super().__init__(f"object {key!r} does not exist")
         self.key = key
-
-
-class StoreUnavailable(StorageError):
-    """The store could not be reached or did not answer in time; retrying later makes sense."""
-
-
-class StoreConfigError(StorageError):
-    """The configuration or the credentials of a location are wrong."""
 
 
 class InvalidLocation(StorageError):

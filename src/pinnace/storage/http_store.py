@@ -13,13 +13,12 @@ from typing import Protocol
 
 import aiohttp
 
-from pinnace.storage.addresses import Addresses
-from pinnace.storage.blocking import finish
+from pinnace.aio.blocking import finish
+from pinnace.http.addresses import Addresses
+from pinnace.http.requests import RetryPolicy, new_session
 from pinnace.storage.downloads import Download, Source
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.interface import Body, check_key, check_prefix
-from pinnace.storage.s3_http import RetryPolicy, new_session
-from pinnace.storage.s3_requests import ListPage
+from pinnace.storage.interface import Body, ListPage, check_key, check_prefix
 
 _FORGET_SECONDS = 30.0
 

@@ -8,18 +8,27 @@ conformance suite (tests/support/store_conformance.py).
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import timedelta
 from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
-from pinnace.storage.blocking import in_thread
+from pinnace.aio.blocking import in_thread
 from pinnace.storage.errors import StorageError, UnreadableObject
 
 Body = AsyncIterable[bytes] | bytes
 
 READ_SIZE_BYTES = 1 << 20
 """Files are read in blocks of this size: one hop into a worker thread each, so neither tiny nor huge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPage:
+    """A page of a listing, in the order of the service (ascending)."""
+
+    keys: list[str]
+    prefixes: list[str]
 
 
 class ObjectStore(Protocol):

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
-from pinnace.storage.addresses import Addresses, IPNetwork, addresses_of
+from pinnace.http.addresses import Addresses, IPNetwork, addresses_of
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
 
@@ -90,18 +90,18 @@ def open_object_store(
     name = qualified_provider(provider)
     if name == AWS_PROVIDER:
         # Loaded here, as are the others: who uses one provider pays for that one.
-        from pinnace.storage.s3 import S3Store
-        from pinnace.storage.s3_config import parse_s3_config
+        from pinnace.storage.s3.config import parse_s3_config
+        from pinnace.storage.s3.store import S3Store
 
         return S3Store(parse_s3_config(config), environ=environ, addresses=addresses)
     if name == GCP_PROVIDER:
-        from pinnace.storage.gcs import GCSStore
-        from pinnace.storage.gcs_config import parse_gcs_config
+        from pinnace.storage.gcs.config import parse_gcs_config
+        from pinnace.storage.gcs.store import GCSStore
 
         return GCSStore(parse_gcs_config(config), environ=environ, addresses=addresses)
     if name == AZURE_PROVIDER:
-        from pinnace.storage.azure import AzureStore
-        from pinnace.storage.azure_config import parse_azure_config
+        from pinnace.storage.azure.config import parse_azure_config
+        from pinnace.storage.azure.store import AzureStore
 
         return AzureStore(parse_azure_config(config), environ=environ, addresses=addresses)
     if name == FILESYSTEM_PROVIDER:

@@ -6,13 +6,11 @@ second try makes two. Here the name is made up before, in the server's way; the 
 
 import secrets
 from contextlib import suppress
-from typing import Any
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, ConnectionFailed, KubeError, NotFound, ServerFault
 from pinnace.kube.resources import APIResource
-
-JSONObject = dict[str, Any]
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LETTERS = 5

@@ -4,11 +4,10 @@
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pinnace.api.objects import JSONObject
 from pinnace.volumes.pod_claims import claim_name, find_volume
-
-JSONObject = dict[str, Any]
 
 CSI_PLUGIN: Final = "kubernetes.io~csi"
 CSI_MOUNT: Final = "mount"

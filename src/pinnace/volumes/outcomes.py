@@ -6,11 +6,9 @@ Objects are told apart by name, so that an event that comes twice, or that nobod
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any
 
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
-
-JSONObject = dict[str, Any]
 
 _FINAL = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED})
 

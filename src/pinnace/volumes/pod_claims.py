@@ -1,13 +1,11 @@
 """What stands behind a volume of a pod: a claim, a persistent volume, or the node's own directory."""
 
 from dataclasses import dataclass
-from typing import Any
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-
-JSONObject = dict[str, Any]
 
 
 class VolumeError(Exception):

@@ -5,10 +5,11 @@ on, and what was ordered is waited for. (docs/spec: PVL 5.1-5.2, BKP 9.2-9.3)
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
 from pinnace.api.restic_repository import ResticRepository
 from pinnace.archive.runlog import RunLog
@@ -21,8 +22,6 @@ from pinnace.volumes.pod_claims import PodVolume, VolumeError, find_volume, look
 from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
 from pinnace.volumes.restic.locks import RepositoryLocks
 from pinnace.volumes.timeouts import Timeout
-
-JSONObject = dict[str, Any]
 
 POD_VOLUME_BACKUPS: Final = velero("podvolumebackups")
 

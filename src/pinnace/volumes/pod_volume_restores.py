@@ -5,9 +5,10 @@ The pods wait in their first init container meanwhile. (docs/spec: PVL 12.1-12.2
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pinnace.api import API_VERSION, labels
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
 from pinnace.api.restic_repository import ResticRepository
 from pinnace.api.restore import Restore
@@ -23,7 +24,6 @@ from pinnace.volumes.timeouts import Timeout
 
 log = logging.getLogger(__name__)
 
-JSONObject = dict[str, Any]
 
 POD_VOLUME_RESTORES: Final = velero("podvolumerestores")
 TIMED_OUT: Final = "timed out waiting for all PodVolumeRestores to complete"

@@ -2,18 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.durations import Duration
+from pinnace.api.objects import JSONObject
 from pinnace.api.restic_repository import ResticRepository, ResticRepositoryPhase
+from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
 from pinnace.volumes.creating import create_generated
-
-JSONObject = dict[str, Any]
 
 REPOSITORIES: Final = velero("resticrepositories")
 DEFAULT_FREQUENCY: Final = Duration.hours(168)

@@ -1,10 +1,11 @@
 """Native snapshots of persistent volumes during a backup. (docs/spec: BKP 10)"""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import (
     VolumeSnapshot,
     VolumeSnapshotPhase,
@@ -13,8 +14,6 @@ from pinnace.api.snapshots import (
 )
 from pinnace.archive.runlog import RunLog
 from pinnace.volumes.snapshotters import SnapshotError, Snapshotter, Snapshotters, called
-
-JSONObject = dict[str, Any]
 
 BACKUP_TAG: Final = "velero.io/backup"
 VOLUME_TAG: Final = "velero.io/pv"

@@ -1,12 +1,10 @@
 """Volumes made from native snapshots, and the end of snapshots. (docs/spec: RST 12, CTL 6.2)"""
 
 from collections.abc import Iterable
-from typing import Any
 
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.volumes.snapshotters import SnapshotError, Snapshotters, called
-
-JSONObject = dict[str, Any]
 
 
 class SnapshotVolumes:

@@ -5,14 +5,14 @@ A snapshotter is a plugin of the provider, or looks like one; nothing here knows
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource, velero
 
-JSONObject = dict[str, Any]
 ResultT = TypeVar("ResultT")
 
 LOCATIONS: Final = velero("volumesnapshotlocations")

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from pinnace.api.durations import Duration
 from pinnace.api.labels import POD_VOLUME_TIMEOUT
+from pinnace.api.values.durations import Duration
 from pinnace.volumes.restic.locks import RepositoryLocks
 
 

@@ -2,10 +2,10 @@
 
 import shutil
 from contextlib import suppress
-from typing import Any
 
 from hack.cluster.images import BUSYBOX
 from hack.cluster.node_cluster import NodeCluster
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import (
@@ -17,8 +17,6 @@ from pinnace.kube.resources import (
 )
 from tests.support.pods import FOREVER, exec_in_pod, wait_ready
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 WRITE = """
 umask 027

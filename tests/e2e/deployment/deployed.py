@@ -1,8 +1,7 @@
 """An installation on a cluster that runs pods, driven through the command line."""
 
-from typing import Any
-
 from hack.cluster.s3 import Bucket
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -14,7 +13,6 @@ from pinnace.kube.resources import (
 from tests.e2e.without_server.command import Outcome, Pinnace
 from tests.support.waiting import eventually
 
-JSONObject = dict[str, Any]
 OURS = "component=velero"
 
 

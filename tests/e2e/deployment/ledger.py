@@ -8,16 +8,14 @@ import os
 import stat
 import struct
 from pathlib import Path
-from typing import Any
 
 from hack.cluster.node_cluster import NodeCluster
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.e2e.deployment.application import Application
 from tests.support.csi_cluster import CLASS
 from tests.support.pods import busybox_pod, exec_in_pod
-
-JSONObject = dict[str, Any]
 
 VOLUMES = ("cache", "debit", "credit")
 """An emptyDir, a disk of the node, a volume of a CSI driver; each is mounted at its name."""

@@ -3,11 +3,11 @@
 import json
 import secrets
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
@@ -19,8 +19,6 @@ from pinnace.kube.resources import (
     velero,
 )
 from tests.e2e.without_server.command import Pinnace
-
-JSONObject = dict[str, Any]
 
 FLAGS = ("--provider", "aws", "--bucket", "b", "--no-secret")
 OLD, NEW = "registry.example.com/pinnace:v1", "registry.example.com/pinnace:v2"

@@ -12,15 +12,14 @@ from deploy.helm import definitions
 from hack.cluster import binaries
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ProgramUnavailable
-from pinnace.cli.install_run import RESOURCES
+from pinnace.api.objects import JSONObject
+from pinnace.cli.install.run import RESOURCES
 from pinnace.cli.program import run
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
 from pinnace.nonadmin import manifests
 from tests.conftest import Connect
-
-JSONObject = dict[str, Any]
 
 HELM_SECONDS = 60
 IMAGE = "registry.example.com/pinnace:v7"

@@ -11,6 +11,7 @@ from examples.compare import FieldRule, Key, ObjectRule, Rules, World, compare_w
 from examples.documented import DOCUMENTED
 from examples.world import take_snapshot
 from hack.cluster.control_plane import ControlPlane
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
@@ -37,7 +38,6 @@ from tests.support.whole_plugin.actions import (
 )
 from tests.support.whole_plugin.store import NAME as PROVIDER
 
-JSONObject = dict[str, Any]
 FINAL = frozenset({"FailedValidation", "Completed", "PartiallyFailed", "Failed"})
 IN_BACKUP = {"matchLabels": {"app": "shop"}}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import (
     CONFIGMAPS,
@@ -16,7 +17,6 @@ from pinnace.kube.resources import (
     SERVICE_ACCOUNTS,
     APIResource,
 )
-from pinnace.plugins.protocols import JSONObject
 from tests.e2e.without_server.command import Pinnace
 from tests.e2e.without_server.conftest import MakePinnace
 

@@ -13,7 +13,6 @@ from pinnace.api.download_request import (
     DownloadRequestStatus,
     DownloadTarget,
 )
-from pinnace.api.durations import Duration
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, ObjectReference
 from pinnace.api.pod_volume import (
     PodVolumeBackup,
@@ -39,6 +38,7 @@ from pinnace.api.storage_location import (
     ObjectStorageLocation,
     SecretKeySelector,
 )
+from pinnace.api.values.durations import Duration
 
 MOMENT = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 SELECTOR = LabelSelector(

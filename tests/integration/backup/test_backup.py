@@ -8,8 +8,9 @@ from typing import Any
 
 from pinnace.api.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup
@@ -26,13 +27,11 @@ from pinnace.kube.resources import (
     SERVICE_ACCOUNTS,
     APIResource,
 )
-from pinnace.plugins.builtin.backup import backup_actions
+from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 
 class Stored:

@@ -4,12 +4,12 @@ import asyncio
 import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.proxy import FaultProxy
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import velero
 from tests.e2e.without_server.command import Pinnace
@@ -17,8 +17,6 @@ from tests.e2e.without_server.command import Pinnace
 COUNT = 1200
 CPU_SECONDS = 0.9
 """What it may cost, where loading the program alone costs 0.15 seconds. Other load hardly changes it."""
-
-JSONObject = dict[str, Any]
 
 
 def body(number: int) -> JSONObject:

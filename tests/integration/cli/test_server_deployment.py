@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
@@ -24,7 +25,6 @@ from tests.e2e.without_server.command import Pinnace
 from tests.integration.cli.conftest import error, only_line
 from tests.support.waiting import eventually
 
-JSONObject = dict[str, Any]
 SECRET = "hunter2hunter2"
 OURS = {"component": "velero"}
 

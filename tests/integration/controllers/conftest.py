@@ -12,6 +12,7 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket, S3Server
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
@@ -21,7 +22,6 @@ from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
 from tests.support.waiting import eventually
 
-JSONObject = dict[str, Any]
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
 FINAL = frozenset({"FailedValidation", "Completed", "PartiallyFailed", "Failed"})
 

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import DropResponse, Stall
 from hack.cluster.s3 import Bucket
-from pinnace.api.durations import Duration
-from pinnace.api.times import parse_time
+from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero

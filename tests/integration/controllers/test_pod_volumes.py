@@ -13,13 +13,14 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import PODS, SECRETS, velero
-from pinnace.server.metrics import ServerMetrics
+from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.options import ServerOptions
 from pinnace.server.restic import restic_parts
 from pinnace.volumes.restic.access import AccessProvider, Repository
@@ -29,7 +30,6 @@ from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
 from tests.integration.controllers.conftest import Serve, Site
 from tests.support.waiting import POLL_SECONDS, eventually
 
-JSONObject = dict[str, Any]
 ORDERS = {"podvolumebackups": "back_up", "podvolumerestores": "restore"}
 
 pytestmark = pytest.mark.skipif(

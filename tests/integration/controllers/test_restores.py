@@ -15,7 +15,7 @@ from hack.cluster.faults import Stall
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
-from pinnace.restore.validation import NON_RESTORABLE
+from pinnace.restore.selection.validation import NON_RESTORABLE
 from tests.conftest import Connect
 from tests.integration.controllers.conftest import Serve, Site, StartProxy
 from tests.integration.controllers.test_backups import counted, counters

@@ -12,16 +12,16 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.pki import KeyPair
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket
+from pinnace.http.requests import RetryPolicy
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.resources import NAMESPACES
-from pinnace.kube.retrying import RetryPolicy as KubeRetryPolicy
+from pinnace.kube.transport.retrying import RetryPolicy as KubeRetryPolicy
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
-from pinnace.storage.s3 import S3Store
-from pinnace.storage.s3_config import parse_s3_config
-from pinnace.storage.s3_http import RetryPolicy
+from pinnace.storage.s3.config import parse_s3_config
+from pinnace.storage.s3.store import S3Store
 from tests.integration.faults.world import Lab, install_application
 
 QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=10.0, upload_seconds=10.0)

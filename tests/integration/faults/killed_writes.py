@@ -16,8 +16,8 @@ from typing import Any
 
 import pinnace.cli.standalone_backup  # noqa: F401 - loaded once, before the forks
 from pinnace.cli.program import run
-from pinnace.storage import filesystem
-from pinnace.storage.spool import SpooledFile
+from pinnace.storage.filesystem import store as filesystem
+from pinnace.storage.filesystem.spool import SpooledFile
 
 STEPS = ("open", "write", "publish", "discard")
 

@@ -14,11 +14,12 @@ from hack.cluster.faults import CutBeforeRequest, DropResponse, Fault, Stall, s3
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket, S3Server
 from pinnace.api.backup import Backup, BackupPhase
-from pinnace.plugins.protocols import JSONObject, ResourceIdentifier, ResourceSelector
+from pinnace.api.objects import JSONObject
+from pinnace.http.requests import RetryPolicy
+from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.layout import Layout
-from pinnace.storage.s3_http import RetryPolicy
 from tests.integration.faults.conftest import IMPATIENT_STORE, QUICK_STORE, OpenBucket
 from tests.integration.faults.world import Lab, no_longer_than, stored_keys
 from tests.support.faulty_store import DyingStore

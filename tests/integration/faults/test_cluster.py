@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from hack.cluster.pki import KeyPair
 from hack.cluster.proxy import FaultProxy
 from pinnace.api.backup import Backup, BackupPhase, BackupProgress
 from pinnace.api.codec import decode, encode
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import RestorePhase
 from pinnace.controllers.writes import BACKUPS, finish, patch_progress
 from pinnace.kube.client import KubeClient
@@ -42,7 +42,6 @@ from tests.integration.faults.world import (
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
-JSONObject = dict[str, Any]
 
 HANG_SECONDS = 45.0
 API_SERVICES = APIResource(

@@ -12,7 +12,7 @@ from pinnace.api.restore import RestorePhase
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.integration.faults.world import Lab, stored_keys
 

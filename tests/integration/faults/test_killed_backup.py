@@ -14,7 +14,7 @@ from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket, S3Server
 from pinnace.api.backup import BackupPhase
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.integration.faults import killed_writes
 from tests.integration.faults.commands import COMMAND_SECONDS, CommandLine

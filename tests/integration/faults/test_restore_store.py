@@ -145,7 +145,7 @@ async def in_bucket(lab: Lab, bucket: Bucket, open_bucket: OpenBucket) -> Backup
 @pytest.fixture
 def quick_to_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     """A download that is silent for a second is given up on, not for a minute."""
-    monkeypatch.setattr("pinnace.storage.s3._READ_SECONDS", timedelta(seconds=1))
+    monkeypatch.setattr("pinnace.storage.s3.store._READ_SECONDS", timedelta(seconds=1))
 
 
 DOWNLOAD_FAULTS: Sequence[tuple[str, Fault]] = [

@@ -14,10 +14,11 @@ from typing import Any
 
 from pinnace.api.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase, RestoreSpec
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.progress import ProgressSink as BackupProgressSink
 from pinnace.backup.request import ServerDefaults, prepare_backup
@@ -39,16 +40,14 @@ from pinnace.kube.resources import (
     SERVICES,
     APIResource,
 )
-from pinnace.plugins.builtin.backup import backup_actions
-from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.builtin.backup.actions import backup_actions
+from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
 from pinnace.restore.ports import ProgressSink
 from pinnace.restore.runner import StoreSource, execute_restore
-from pinnace.restore.validation import validate_and_complete
+from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.storage.backup_store import BackupStore
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 RUN_SECONDS = 60.0
 """No backup or restore of these few objects takes this long, whatever the faults: it would hang."""

@@ -14,6 +14,7 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.node_cluster import NodeCluster
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.cli.settings import Settings
 from pinnace.cli.standalone_backup import make_backup
@@ -23,8 +24,6 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES, PODS
 from tests.integration.roundtrip.runs import items
 from tests.support.pods import run_pod
-
-JSONObject = dict[str, Any]
 
 
 class Application:

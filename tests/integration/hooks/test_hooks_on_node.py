@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube import exec as kube_exec
 from pinnace.kube.errors import CommandTimeout, KubeError, ServerFault
 from pinnace.kube.exec import PROTOCOLS
@@ -18,8 +19,6 @@ from tests.integration.hooks.conftest import Application
 from tests.support.crds import ensure_crds
 from tests.support.pods import busybox_pod, exec_in_pod, run_pod
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 
 def shell(script: str) -> str:

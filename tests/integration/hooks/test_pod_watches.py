@@ -12,20 +12,20 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import CutBody, watch_expired
 from hack.cluster.proxy import FaultProxy
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import ExecRestoreHook, RestoreHooks, RestoreResourceHook, RestoreResourceHookSpec
 from pinnace.archive.runlog import RunLog
-from pinnace.kube.auth import Impersonation
+from pinnace.hooks.pod_watches import PodWatches
+from pinnace.hooks.restore_running import PodExecHooks
+from pinnace.hooks.restore_selection import ExecHookFinder
+from pinnace.kube.auth.credentials import Impersonation
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PODS
-from pinnace.restore.hook_runner import PodExecHooks
-from pinnace.restore.hooks import ExecHookFinder
-from pinnace.restore.pod_watches import PodWatches
 from tests.conftest import Connect
 from tests.support.waiting import eventually
 
-JSONObject = dict[str, Any]
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 
 RESTORE = {labels.RESTORE_NAME: "r1"}

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -11,13 +10,12 @@ import pytest
 from hack.cluster.images import ImageConfig, add_busybox, add_program, image_from_tree
 from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.s3 import S3Server
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import APIStatusError
 from pinnace.kube.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, SECRETS
 from tests.support.pods import busybox_pod, exec_in_pod, pod_log, run_pod, wait_ended
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 SERVE_PAGE = "mkdir /www && echo page > /www/index.html && exec httpd -f -p 8080 -h /www"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

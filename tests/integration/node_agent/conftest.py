@@ -21,6 +21,7 @@ from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.processes import DIRECT, ManagedProcess
 from hack.cluster.python_image import add_distribution, add_python, python_config
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DEPLOYMENTS, NAMESPACES, SECRETS, APIResource, velero
@@ -30,8 +31,6 @@ from tests.support.crds import ensure_crds
 from tests.support.csi_cluster import CSICluster, csi_cluster, locate_before
 from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 PINNACE = Path(sys.executable).with_name("pinnace")
 IMAGE = "localhost/pinnace/agent:1"

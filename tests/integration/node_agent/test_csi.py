@@ -1,18 +1,15 @@
 """Volumes of a CSI driver are saved file by file: the kubelet mounts them one level deeper than others."""
 
-from typing import Any
-
 import pytest
 
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pinnace.volumes.host_paths import CSI_NOTES
 from tests.integration.node_agent.conftest import Stage
 from tests.integration.node_agent.test_volumes import FILES
 from tests.support.csi_cluster import CLASS
 from tests.support.pods import busybox_pod
-
-JSONObject = dict[str, Any]
 
 
 @pytest.mark.spec("PVL-012")

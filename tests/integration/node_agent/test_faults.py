@@ -2,12 +2,11 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
+from pinnace.api.objects import JSONObject
 from tests.integration.node_agent.conftest import Stage, volume_pod
 from tests.support.pods import busybox_pod
 
-JSONObject = dict[str, Any]
 MEBIBYTE = 1 << 20
 
 

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,8 +17,6 @@ from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPA
 from tests.integration.controllers.conftest import Site
 from tests.integration.node_agent.conftest import PASSWORD, PINNACE, Stage, volume_pod
 from tests.support.pods import exec_in_pod
-
-JSONObject = dict[str, Any]
 
 COMMAND_SECONDS = 120.0
 

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from hack.cluster.processes import ManagedProcess
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PODS
 from tests.integration.node_agent.conftest import Stage, volume_pod
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 LEFT = 'get a {} with status "InProgress" during the server starting, mark it as "Failed"'
 

@@ -13,8 +13,6 @@ from tests.integration.node_agent.conftest import IMAGE, Stage, volume_pod
 from tests.support.pods import busybox_pod
 from tests.support.waiting import eventually
 
-JSONObject = dict[str, Any]
-
 FILES = """
 cd /data
 mkdir -p deep/er empty

@@ -3,7 +3,6 @@
 import gzip
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,6 @@ from pinnace.kube.resources import NODES, PODS
 from tests.integration.node_agent.conftest import Stage, volume_pod
 from tests.integration.node_agent.test_volumes import add_helper_config
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 MARK = "pinnace-test/disk"
 TIMED_OUT = "timed out waiting for all PodVolumeRestores to complete: "

@@ -8,12 +8,12 @@ from typing import Any
 
 from hack.cluster.s3 import Bucket
 from pinnace.api.nonadmin.names import COMMON_LABELS, Origin
+from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import SECRETS
 from pinnace.nonadmin.objects import NABSLS
-from pinnace.runtime.keys import JSONObject
 from pinnace.storage.encoding import compress, encode_list
-from pinnace.storage.s3 import S3Store
-from pinnace.storage.s3_config import parse_s3_config
+from pinnace.storage.s3.config import parse_s3_config
+from pinnace.storage.s3.store import S3Store
 from tests.integration.nonadmin.conftest import LOCATIONS, Server, Tenant
 from tests.support.waiting import eventually
 

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.durations import Duration
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import AlreadyExists, Forbidden, NotFound
@@ -20,7 +21,6 @@ from pinnace.nonadmin import manifests
 from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
 from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS
 from pinnace.nonadmin.settings_source import SettingsFlags
-from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.manager import Manager, ManagerPhase
 from tests.support.waiting import eventually
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import AlreadyExists
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NARS

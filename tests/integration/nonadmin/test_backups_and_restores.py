@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pinnace.api.times import parse_time
+from pinnace.api.values.times import parse_time
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.nonadmin.objects import NABS, NARS
 from tests.integration.nonadmin.conftest import BACKUPS, DELETE_REQUESTS, RESTORES, Serve, Server, Tenant

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import velero
 from pinnace.nonadmin.objects import NABS, NARS
-from pinnace.runtime.keys import JSONObject
 from tests.integration.controllers.conftest import running as running_server
 from tests.integration.nonadmin.conftest import Serve, Server, Tenant, create_object
 from tests.support.snapshot_crds import ensure_snapshot_crds

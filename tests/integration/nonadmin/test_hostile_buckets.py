@@ -13,8 +13,9 @@ from typing import Any, Protocol
 import pytest
 
 from hack.cluster.s3 import Bucket
-from pinnace.api.durations import Duration
 from pinnace.api.nonadmin.names import TRUST_LABEL
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
@@ -26,7 +27,6 @@ from pinnace.kube.resources import (
     velero,
 )
 from pinnace.nonadmin.objects import NABS, NARS
-from pinnace.runtime.keys import JSONObject
 from tests.integration.controllers.conftest import running as running_server
 from tests.integration.nonadmin.buckets import ENDED, RBAC, OwnBucket, hostile_items
 from tests.integration.nonadmin.conftest import BACKUPS, RESTORES, NewTenant, Serve, Server, Tenant

@@ -9,7 +9,7 @@ import pytest
 
 from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import SECRETS, APIResource
-from pinnace.nonadmin.driver import StepFailed
+from pinnace.nonadmin.flows.driver import StepFailed
 from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
 from pinnace.runtime.manager import Manager, ManagerPhase

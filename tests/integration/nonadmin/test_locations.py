@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from pinnace.kube.resources import SECRETS
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS
 from tests.integration.nonadmin.conftest import BACKUPS, LOCATIONS, Serve, Server, Tenant

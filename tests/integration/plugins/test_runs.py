@@ -18,7 +18,7 @@ from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.plugin_programs import put_own, put_script
 from tests.unit.backup.fakes import read_members

@@ -10,6 +10,7 @@ import pytest
 
 from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.archive.paths import item_path
 from pinnace.archive.reader import ArchiveIndex
@@ -17,12 +18,10 @@ from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.restore.engine import RestoreEngine, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
-
-JSONObject = dict[str, Any]
 
 
 class Numbers:

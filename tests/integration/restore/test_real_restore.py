@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
@@ -24,8 +25,6 @@ from pinnace.kube.resources import (
 from pinnace.restore.engine import RestoreOptions
 from tests.integration.restore.conftest import RealRestore
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 ROLE_BINDINGS = APIResource(
     group="rbac.authorization.k8s.io",

@@ -10,13 +10,12 @@ from examples.documented import DOCUMENTED, SERVICE_ACCOUNT_TOKEN
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.settings import Settings
 from pinnace.cli.standalone_backup import make_backup
 from pinnace.cli.standalone_restore import make_restore
-
-JSONObject = dict[str, Any]
 
 OTHER_CLUSTER = Rules(
     fields=[

@@ -8,15 +8,14 @@ import asyncio
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from tests.support.waiting import eventually
 
-JSONObject = dict[str, Any]
 Identity = tuple[str, str, str]
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"

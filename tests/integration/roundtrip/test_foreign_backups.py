@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, SECRETS
 from tests.e2e.without_server.command import Pinnace
-
-JSONObject = dict[str, Any]
 
 LONG_NAME = "n" * 150
 

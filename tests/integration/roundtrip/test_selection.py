@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.selectors import parse_label_selector
+from pinnace.api.selection.selectors import parse_label_selector
 from pinnace.kube.client import KubeClient
 from tests.integration.roundtrip.runs import back_up, items, members
 from tests.integration.roundtrip.selection_world import ALIASES, CRDS, SELECTORS, Choice, World

@@ -13,8 +13,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.layout import Layout
-from pinnace.storage.s3 import S3Store
-from pinnace.storage.s3_config import parse_s3_config
+from pinnace.storage.s3.config import parse_s3_config
+from pinnace.storage.s3.store import S3Store
 from tests.integration.controllers.conftest import Site
 from tests.support.nursery import Nursery, Order, kill
 from tests.support.waiting import eventually

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from pinnace.api.times import parse_time
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import parse_time
 from pinnace.controllers.schedule import counted_from, due_after, judge
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero
@@ -18,9 +18,10 @@ from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
 from tests.integration.controllers.conftest import FINAL, Site
 from tests.support.waiting import eventually
-from tests.unit.runtime.fakes import FakeClock
+from tests.unit.runtime.fakes import (
+    FakeClock,
+)
 
-JSONObject = dict[str, Any]
 RETRY_SECONDS = 0.5
 
 

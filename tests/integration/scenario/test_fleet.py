@@ -12,6 +12,7 @@ import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.s3 import Bucket
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from tests.e2e.without_server.command import Pinnace
@@ -20,7 +21,6 @@ from tests.integration.scenario.conftest import keys_in, objects_of
 from tests.integration.scenario.fleet import Cluster, Time, is_expired, pass_time, serving
 from tests.support.crds import ensure_crds
 
-JSONObject = dict[str, Any]
 STEP_MINUTES = 10
 HOURS = 3
 MOST_LOOKS = 5

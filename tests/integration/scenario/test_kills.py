@@ -7,11 +7,11 @@ all others, and for each N from none to all it is killed there. (docs/spec: CTL 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from hack.cluster.s3 import Bucket
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, velero
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
@@ -21,7 +21,6 @@ from tests.integration.scenario.conftest import Lives, keys_in
 from tests.support.waiting import eventually
 from tests.support.write_gate import WriteGate
 
-JSONObject = dict[str, Any]
 MOST_WRITES = 60
 LIFE_SECONDS = 60.0
 EXPIRED = "2021-01-01T00:00:00Z"

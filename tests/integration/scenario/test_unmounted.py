@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pinnace.api.times import parse_time
+from pinnace.api.values.times import parse_time
 from tests.integration.controllers.conftest import Site
 from tests.integration.scenario.fleet import Cluster, Time, serving
 from tests.support.waiting import eventually

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from pinnace.server.profiler import ProfilerServer
-from pinnace.server.profiling import LIBRARY_MISSING
+from pinnace.server.monitoring.profiler import ProfilerServer
+from pinnace.server.monitoring.profiling import LIBRARY_MISSING
 from tests.support.waiting import eventually
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from pinnace.volumes.csi import SnapshotKinds
 from tests.integration.snapshots.bench import Bench
 from tests.support.snapshot_controller import ScriptedSnapshots
 from tests.support.waiting import eventually
 
-JSONObject = dict[str, Any]
 GROUP = "snapshot.storage.k8s.io"
 FILE = "notes.txt"
 

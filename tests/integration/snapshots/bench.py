@@ -7,18 +7,20 @@ from typing import Any
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupWork
-from pinnace.controllers.backup_deletion import REQUESTS, BackupDeletionReconciler
-from pinnace.controllers.location_sync import Caches, LocationMemory, LocationSync
+from pinnace.controllers.deletion.backup_deletion import REQUESTS, BackupDeletionReconciler
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.restore import RestoreWork
 from pinnace.controllers.runs import RunReconciler
 from pinnace.controllers.settling import Settler
+from pinnace.controllers.sync.location import Caches, LocationMemory, LocationSync
 from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import APIResource, velero
@@ -26,11 +28,9 @@ from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.restore.engine import RestoreOptions
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
-from pinnace.server.metrics import ServerMetrics
+from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.storage.backup_store import BackupStore
-from pinnace.volumes.csi import FEATURE
 
-JSONObject = dict[str, Any]
 PLUGIN_MODULE = "tests.support.folder_snapshotter"
 
 

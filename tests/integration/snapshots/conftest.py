@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
-from pinnace.volumes.csi import SnapshotKinds
 from tests.integration.snapshots.apps import CSIApp, FolderApp
 from tests.integration.snapshots.bench import Bench, make_bench
 from tests.support.csi_cluster import locate_before

@@ -4,11 +4,11 @@ That a real controller and a real driver agree shows test_csi_on_node.py.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
 from pinnace.controllers.snapshots import create_contents
 from pinnace.controllers.writes import BACKUPS
 from pinnace.kube.errors import NotFound
@@ -18,8 +18,6 @@ from pinnace.kube.resources import (
 )
 from tests.integration.snapshots.apps import GROUP, CSIApp
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 
 async def test_a_claim_comes_back_from_its_snapshot(csi_app: CSIApp) -> None:

@@ -7,9 +7,12 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec
-from pinnace.api.durations import Duration
 from pinnace.api.meta import ObjectMeta
-from pinnace.backup.csi import csi_backup_actions
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
+from pinnace.csi.backup import csi_backup_actions
+from pinnace.csi.objects import POLL_SECONDS
+from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import (
@@ -18,12 +21,8 @@ from pinnace.kube.resources import (
     STORAGE_CLASSES,
 )
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
-from pinnace.volumes.csi import CSIError
-from pinnace.volumes.csi_objects import POLL_SECONDS
 from tests.integration.snapshots.apps import GROUP, CSIApp
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 
 class Polls:

@@ -2,15 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from tests.integration.snapshots.apps import FILE, FolderApp
-
-JSONObject = dict[str, Any]
 
 
 def of(folder_app: FolderApp) -> JSONObject:

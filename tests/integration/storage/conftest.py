@@ -12,13 +12,13 @@ from hack.cluster import azure_blob
 from hack.cluster.azure_blob import AzureBlobServer
 from hack.cluster.gcs import GCSServer
 from hack.cluster.s3 import Bucket, S3Server
-from pinnace.storage.azure import AzureStore
-from pinnace.storage.azure_config import parse_azure_config
-from pinnace.storage.gcs import GCSStore
-from pinnace.storage.gcs_config import parse_gcs_config
-from pinnace.storage.s3 import S3Store
-from pinnace.storage.s3_config import parse_s3_config
-from pinnace.storage.s3_http import RetryPolicy
+from pinnace.http.requests import RetryPolicy
+from pinnace.storage.azure.config import parse_azure_config
+from pinnace.storage.azure.store import AzureStore
+from pinnace.storage.gcs.config import parse_gcs_config
+from pinnace.storage.gcs.store import GCSStore
+from pinnace.storage.s3.config import parse_s3_config
+from pinnace.storage.s3.store import S3Store
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=20.0)
 

@@ -13,7 +13,7 @@ from yarl import URL
 from hack.cluster.azure_blob import AzureBlobServer
 from hack.cluster.faults import DropResponse, Respond
 from hack.cluster.proxy import FaultProxy
-from pinnace.storage.azure import AzureStore
+from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import ObjectStore
 from tests.support.http_store_faults import HTTPStoreFaults

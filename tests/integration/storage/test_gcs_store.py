@@ -14,7 +14,7 @@ from hack.cluster.faults import DropResponse, Respond
 from hack.cluster.gcs import ACCOUNT, GCSServer
 from hack.cluster.proxy import FaultProxy
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.gcs import GCSStore
+from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.interface import ObjectStore
 from tests.support.http_store_faults import HTTPStoreFaults
 from tests.support.store_conformance import (

@@ -15,7 +15,9 @@ from yarl import URL
 from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Respond, Stall
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket, S3Server
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
+from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.signing import signed_headers
 from pinnace.storage.errors import (
     ObjectNotFound,
     StorageError,
@@ -23,8 +25,6 @@ from pinnace.storage.errors import (
     StoreUnavailable,
 )
 from pinnace.storage.interface import ObjectStore
-from pinnace.storage.s3_credentials import Credentials
-from pinnace.storage.signing_v4 import signed_headers
 from tests.integration.storage.conftest import OpenStore
 from tests.support.store_conformance import (
     BrokenBodyError,

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from pinnace.plugins import Backup, JSONObject, Plugins, ResourceIdentifier, ResourceSelector
+from pinnace.api.objects import JSONObject
+from pinnace.plugins import Backup, Plugins, ResourceIdentifier, ResourceSelector
 from tests.support.sample_plugin.actions import labelled, misbehave, wish_of
 
 

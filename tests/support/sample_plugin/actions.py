@@ -4,9 +4,9 @@ import asyncio
 import os
 from collections.abc import Sequence
 
+from pinnace.api.objects import JSONObject
 from pinnace.plugins import (
     Backup,
-    JSONObject,
     PluginError,
     ResourceIdentifier,
     ResourceSelector,

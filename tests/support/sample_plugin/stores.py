@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 
-from pinnace.plugins import JSONObject, PluginError, VolumeInfo
+from pinnace.api.objects import JSONObject
+from pinnace.plugins import PluginError, VolumeInfo
 
 
 class MemoryStore:

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from pinnace.api.objects import JSONObject
 from pinnace.plugins import (
     Backup,
-    JSONObject,
     PluginError,
     ResourceIdentifier,
     ResourceSelector,

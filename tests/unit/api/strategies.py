@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from pinnace.api.durations import Duration
-from pinnace.api.selectors import Operator, Requirement, Selector
+from pinnace.api.selection.selectors import Operator, Requirement, Selector
+from pinnace.api.values.durations import Duration
 
 names = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,8}[a-z0-9])?", fullmatch=True)
 label_values = st.one_of(

@@ -23,7 +23,6 @@ from pinnace.api.backup import (
 from pinnace.api.codec import DecodeError, decode, encode, merge_patch, to_json
 from pinnace.api.delete_request import DeleteBackupRequest
 from pinnace.api.download_request import DownloadRequest
-from pinnace.api.durations import Duration
 from pinnace.api.kinds import KINDS, Kind
 from pinnace.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeRestore
@@ -33,6 +32,7 @@ from pinnace.api.schedule import Schedule
 from pinnace.api.server_status import PluginInfo
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.storage_location import BackupStorageLocation, ObjectStorageLocation, SecretKeySelector
+from pinnace.api.values.durations import Duration
 
 MOMENT = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 

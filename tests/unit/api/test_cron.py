@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.api.cron import Calendar, Cron, CronError, Interval, parse, read_schedule
+from pinnace.api.values.cron import Calendar, Cron, CronError, Interval, parse, read_schedule
 
 MINUTE = timedelta(minutes=1)
 HALF_A_DAY = timedelta(hours=12)

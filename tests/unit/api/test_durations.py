@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from tests.unit.api.strategies import durations
 
 MILLISECOND = 1_000_000

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.api.globs import Glob, GlobError, is_glob
+from pinnace.api.selection.globs import Glob, GlobError, is_glob
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.api.globs import Glob, is_glob
-from pinnace.api.selection import IncludesExcludes, validate
-from pinnace.api.validation import namespace_list_errors, resource_list_errors
+from pinnace.api.selection.globs import Glob, is_glob
+from pinnace.api.selection.names import IncludesExcludes, validate
+from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
 
 STAR_MUST_BE_ALONE = "includes list must either contain '*' only, or a non-empty list of items"
 STAR_EXCLUDED = "excludes list cannot contain '*'"
@@ -139,7 +139,7 @@ def test_value_semantics() -> None:
 
 
 def test_answers_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pinnace.api.selection._MAX_REMEMBERED", 3)
+    monkeypatch.setattr("pinnace.api.selection.names._MAX_REMEMBERED", 3)
     selection = IncludesExcludes(["a*"])
     names = [f"{letter}{number}" for number in range(10) for letter in "ab"]
     assert [name for name in names if selection.matches(name)] == [name for name in names if name[0] == "a"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement
-from pinnace.api.selectors import Operator, Requirement, Selector, parse_label_selector
+from pinnace.api.selection.selectors import Operator, Requirement, Selector, parse_label_selector
 from tests.unit.api.strategies import labels, selectors
 
 

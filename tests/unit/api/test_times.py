@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.api.times import format_time, parse_time, utcnow
+from pinnace.api.values.times import format_time, parse_time, utcnow
 
 
 def test_written_in_utc_without_fractions() -> None:

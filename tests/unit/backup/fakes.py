@@ -13,7 +13,8 @@ from typing import Any
 
 from pinnace.api.backup import Backup, BackupProgress, BackupSpec
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.selectors import Selector
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.selectors import Selector
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
@@ -38,7 +39,7 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
-from pinnace.plugins.protocols import BackupItemAction, JSONObject, ResourceIdentifier, ResourceSelector
+from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from tests.support.clock import FrozenClock
 
 EXTENSIONS_DEPLOYMENTS = APIResource(

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from pinnace.api.backup import BackupHooks, BackupResourceHook, BackupResourceHookSpec, BackupSpec, ExecHook
-from pinnace.api.durations import Duration
 from pinnace.api.hooks import parse_command
 from pinnace.api.meta import LabelSelector
-from pinnace.backup.hooks import HookChoice, HookPhase, hook_of_annotations
+from pinnace.api.values.durations import Duration
 from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.backup.plan import Scope, plan_collection
-from pinnace.backup.pod_volumes import HandledClaims, wanted_volumes
+from pinnace.hooks.backup_selection import HookChoice, HookPhase, hook_of_annotations
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUMES, PODS
+from pinnace.volumes.selection import HandledClaims, wanted_volumes
 from tests.unit.backup.fakes import discovery_of, thing
 
 COMMAND = "hook.backup.velero.io/command"

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from pinnace.backup.gc_thresholds import raised_gc_thresholds
+from pinnace.aio.gc_thresholds import raised_gc_thresholds
 
 
 def test_thresholds_return_when_the_last_user_leaves() -> None:

@@ -9,12 +9,13 @@ import pytest
 
 from pinnace.api.backup import Backup, BackupHooks, BackupResourceHook, BackupResourceHookSpec, ExecHook
 from pinnace.api.codec import encode
-from pinnace.api.durations import Duration
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.hook_runner import PodHookRunner
+from pinnace.hooks.backup_running import PodHookRunner
 from pinnace.kube.errors import CommandTimeout, NotFound
 from pinnace.kube.resources import PODS
-from pinnace.plugins.protocols import JSONObject, ResourceSelector
+from pinnace.plugins.protocols import ResourceSelector
 from tests.support.containers import Behaviour, FakeContainers
 from tests.unit.backup.fakes import FakeAction, FakeCluster, Outcome, a_backup, run_backup, thing
 

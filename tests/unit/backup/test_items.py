@@ -9,11 +9,15 @@ import pytest
 
 from pinnace.api.backup import BackupHooks, BackupResourceHook, BackupResourceHookSpec, ExecHook
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.archive.runlog import RunLog
-from pinnace.backup.collaborators import Collaborators, HookFailed
+from pinnace.backup.collaborators import (
+    Collaborators,
+)
 from pinnace.backup.errors import FatalBackupError
-from pinnace.backup.hooks import PodHook
+from pinnace.hooks.backup_selection import PodHook
+from pinnace.hooks.errors import HookFailed
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import (
     CONFIGMAPS,
@@ -26,9 +30,9 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
-from pinnace.plugins.builtin.backup_pod import PodAction
-from pinnace.plugins.builtin.backup_pv import PersistentVolumeAction
-from pinnace.plugins.protocols import BackupItemAction, JSONObject, ResourceIdentifier, ResourceSelector
+from pinnace.plugins.builtin.backup.pod import PodAction
+from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
+from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from tests.unit.backup.fakes import (
     FakeAction,
     FakeCluster,

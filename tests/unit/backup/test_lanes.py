@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.hooks import PodHook
+from pinnace.hooks.backup_selection import PodHook
 from pinnace.kube.resources import CLUSTER_ROLES, PODS, SERVICE_ACCOUNTS, APIResource
-from pinnace.plugins.protocols import JSONObject
 from tests.unit.backup.fakes import FakeAction, FakeCluster, related, run_backup
 
 

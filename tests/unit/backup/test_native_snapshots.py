@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from pinnace.api.codec import encode
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshotPhase
 from pinnace.backup.collaborators import Collaborators
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from pinnace.plugins.builtin.backup_pod import PodAction
-from pinnace.plugins.builtin.backup_pv import PersistentVolumeAction
-from pinnace.plugins.protocols import JSONObject, VolumeInfo
+from pinnace.plugins.builtin.backup.pod import PodAction
+from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
+from pinnace.plugins.protocols import VolumeInfo
 from pinnace.volumes.snapshots_backup import NativeSnapshots
 from pinnace.volumes.snapshotters import LOCATIONS, Snapshotters
 from tests.unit.backup.fakes import FakeCluster, Outcome, a_backup, run_backup, thing

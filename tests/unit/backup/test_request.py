@@ -7,10 +7,10 @@ import pytest
 
 from pinnace.api.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.codec import encode, merge_patch
-from pinnace.api.durations import Duration
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationSpec
+from pinnace.api.values.durations import Duration
 from pinnace.backup.request import (
     ServerDefaults,
     SnapshotLocations,

@@ -12,6 +12,7 @@ import pytest
 
 from pinnace.api.backup import Backup, BackupPhase, BackupProgress, BackupStatus
 from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.writer import ArchiveWriter
@@ -19,13 +20,13 @@ from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.runner import execute_backup
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
-from pinnace.plugins.builtin.backup_pod import PodAction
-from pinnace.plugins.builtin.backup_pv import PersistentVolumeAction
-from pinnace.plugins.protocols import BackupItemAction, JSONObject, ResourceIdentifier
+from pinnace.plugins.builtin.backup.pod import PodAction
+from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
+from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.clock import START, FrozenClock
 from tests.unit.backup.fakes import (

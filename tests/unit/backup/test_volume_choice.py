@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pinnace.backup.pod_volumes import HandledClaims, wanted_volumes
 from pinnace.kube.resources import PODS
+from pinnace.volumes.selection import HandledClaims, wanted_volumes
 from tests.unit.backup.fakes import thing
 
 DATA: list[dict[str, Any]] = [{"name": name, "emptyDir": {}} for name in ("data-1", "data-2", "data-3")]

@@ -9,12 +9,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from pinnace.api.selectors import Selector
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.selectors import Selector
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, NotFound
 from pinnace.kube.resources import APIResource, velero
 
-JSONObject = dict[str, Any]
 Key = tuple[str, str | None, str]
 
 
@@ -188,7 +188,7 @@ def _merged(target: JSONObject, patch: JSONObject) -> JSONObject:
 
 def connected(monkeypatch: pytest.MonkeyPatch, home: Path) -> FakeCluster:
     """The cluster that the commands of this test find, with nothing of the user's own around it."""
-    from pinnace.cli import server_status
+    from pinnace.cli.client import server_status
 
     cluster = FakeCluster()
     monkeypatch.setenv("HOME", str(home))

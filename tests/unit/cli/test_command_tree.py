@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from pinnace.cli import bug_report
+from pinnace.cli.debug import bug as bug_report
 from pinnace.cli.flags import Group
 from pinnace.cli.program import cli, run
 

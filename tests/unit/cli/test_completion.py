@@ -119,7 +119,7 @@ def test_help_texts_where_a_shell_shows_them(
 def test_a_program_under_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     import click
 
-    from pinnace.cli.completion import script as script_for
+    from pinnace.cli.client.completion import script as script_for
 
     text = script_for(click.Context(cli, info_name="my-pinnace.exe"), "bash")
     assert "_MY_PINNACE_EXE_COMPLETE=bash_complete" in text

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pinnace.api.download_request import DownloadTargetKind
-from pinnace.cli.backend import DownloadOptions, FileMissing
+from pinnace.cli.backend.interface import DownloadOptions, FileMissing
+from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.main import run
-from pinnace.cli.server_backend import ServerBackend
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import DEPLOYMENTS, PODS, SECRETS, velero
 from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, FakeCluster, connected
@@ -193,7 +193,7 @@ def test_what_may_not_be_read(cluster: FakeCluster, tmp_path: Path) -> None:
 def test_a_server_that_does_not_answer(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pinnace.cli import debug_collect
+    from pinnace.cli.debug import collect as debug_collect
 
     monkeypatch.setattr(debug_collect, "STATUS_TIMEOUT_SECONDS", 0.001)
     cluster.plugins = None

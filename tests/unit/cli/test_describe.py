@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pinnace.cli.describe_backup import BackupFacts, describe_backup
-from pinnace.cli.describe_restore import RestoreFacts, describe_restore
-from pinnace.cli.describing import View
-from pinnace.cli.layout import align
+from pinnace.cli.backend.server import SNAPSHOT_CONTENTS
+from pinnace.cli.backup.describe import BackupFacts, describe_backup
 from pinnace.cli.main import run
-from pinnace.cli.server_backend import SNAPSHOT_CONTENTS
+from pinnace.cli.output.describing import View
+from pinnace.cli.output.layout import align
+from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 from pinnace.kube.resources import velero
 from tests.unit.cli.fake_cluster import connected
 

@@ -14,11 +14,11 @@ from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
 from pinnace.api.download_request import DownloadTargetKind
-from pinnace.cli import server_backend
-from pinnace.cli.backend import DownloadOptions, FileMissing, fetch
-from pinnace.cli.backup_download import write_file
+from pinnace.cli.backend import server as server_backend
+from pinnace.cli.backend.interface import DownloadOptions, FileMissing, fetch
+from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.backup.download import write_file
 from pinnace.cli.errors import CommandError
-from pinnace.cli.server_backend import ServerBackend
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource

@@ -58,7 +58,7 @@ main()
 
 
 @pytest.mark.parametrize(
-    "module", ["pinnace.cli.program", "click", "pinnace.cli.backup", "pinnace.kube.errors"]
+    "module", ["pinnace.cli.program", "click", "pinnace.cli.backup.commands", "pinnace.kube.errors"]
 )
 def test_an_interruption_while_loading_is_no_traceback(tmp_path: Path, module: str) -> None:
     code = INTERRUPTED_WHILE_LOADING.replace("sys.argv[1]", repr(module))
@@ -187,7 +187,7 @@ def test_the_version_as_data(capsys: pytest.CaptureFixture[str], form: str) -> N
 def test_a_character_that_the_terminal_lacks_is_no_error(tmp_path: Path) -> None:
     code = """
 import sys
-from pinnace.cli import bug_report
+from pinnace.cli.debug import bug as bug_report
 from pinnace.cli.main import run
 bug_report._kubectl_version = lambda: "\u26f5"
 sys.exit(run(["bug"]))

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pinnace import __version__
-from pinnace.api.quantities import resource_requirements
+from pinnace.api.values.quantities import resource_requirements
 from pinnace.cli.build import ordered_resources
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.main import run
@@ -242,7 +242,7 @@ def test_version_of_a_server(
     more: str,
 ) -> None:
     connected(monkeypatch, tmp_path)  # its server says that it is v1.6.3
-    monkeypatch.setattr("pinnace.cli.version.__version__", client)
+    monkeypatch.setattr("pinnace.cli.client.version.__version__", client)
 
     assert run(["version"]) == 0
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pinnace.cli.describe_restore import RestoreFacts, describe_restore
-from pinnace.cli.describing import View
+from pinnace.api.objects import JSONObject
 from pinnace.cli.main import run
+from pinnace.cli.output.describing import View
+from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 
-JSONObject = dict[str, Any]
 Printed = pytest.CaptureFixture[str]
 
 

@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from pinnace.api.crds import crd_manifests
-from pinnace.cli import install_run, server_run
-from pinnace.cli.install_workloads import pull_policy
+from pinnace.cli.install import run as install_run
+from pinnace.cli.install.workloads import pull_policy
 from pinnace.cli.main import run
+from pinnace.cli.process import server_run
 from pinnace.controllers.settling import INTERRUPTED_SECONDS
 from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.runtime.manager import GRACE_PERIOD_SECONDS

@@ -1,12 +1,9 @@
 """What `install --apply` makes of the API server's book-keeping."""
 
-from typing import Any
-
 import pytest
 
-from pinnace.cli.install_apply import MANAGER, adoption, conflicts
-
-JSONObject = dict[str, Any]
+from pinnace.api.objects import JSONObject
+from pinnace.cli.install.apply import MANAGER, adoption, conflicts
 
 
 def entry(manager: str, operation: str = "Update", **more: str) -> JSONObject:

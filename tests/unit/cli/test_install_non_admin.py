@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.cli import uninstall_run
+from pinnace.cli.install import uninstall as uninstall_run
 from pinnace.cli.main import run
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.nonadmin import manifests

@@ -1,19 +1,18 @@
 """What `install --wait` takes for ready, and what it says when it gives up."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from pinnace.api.times import format_time, utcnow
-from pinnace.cli import install_wait
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import format_time, utcnow
 from pinnace.cli.errors import CommandError
-from pinnace.cli.install_wait import daemon_set_lacks, deployment_lacks, wait_for_workloads
+from pinnace.cli.install import wait as install_wait
+from pinnace.cli.install.wait import daemon_set_lacks, deployment_lacks, wait_for_workloads
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import APIResource
-
-JSONObject = dict[str, Any]
 
 NOW = datetime(2021, 8, 11, 12, 0, tzinfo=UTC)
 UNAVAILABLE = {

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from pinnace.cli.main import run
-from pinnace.cli.output import OutputFlags, render_table
-from pinnace.cli.server_tables import (
+from pinnace.cli.output.printing import OutputFlags, render_table
+from pinnace.cli.output.server_tables import (
     backup_location_table,
     restic_repository_table,
     snapshot_location_table,

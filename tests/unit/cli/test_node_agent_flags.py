@@ -29,7 +29,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[NodeAgentOptions]:
 
     monkeypatch.setattr(node_agent, "run_node_agent", record)
     monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_: None)
-    monkeypatch.setattr("pinnace.server.logging.configure_logging", lambda *_: None)
+    monkeypatch.setattr("pinnace.server.monitoring.logging.configure_logging", lambda *_: None)
     return options
 
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from pinnace.cli.flags import Command
-from pinnace.cli.nonadmin_upstream import log_choice, upstream_flags
+from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
 from pinnace.cli.program import run
 from pinnace.nonadmin.settings_source import SettingsFlags
 from pinnace.server.nonadmin import NonAdminServerOptions
@@ -90,7 +90,7 @@ def test_the_server_is_told_what_the_flags_say(
 
     monkeypatch.setattr("pinnace.server.nonadmin.run_nonadmin", serve)
     monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_: None)
-    monkeypatch.setattr("pinnace.server.logging.configure_logging", lambda *_: None)
+    monkeypatch.setattr("pinnace.server.monitoring.logging.configure_logging", lambda *_: None)
     monkeypatch.setenv("WATCH_NAMESPACE", "velero")
     words = ["nonadmin", "server", "--max-unfinished-backups=3", "--max-unfinished-restores", "0"]
     words += ["--adopt-former-namespaces=shop=uid,blog=*", "--metrics-secure", "--require-approval=false"]

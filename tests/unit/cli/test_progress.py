@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from pinnace.cli.progress import ProgressView
+from pinnace.cli.output.progress import ProgressView
 from tests.support.clock import FrozenClock
 
 

@@ -4,7 +4,7 @@ from io import StringIO
 
 import pytest
 
-from pinnace.cli.prompt import confirmed
+from pinnace.cli.output.prompt import confirmed
 
 QUESTION = "Are you sure you want to continue (Y/N)? "
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from pinnace.cli.describe_schedule import describe_schedule
-from pinnace.cli.describing import View
 from pinnace.cli.main import run
-from pinnace.cli.output import OutputFlags, render_table
-from pinnace.cli.server_tables import schedule_table
+from pinnace.cli.output.describing import View
+from pinnace.cli.output.printing import OutputFlags, render_table
+from pinnace.cli.output.server_tables import schedule_table
+from pinnace.cli.schedule.describe import describe_schedule
 from pinnace.kube.resources import velero
 from tests.unit.cli.fake_cluster import (
     BACKUP_LOCATIONS,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from pinnace.backup.request import ServerDefaults
-from pinnace.cli import server_run
 from pinnace.cli.main import run
+from pinnace.cli.process import server_run
 from pinnace.restore.engine import RestoreOptions
 from pinnace.server.options import ServerOptions
 

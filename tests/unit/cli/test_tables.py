@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pinnace.cli import cells
-from pinnace.cli.output import OutputFlags, print_objects, render_table
-from pinnace.cli.tables import backup_table, restore_table, sort_backups
+from pinnace.cli.output import cells
+from pinnace.cli.output.printing import OutputFlags, print_objects, render_table
+from pinnace.cli.output.tables import backup_table, restore_table, sort_backups
 
 NOW = datetime(2021, 8, 12, 0, 0, 0, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from pinnace.cli import uninstall_run
+from pinnace.cli.install import uninstall as uninstall_run
+from pinnace.cli.install.finalizers import defined_by, release_objects
+from pinnace.cli.install.uninstall import OLD_DEFINITIONS
 from pinnace.cli.main import run
-from pinnace.cli.uninstall_finalizers import defined_by, release_objects
-from pinnace.cli.uninstall_run import OLD_DEFINITIONS
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, NotFound
 from pinnace.kube.resources import (

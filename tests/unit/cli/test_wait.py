@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from pinnace.cli.backend.wait import wait_for_end
 from pinnace.cli.main import run
-from pinnace.cli.wait import wait_for_end
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError, NotFound
 from pinnace.kube.resources import velero
@@ -97,7 +97,7 @@ def test_whatever_the_final_phase_the_command_has_done_its_part(
         waited_for.append(created["metadata"]["name"])
         return phase
 
-    monkeypatch.setattr("pinnace.cli.backup_create.wait_for_end", wait)
+    monkeypatch.setattr("pinnace.cli.backup.create.wait_for_end", wait)
 
     assert run(["backup", "create", "b", "--wait"]) == 0
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import orjson
 
-from pinnace.api.times import format_time
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import format_time
 from pinnace.controllers.locations import LocationStores
 from pinnace.kube.errors import AlreadyExists, Invalid
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from tests.support.clock import FrozenClock
 from tests.unit.controllers.fakes import NAMESPACE, FakeCluster, World
 

@@ -8,13 +8,14 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from pinnace.api.selectors import Selector
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.selectors import Selector
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, ConnectionFailed, Invalid, KubeError, NotFound
 from pinnace.kube.resources import APIResource, velero
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from tests.support.clock import FrozenClock
 
 NAMESPACE = "velero"

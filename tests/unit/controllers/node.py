@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from pinnace.api import labels
-from pinnace.controllers import pod_volume_backup, pod_volume_restore
-from pinnace.controllers.node_ports import NodeScope
-from pinnace.controllers.node_volumes import NodeVolumes
-from pinnace.controllers.pod_volume_backup import PodVolumeBackupWork
-from pinnace.controllers.pod_volume_restore import PodVolumeRestoreWork
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
+from pinnace.controllers.node.pod_volume_backup import PodVolumeBackupWork
+from pinnace.controllers.node.pod_volume_restore import PodVolumeRestoreWork
+from pinnace.controllers.node.ports import NodeScope
+from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject
 from pinnace.volumes.restic.access import Repository
 from pinnace.volumes.restic.output import Progress
 from pinnace.volumes.restic.progress import OnProgress

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pinnace.api import labels
-from pinnace.runtime.keys import JSONObject
+from pinnace.api.objects import JSONObject
 
 
 def stored_backup(name: str = "b1", **status: Any) -> JSONObject:

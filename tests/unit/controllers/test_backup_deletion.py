@@ -11,15 +11,16 @@ from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
-from pinnace.controllers.backup_deletion import REQUESTS, BackupDeletionReconciler, NotMarked
+from pinnace.controllers.deletion.backup_deletion import REQUESTS, BackupDeletionReconciler, NotMarked
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.plugins.host.options import LaunchOptions
 from pinnace.plugins.installed import InstalledPlugins
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.durations import Duration
-from pinnace.controllers import location_sync
-from pinnace.controllers.backup_sync import LOCATIONS, BackupSync
-from pinnace.controllers.location_sync import Caches
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.controllers.schedule import SCHEDULES
+from pinnace.controllers.sync import location as location_sync
+from pinnace.controllers.sync.backup_sync import LOCATIONS, BackupSync
+from pinnace.controllers.sync.location import Caches
 from pinnace.controllers.writes import BACKUPS
 from pinnace.kube.errors import Invalid, KubeError, ServerFault
-from pinnace.runtime.keys import JSONObject
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
 from tests.unit.controllers.creating import Cached, CreatingWorld

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pinnace.api.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupCensus, BackupWork, last_successes
@@ -16,8 +17,7 @@ from pinnace.controllers.restore import RestoreCensus, RestoreWork
 from pinnace.controllers.writes import BACKUPS, RESTORES
 from pinnace.restore.engine import RestoreOptions
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject
-from pinnace.server.metrics import ServerMetrics
+from pinnace.server.monitoring.metrics import ServerMetrics
 from tests.unit.controllers.fakes import World
 
 T = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)

@@ -11,8 +11,9 @@ import pytest
 
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
+from pinnace.api.objects import JSONObject
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.controllers.backup_deletion import REQUESTS, BackupDeletionReconciler
+from pinnace.controllers.deletion.backup_deletion import REQUESTS, BackupDeletionReconciler
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.errors import PluginCallError, PluginError
 from pinnace.plugins.host.options import LaunchOptions
@@ -20,7 +21,6 @@ from pinnace.plugins.installed import InstalledPlugins
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.plugins.protocols import ResourceSelector
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable

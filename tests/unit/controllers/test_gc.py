@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pinnace.api import labels
-from pinnace.controllers.gc import REQUESTS, GCReconciler
+from pinnace.controllers.deletion.gc import REQUESTS, GCReconciler
 from pinnace.controllers.writes import BACKUPS
 from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError, NotFound
 from pinnace.runtime.controller import DONE

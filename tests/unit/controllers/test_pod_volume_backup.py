@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pinnace.controllers.node_orders import NODE_ANNOTATION
-from pinnace.controllers.pod_volume_backup import EMPTY_MESSAGE
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.node.orders import NODE_ANNOTATION
+from pinnace.controllers.node.pod_volume_backup import EMPTY_MESSAGE
 from pinnace.kube.errors import ConnectionFailed, Forbidden
-from pinnace.runtime.keys import JSONObject
 from pinnace.volumes.restic.errors import (
     AccessError,
     CommandFailed,

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.controllers.node_orders import NODE_ANNOTATION
-from pinnace.controllers.pod_volume_restore import is_waiting
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.node.orders import NODE_ANNOTATION
+from pinnace.controllers.node.pod_volume_restore import is_waiting
 from pinnace.kube.errors import KubeError
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.volumes.restic.errors import AccessError, CommandFailed, InvalidSnapshot
 from tests.unit.controllers.fakes import key
 from tests.unit.controllers.node import NODE, RESTORE_UID, SNAPSHOT, NodeWorld, waiting

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from pinnace.controllers.restic_repository import MaintenanceReconciler, RepositoryReconciler, is_ready
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.controller import DONE

@@ -9,18 +9,20 @@ from typing import Any, cast
 
 import pytest
 
-from pinnace.controllers.pod_volume_restore import POD_INDEX, by_pod
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
 from pinnace.controllers.restored_pods import AGENT_SECONDS, LOOK_SECONDS, RestoredPods, trouble_of
+from pinnace.hooks.pod_watches import Observe
 from pinnace.kube.errors import ConnectionFailed, KubeError
-from pinnace.restore.pod_watches import Observe
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer
-from pinnace.runtime.keys import JSONObject
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
 from pinnace.volumes.pod_volume_restores import TIMED_OUT
 from tests.support.waiting import eventually
 from tests.unit.controllers.fakes import World as Surroundings
-from tests.unit.restore.world import PatientTimer
+from tests.unit.restore.world import (
+    PatientTimer,
+)
 
 GONE = "the pod shop/p was deleted before its volume was restored"
 UNSCHEDULABLE = {

@@ -8,12 +8,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.cron import read_schedule
+from pinnace.api.objects import JSONObject
 from pinnace.api.schedule import SchedulePhase
+from pinnace.api.values.cron import read_schedule
 from pinnace.controllers.schedule import SCHEDULES, ScheduleReconciler, due_after
 from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError
 from pinnace.runtime.controller import DONE, Result
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.fakes import BROKEN, NAMESPACE, fail_once, key
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from pinnace.controllers import storage_location
 from pinnace.controllers.storage_location import StorageLocationReconciler, effective_frequency, is_due
 from pinnace.runtime.controller import DONE, Result

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
-from pinnace.api.durations import Duration
-from pinnace.controllers.synced import (
+from pinnace.api.values.durations import Duration
+from pinnace.controllers.sync.synced import (
     Refused,
     backup_object,
     effective_period,

@@ -20,8 +20,8 @@ from examples.compare import (
     format_path,
 )
 from examples.documented import DOCUMENTED, LAST_APPLIED
+from pinnace.api.objects import JSONObject
 
-JSONObject = dict[str, Any]
 SHOP = application()
 SHOP_JSON = orjson.dumps(SHOP)
 

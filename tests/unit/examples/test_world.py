@@ -7,8 +7,7 @@ import pytest
 
 from examples.compare import Key
 from examples.world import fingerprint, unsettled
-
-JSONObject = dict[str, Any]
+from pinnace.api.objects import JSONObject
 
 
 def item(

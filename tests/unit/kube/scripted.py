@@ -14,7 +14,7 @@ from multidict import CIMultiDictProxy
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
-from pinnace.kube.retrying import RetryPolicy
+from pinnace.kube.transport.retrying import RetryPolicy
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

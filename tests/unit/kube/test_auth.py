@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.kube.auth import StaticAuth, TokenFileAuth, basic, bearer
+from pinnace.kube.auth.credentials import StaticAuth, TokenFileAuth, basic, bearer
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import ConfigError, Unauthorized
 from tests.support.clock import FrozenClock

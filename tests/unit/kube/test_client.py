@@ -28,7 +28,7 @@ from pinnace.kube.errors import (
     Unauthorized,
 )
 from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, velero
-from pinnace.kube.retrying import RetryPolicy
+from pinnace.kube.transport.retrying import RetryPolicy
 from tests.unit.kube.scripted import (
     ONE_TRY,
     ScriptedServer,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from pinnace.kube.commands import KEPT_BYTES, CommandReport, KeptOutput, PodCommand, run_pod_command
 from pinnace.kube.errors import CommandTimeout, Forbidden
 from tests.support.containers import Behaviour, FakeContainers

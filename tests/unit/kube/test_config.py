@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pinnace.kube.auth import Impersonation, bearer
+from pinnace.kube.auth.credentials import Impersonation, bearer
 from pinnace.kube.config import ClusterConfig, in_cluster_config, load_config
 from pinnace.kube.errors import ConfigError
 

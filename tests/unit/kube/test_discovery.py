@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.selection import IncludesExcludes
+from pinnace.api.selection.names import IncludesExcludes
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import DeadlineExceeded, InvalidResponse, ServerFault, UnknownResource
-from pinnace.kube.retrying import RetryPolicy
+from pinnace.kube.transport.retrying import RetryPolicy
 from tests.unit.kube.scripted import (
     ONE_TRY,
     ScriptedServer,

@@ -14,8 +14,7 @@ from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
 from pinnace.kube import exec as kube_exec
-from pinnace.kube import websocket
-from pinnace.kube.auth import ClientCertificate, Credentials, Impersonation, StaticAuth, bearer
+from pinnace.kube.auth.credentials import ClientCertificate, Credentials, Impersonation, StaticAuth, bearer
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import (
@@ -31,7 +30,8 @@ from pinnace.kube.errors import (
     ServerFault,
 )
 from pinnace.kube.exec import exit_code
-from pinnace.kube.tls import TLSSettings
+from pinnace.kube.transport import websocket
+from pinnace.kube.transport.tls import TLSSettings
 from tests.unit.kube.scripted import (
     ONE_TRY,
     Answer,

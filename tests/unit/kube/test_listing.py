@@ -11,7 +11,7 @@ from pinnace.kube.errors import ConnectionFailed, DeadlineExceeded, Gone, Invali
 from pinnace.kube.listing import MAXIMUM_RESTARTS
 from pinnace.kube.pages import Page
 from pinnace.kube.resources import CONFIGMAPS
-from pinnace.kube.retrying import RetryPolicy
+from pinnace.kube.transport.retrying import RetryPolicy
 from tests.unit.kube.scripted import (
     ScriptedServer,
     answer_bytes,

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from hack.cluster.pki import CertificateAuthority
-from pinnace.kube.auth import basic, bearer
+from pinnace.kube.auth.credentials import basic, bearer
+from pinnace.kube.auth.oidc import OIDCAuth, OIDCSettings
 from pinnace.kube.config import ClusterConfig, load_config
 from pinnace.kube.errors import ConfigError, ConnectionFailed
-from pinnace.kube.oidc import OIDCAuth, OIDCSettings
-from pinnace.kube.tls import TLSSettings
+from pinnace.kube.transport.tls import TLSSettings
 from tests.support.clock import START, FrozenClock
 from tests.unit.kube.scripted import ScriptedServer, answer_json, answer_status, connected, scripted_server
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pinnace.kube.errors import ConfigError
-from pinnace.kube.proxy import environment_proxy
+from pinnace.kube.transport.proxy import environment_proxy
 
 PROXY = "http://proxy:3128"
 

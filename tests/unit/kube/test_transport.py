@@ -12,10 +12,17 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.pki import CertificateAuthority
-from pinnace.kube.auth import ClientCertificate, Credentials, Impersonation, StaticAuth, basic, bearer
+from pinnace.kube.auth.credentials import (
+    ClientCertificate,
+    Credentials,
+    Impersonation,
+    StaticAuth,
+    basic,
+    bearer,
+)
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import ConfigError, ConnectionFailed, KubeError
-from pinnace.kube.tls import TLSSettings, build_ssl_context
+from pinnace.kube.transport.tls import TLSSettings, build_ssl_context
 from tests.unit.kube.scripted import (
     ScriptedServer,
     Sleeps,

@@ -12,22 +12,23 @@ from datetime import datetime
 from typing import Any, cast
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.selectors import Selector
-from pinnace.api.times import format_time
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.selectors import Selector
+from pinnace.api.values.times import format_time
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Conflict, InvalidName, KubeError, NotFound
 from pinnace.kube.resources import APIResource, velero
 from pinnace.nonadmin.caches import CACHED, Cached
 from pinnace.nonadmin.collector import Leftovers
-from pinnace.nonadmin.driver import RequestReconciler, StepFailed
-from pinnace.nonadmin.limits import Places
+from pinnace.nonadmin.flows.driver import RequestReconciler, StepFailed
 from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, LocationFlow, RestoreFlow, Surroundings
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
 from pinnace.nonadmin.queue_position import WaitingLine
 from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.specs.limits import Places
 from pinnace.runtime.controller import Result
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from tests.support.clock import FrozenClock
 
 SERVER = "velero"

@@ -4,11 +4,11 @@ import contextlib
 
 import pytest
 
-from pinnace.nonadmin.backup_flow import NOTHING_TO_SYNC, PERMANENT_DELETE, PLAIN_DELETE, REMOVED
+from pinnace.api.objects import JSONObject
 from pinnace.nonadmin.caches import POD_VOLUME_BACKUPS
+from pinnace.nonadmin.flows.backup import NOTHING_TO_SYNC, PERMANENT_DELETE, PLAIN_DELETE, REMOVED
 from pinnace.nonadmin.objects import NABS, NARS
 from pinnace.runtime.controller import DONE
-from pinnace.runtime.keys import JSONObject
 from tests.unit.nonadmin.memory import (
     BACKUPS,
     DELETE_REQUESTS,

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from pinnace.api.objects import JSONObject
 from pinnace.nonadmin.collector import KEY, Collector
 from pinnace.nonadmin.objects import NABS, NARS
 from pinnace.nonadmin.queue_position import is_served
 from pinnace.nonadmin.settings import AdminSettings
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from tests.unit.nonadmin.memory import (
     BACKUPS,
     DELETE_REQUESTS,

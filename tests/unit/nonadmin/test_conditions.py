@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.nonadmin.conditions import Observation, with_condition, with_phase, with_renewed_condition
+from pinnace.nonadmin.flows.conditions import Observation, with_condition, with_phase, with_renewed_condition
 from tests.support.clock import START
 
 LATER = START + timedelta(minutes=1)

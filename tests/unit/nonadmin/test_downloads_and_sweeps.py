@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from pinnace.api.durations import Duration
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.times import format_time
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import format_time
 from pinnace.kube.resources import NAMESPACES, SECRETS
 from pinnace.nonadmin.collector import KEY, Collector
 from pinnace.nonadmin.identity import marks
@@ -14,7 +15,7 @@ from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.synchronizer import Synchronizer
 from pinnace.runtime.controller import DONE
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from tests.unit.nonadmin.memory import (
     BACKUPS,
     DOWNLOADS,

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject
 from pinnace.nonadmin.events import is_edited
 from pinnace.nonadmin.identity import Ambiguous, marks, new_id, origin_key, the_one
 from pinnace.nonadmin.queue_position import WaitingLine
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 
 UUID = "6f1c2d3e-1111-4222-8333-944455566677"
 

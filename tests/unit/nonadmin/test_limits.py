@@ -5,12 +5,13 @@ import asyncio
 import pytest
 
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ServerFault
 from pinnace.nonadmin.identity import marks
-from pinnace.nonadmin.limits import Places, first, is_waiting
 from pinnace.nonadmin.objects import NABS, NARS
 from pinnace.nonadmin.settings import AdminSettings
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.nonadmin.specs.limits import Places, first, is_waiting
+from pinnace.runtime.keys import Key
 from tests.unit.nonadmin.memory import BACKUPS, RESTORES, SERVER, Service, conditions, finished, message
 
 LIMITED = AdminSettings(max_unfinished_backups=2, max_unfinished_restores=1)

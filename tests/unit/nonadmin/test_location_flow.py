@@ -3,11 +3,11 @@
 import pytest
 
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import SECRETS
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS
 from pinnace.nonadmin.settings import AdminSettings
-from pinnace.runtime.keys import JSONObject
 from tests.unit.nonadmin.memory import LOCATIONS, SERVER, MemoryCluster, Service, conditions, message
 
 KEYS = "W2RlZmF1bHRdCmF3c19hY2Nlc3Nfa2V5X2lkPWEKYXdzX3NlY3JldF9hY2Nlc3Nfa2V5PWIK"

@@ -2,11 +2,11 @@
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.nonadmin.caches import POD_VOLUME_RESTORES
+from pinnace.nonadmin.flows.restore import REMOVED
 from pinnace.nonadmin.objects import NABS, NARS
-from pinnace.nonadmin.restore_flow import REMOVED
 from pinnace.runtime.controller import DONE
-from pinnace.runtime.keys import JSONObject
 from tests.unit.nonadmin.memory import BACKUPS, RESTORES, SERVER, Service, conditions, finished, message
 
 

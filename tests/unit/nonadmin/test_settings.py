@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.durations import Duration
-from pinnace.nonadmin.location_spec import location_problem
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.nonadmin.settings import AdminSettings, SettingsError, read_settings
 from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
-from pinnace.runtime.keys import JSONObject
+from pinnace.nonadmin.specs.location import location_problem
 
 
 def read(**settings: Any) -> AdminSettings:

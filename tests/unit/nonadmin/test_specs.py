@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from pinnace.api.backup import BackupSpec
-from pinnace.api.durations import Duration
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED, OWN_KINDS
 from pinnace.api.restore import RestoreSpec
-from pinnace.nonadmin.backup_spec import StorageChoice, backup_problem, backup_spec
-from pinnace.nonadmin.location_spec import is_plain_prefix, location_problem, location_spec, secret_problem
-from pinnace.nonadmin.restore_spec import restore_problem, restore_spec
+from pinnace.api.values.durations import Duration
 from pinnace.nonadmin.settings import AdminSettings
-from pinnace.nonadmin.values import fields
+from pinnace.nonadmin.specs.backup import StorageChoice, backup_problem, backup_spec
+from pinnace.nonadmin.specs.location import is_plain_prefix, location_problem, location_spec, secret_problem
+from pinnace.nonadmin.specs.restore import restore_problem, restore_spec
+from pinnace.nonadmin.specs.values import fields
 
 NONE = StorageChoice()
 SERVER = "velero"

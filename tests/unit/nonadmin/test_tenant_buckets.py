@@ -7,9 +7,10 @@ import orjson
 import pytest
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.controllers.synced import Refused, backup_object, pod_volume_backup_object
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.sync.synced import Refused, backup_object, pod_volume_backup_object
 from pinnace.nonadmin.identity import marks
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 
 NOW = datetime(2021, 8, 11, tzinfo=UTC)
 

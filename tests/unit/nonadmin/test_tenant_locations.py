@@ -11,22 +11,23 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.durations import Duration
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.controllers import backup_sync, location_sync
-from pinnace.controllers.backup_sync import LOCATIONS, BackupSync
-from pinnace.controllers.location_sync import Caches
+from pinnace.api.values.durations import Duration
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.schedule import SCHEDULES
+from pinnace.controllers.sync import backup_sync
+from pinnace.controllers.sync import location as location_sync
+from pinnace.controllers.sync.backup_sync import LOCATIONS, BackupSync
+from pinnace.controllers.sync.location import Caches
 from pinnace.controllers.writes import BACKUPS
+from pinnace.http.requests import Reply
 from pinnace.nonadmin.identity import marks
 from pinnace.runtime.keys import Key
-from pinnace.storage import s3_requests
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
-from pinnace.storage.s3_http import Reply
-from pinnace.storage.s3_requests import BucketRequests
+from pinnace.storage.s3 import requests as s3_requests
+from pinnace.storage.s3.requests import BucketRequests
 from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.stored import stored_backup
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound, status_error
 from pinnace.kube.resources import (
@@ -16,12 +17,12 @@ from pinnace.kube.resources import (
     SERVICE_ACCOUNTS,
     APIResource,
 )
-from pinnace.plugins.builtin.backup import backup_actions
-from pinnace.plugins.builtin.backup_crd_remap_version import CRDRemapVersionAction
-from pinnace.plugins.builtin.backup_pod import PodAction
-from pinnace.plugins.builtin.backup_pv import PersistentVolumeAction
-from pinnace.plugins.builtin.backup_service_account import ServiceAccountAction
-from pinnace.plugins.protocols import BackupItemAction, JSONObject
+from pinnace.plugins.builtin.backup.actions import backup_actions
+from pinnace.plugins.builtin.backup.crd_remap_version import CRDRemapVersionAction
+from pinnace.plugins.builtin.backup.pod import PodAction
+from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
+from pinnace.plugins.builtin.backup.service_account import ServiceAccountAction
+from pinnace.plugins.protocols import BackupItemAction
 from tests.unit.backup.fakes import FakeCluster, a_backup, discovery_of, run_backup, thing
 
 CRD_V1BETA1 = dataclasses.replace(CUSTOM_RESOURCE_DEFINITIONS, version="v1beta1")

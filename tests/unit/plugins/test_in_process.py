@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
 from pinnace.plugins.calling import Deadlines, MeteredBody
 from pinnace.plugins.errors import PluginCallError, PluginError
 from pinnace.plugins.in_process import (
@@ -16,7 +17,6 @@ from pinnace.plugins.in_process import (
     LocalVolumeSnapshotter,
 )
 from pinnace.plugins.protocols import (
-    JSONObject,
     ResourceIdentifier,
     ResourceSelector,
     RestoreItemInput,

@@ -8,6 +8,7 @@ import pytest
 
 from pinnace.api.hooks import parse_command
 from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import (
     InitRestoreHook,
     Restore,
@@ -19,12 +20,11 @@ from pinnace.api.restore import (
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import APIResource
-from pinnace.plugins.builtin.restore import restore_actions
-from pinnace.plugins.builtin.restore_config import ActionError
-from pinnace.plugins.builtin.restore_init_hooks import AddInitContainers
+from pinnace.plugins.builtin.restore.actions import restore_actions
+from pinnace.plugins.builtin.restore.config import ActionError
+from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
 from pinnace.plugins.protocols import RestoreItemAction, RestoreItemInput, RestoreItemOutput
 
-JSONObject = dict[str, Any]
 DISCOVERY = Discovery.from_documents([])
 
 

@@ -1,23 +1,21 @@
 """The action that lets pods wait for their volumes."""
 
 import logging
-from typing import Any
 
 import pytest
 
 from pinnace import __version__
 from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import APIResource
-from pinnace.plugins.builtin.restore_config import ActionError
-from pinnace.plugins.builtin.restore_helper_container import configured_image, helper_container
-from pinnace.plugins.builtin.restore_init_hooks import AddInitContainers
-from pinnace.plugins.builtin.restore_pod_volumes import WaitForPodVolumes
+from pinnace.plugins.builtin.restore.config import ActionError
+from pinnace.plugins.builtin.restore.helper_container import configured_image, helper_container
+from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
+from pinnace.plugins.builtin.restore.pod_volumes import WaitForPodVolumes
 from pinnace.plugins.protocols import RestoreItemInput
-
-JSONObject = dict[str, Any]
 
 UID = "uid-of-the-restore"
 LONG_NAME = "the-really-long-backup-name-that-is-much-more-than-63-characters"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.plugins import Backup, JSONObject, PluginError, ResourceIdentifier
+from pinnace.api.objects import JSONObject
+from pinnace.plugins import Backup, PluginError, ResourceIdentifier
 from pinnace.plugins.testing import (
     LoggedLine,
     check_object_store,

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.restore.world import Harness
+from tests.unit.restore.world import (
+    Harness,
+)
 
 
 @pytest.fixture

@@ -13,7 +13,14 @@ from pinnace.plugins.protocols import (
     RestoreItemInput,
     RestoreItemOutput,
 )
-from tests.unit.restore.world import Harness, claim, configmap, obj, pod, volume
+from tests.unit.restore.world import (
+    Harness,
+    claim,
+    configmap,
+    obj,
+    pod,
+    volume,
+)
 
 Behaviour = Callable[[RestoreItemInput], RestoreItemOutput]
 

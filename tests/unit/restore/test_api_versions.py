@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pinnace.api.backup import BackupStatus
 from pinnace.kube.errors import Forbidden
-from pinnace.restore.api_versions import (
+from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.selection.api_versions import (
     FEATURE,
     Versions,
     choose_directories,
@@ -20,8 +21,11 @@ from pinnace.restore.api_versions import (
     parse_user_priorities,
     source_versions,
 )
-from pinnace.restore.engine import RestoreOptions
-from tests.unit.restore.world import Harness, deployment, obj
+from tests.unit.restore.world import (
+    Harness,
+    deployment,
+    obj,
+)
 
 
 @pytest.mark.spec("RST-088")
@@ -139,7 +143,9 @@ def wishes(namespace: str) -> Any:
 
 
 async def restored_from(harness: Harness, files: dict[str, bytes] = FILES) -> str:
-    from tests.unit.restore.world import discovery
+    from tests.unit.restore.world import (
+        discovery,
+    )
 
     harness.discovery = discovery(("apps", "v2", "deployments", "Deployment", True))
     harness.options = RestoreOptions(features=[FEATURE])

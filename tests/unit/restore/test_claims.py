@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.restore.claims import Chain, Claims, ItemKey
+from pinnace.restore.item.claims import Chain, Claims, ItemKey
 
 NODES = range(6)
 

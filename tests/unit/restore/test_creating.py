@@ -6,6 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import (
     AlreadyExists,
     ConnectionFailed,
@@ -19,8 +20,15 @@ from pinnace.kube.errors import (
     TooManyRequests,
 )
 from pinnace.kube.resources import CONFIGMAPS, APIResource
-from pinnace.restore.creating import ATTEMPTS, Creator
-from tests.unit.restore.world import Harness, JSONObject, PatientTimer, World, configmap, obj, pod
+from pinnace.restore.item.creating import ATTEMPTS, Creator
+from tests.unit.restore.world import (
+    Harness,
+    PatientTimer,
+    World,
+    configmap,
+    obj,
+    pod,
+)
 
 LOST = ConnectionFailed("cut")
 

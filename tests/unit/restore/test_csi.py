@@ -6,13 +6,18 @@ import orjson
 import pytest
 
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.csi.restore import LeaveContent
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
-from pinnace.restore.csi import LeaveContent
 from pinnace.restore.engine import RestoreOptions
 from tests.support.snapshot_crds import kinds
-from tests.unit.restore.world import Harness, claim, obj, volume
+from tests.unit.restore.world import (
+    Harness,
+    claim,
+    obj,
+    volume,
+)
 
-JSONObject = dict[str, Any]
 SNAPSHOTS = "volumesnapshots.snapshot.storage.k8s.io"
 API = "snapshot.storage.k8s.io/v1"
 

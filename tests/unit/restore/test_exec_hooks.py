@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.durations import Duration
 from pinnace.api.meta import LabelSelector
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import (
     ExecRestoreHook,
     InitRestoreHook,
@@ -19,15 +19,19 @@ from pinnace.api.restore import (
     RestoreResourceHook,
     RestoreResourceHookSpec,
 )
+from pinnace.api.values.durations import Duration
 from pinnace.archive.runlog import RunLog
+from pinnace.hooks.restore_running import COMMANDS_AT_ONCE, LOOK_SECONDS, PodExecHooks
+from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook, pod_wait_seconds
 from pinnace.kube.errors import CommandTimeout, Forbidden, KubeError
 from pinnace.restore.engine import Helpers
-from pinnace.restore.hook_runner import COMMANDS_AT_ONCE, LOOK_SECONDS, PodExecHooks
-from pinnace.restore.hooks import ExecHookFinder, PodExecHook, pod_wait_seconds
 from tests.support.containers import Behaviour, FakeContainers
-from tests.unit.restore.world import Harness, PatientTimer, pod
+from tests.unit.restore.world import (
+    Harness,
+    PatientTimer,
+    pod,
+)
 
-JSONObject = dict[str, Any]
 Observe = Callable[[JSONObject | None], None]
 
 POST = "post.hook.restore.velero.io/"

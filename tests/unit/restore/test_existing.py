@@ -5,8 +5,13 @@ from typing import Any
 import pytest
 
 from pinnace.kube.errors import Conflict, Forbidden
-from pinnace.restore.conflicts import comparable, is_same, merged_service_account
-from tests.unit.restore.world import Harness, configmap, obj, pod
+from pinnace.restore.item.conflicts import comparable, is_same, merged_service_account
+from tests.unit.restore.world import (
+    Harness,
+    configmap,
+    obj,
+    pod,
+)
 
 LABELS = {"velero.io/backup-name": "backup-1", "velero.io/restore-name": "restore-1"}
 

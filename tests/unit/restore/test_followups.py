@@ -16,12 +16,17 @@ from pinnace.api.restore import (
     RestoreResourceHook,
     RestoreResourceHookSpec,
 )
+from pinnace.archive.eventlog import EventLog
+from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.errors import Forbidden
-from pinnace.restore.crds import is_ready
 from pinnace.restore.engine import Helpers
-from pinnace.restore.hooks import PodExecHook
-from pinnace.restore.ports import RestoreLog
-from tests.unit.restore.world import Harness, obj, pod, ready_status
+from pinnace.restore.item.definitions import is_ready
+from tests.unit.restore.world import (
+    Harness,
+    obj,
+    pod,
+    ready_status,
+)
 
 
 def definition(name: str = "ships.sea.io") -> dict[str, Any]:
@@ -135,7 +140,7 @@ class Hooks:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def run(self, pod: dict[str, Any], hooks: Sequence[PodExecHook], log: RestoreLog) -> list[str]:
+    async def run(self, pod: dict[str, Any], hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
         commands = [" ".join(hook.command) for hook in hooks]
         self.asked.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {', '.join(commands)}")
         return ["a hook failed"]

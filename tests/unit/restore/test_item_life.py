@@ -9,8 +9,15 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Invalid
 from pinnace.restore.engine import RestoreRequest
-from pinnace.restore.items import ItemRef, is_completed
-from tests.unit.restore.world import Harness, configmap, deployment, obj, pod, volume
+from pinnace.restore.item.reading import ItemRef, is_completed
+from tests.unit.restore.world import (
+    Harness,
+    configmap,
+    deployment,
+    obj,
+    pod,
+    volume,
+)
 
 RESTORE_LABELS = {"velero.io/backup-name": "backup-1", "velero.io/restore-name": "restore-1"}
 

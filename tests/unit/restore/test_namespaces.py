@@ -7,8 +7,13 @@ import pytest
 
 from pinnace.kube.errors import AlreadyExists, Forbidden
 from pinnace.restore.engine import RestoreOptions
-from pinnace.restore.namespaces import namespace_manifest
-from tests.unit.restore.world import Harness, configmap, obj, pod
+from pinnace.restore.item.namespaces import namespace_manifest
+from tests.unit.restore.world import (
+    Harness,
+    configmap,
+    obj,
+    pod,
+)
 
 LABELLED = obj("Namespace", "ns-1", labels={"team": "a"}, annotations={"n": "1"}, spec={"finalizers": ["k"]})
 TERMINATING = obj("Namespace", "ns-1", status={"phase": "Terminating"})

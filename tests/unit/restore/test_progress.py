@@ -5,7 +5,12 @@ import asyncio
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import Conflict
 from pinnace.restore.progress import Progress, ProgressReporter
-from tests.unit.restore.world import Harness, Numbers, configmap, obj
+from tests.unit.restore.world import (
+    Harness,
+    Numbers,
+    configmap,
+    obj,
+)
 
 
 class StepTimer:

@@ -29,10 +29,16 @@ from pinnace.restore.runner import execute_restore
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.clock import FrozenClock
-from tests.unit.restore.world import Numbers, World, configmap, discovery, key_of
+from tests.unit.restore.world import (
+    Numbers,
+    World,
+    configmap,
+    discovery,
+    key_of,
+)
 
 
 class FaultyStore(BackupStore):

@@ -7,7 +7,7 @@ import pytest
 
 from pinnace.api.meta import LabelSelector
 from pinnace.restore.engine import RestoreOptions
-from pinnace.restore.order import DEFAULT_PRIORITIES, main_pass_order
+from pinnace.restore.selection.order import DEFAULT_PRIORITIES, main_pass_order
 from tests.unit.restore.world import (
     Harness,
     World,

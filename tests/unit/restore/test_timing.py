@@ -2,8 +2,10 @@
 
 import pytest
 
-from pinnace.restore.timing import poll
-from tests.unit.restore.world import PatientTimer
+from pinnace.aio.timing import poll
+from tests.unit.restore.world import (
+    PatientTimer,
+)
 
 
 class Answers:

@@ -10,7 +10,7 @@ from pinnace.api.backup import Backup, BackupStatus
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.restore.errors import BackupLookupError
-from pinnace.restore.validation import (
+from pinnace.restore.selection.validation import (
     NON_RESTORABLE,
     CompletedRestore,
     most_recent_completed,

@@ -13,7 +13,12 @@ from pinnace.kube.errors import Forbidden
 from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.volumes import Course, VolumeMemory, adjust_claim, decide
 from pinnace.volumes.snapshotters import SnapshotError
-from tests.unit.restore.world import Harness, claim, obj, volume
+from tests.unit.restore.world import (
+    Harness,
+    claim,
+    obj,
+    volume,
+)
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 

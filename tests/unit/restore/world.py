@@ -14,6 +14,7 @@ import orjson
 
 from pinnace.api.backup import Backup, BackupSpec, BackupStatus
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.archive.paths import item_path
 from pinnace.archive.reader import ArchiveIndex
@@ -22,13 +23,12 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import APIResource
-from pinnace.plugins.builtin.restore import restore_actions
+from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.engine import Helpers, RestoreEngine, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 
-JSONObject = dict[str, Any]
 ALL_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 # (group, version, plural, kind, namespaced)

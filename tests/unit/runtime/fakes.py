@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import orjson
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound, status_error
 from pinnace.kube.pages import Page, parse_page
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
 
-JSONObject = dict[str, Any]
 T = TypeVar("T")
 
 

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from pinnace.runtime.cache import Added, Deleted, ObjectCache, Updated
 from pinnace.runtime.keys import Key
-from tests.unit.runtime.fakes import config_map
+from tests.unit.runtime.fakes import (
+    config_map,
+)
 
 
 def by_colour(obj: dict[str, Any]) -> list[str]:

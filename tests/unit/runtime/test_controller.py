@@ -7,13 +7,21 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.errors import CacheSyncTimeout
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue
-from tests.unit.runtime.fakes import FakeClock, JSONObject, ScriptedClient, config_map, event, page, settle
+from tests.unit.runtime.fakes import (
+    FakeClock,
+    ScriptedClient,
+    config_map,
+    event,
+    page,
+    settle,
+)
 
 KEY = Key("demo", "a")
 

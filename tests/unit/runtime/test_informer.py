@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.runtime.errors import CacheSyncTimeout
@@ -13,7 +14,6 @@ from pinnace.runtime.informer import Informer, InformerState, wait_for_caches
 from pinnace.runtime.keys import Key
 from tests.unit.runtime.fakes import (
     FakeClock,
-    JSONObject,
     ScriptedClient,
     bookmark,
     config_map,

@@ -12,7 +12,12 @@ from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.errors import LeadershipLost
 from pinnace.runtime.leader import LeaderElector, LeaderState
 from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, micro_time, released_spec
-from tests.unit.runtime.fakes import FakeClock, FakeLeaseClient, FakeLeases, settle
+from tests.unit.runtime.fakes import (
+    FakeClock,
+    FakeLeaseClient,
+    FakeLeases,
+    settle,
+)
 
 NOW = datetime(2021, 8, 11, 21, 43, 26, 5, tzinfo=UTC)
 

@@ -14,7 +14,14 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector
 from pinnace.runtime.manager import Health, Manager, ManagerPhase
-from tests.unit.runtime.fakes import FakeClock, FakeLeases, ScriptedClient, config_map, page, settle
+from tests.unit.runtime.fakes import (
+    FakeClock,
+    FakeLeases,
+    ScriptedClient,
+    config_map,
+    page,
+    settle,
+)
 
 
 class Service:

@@ -10,7 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pinnace.runtime.errors import QueueShutDown
 from pinnace.runtime.queue import RateLimitedQueue
-from tests.unit.runtime.fakes import FakeClock, settle
+from tests.unit.runtime.fakes import (
+    FakeClock,
+    settle,
+)
 
 KEYS = ("a", "b", "c", "d")
 

@@ -7,12 +7,11 @@ from typing import Any, cast
 import orjson
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.pages import Page, parse_page
 from pinnace.server.checks import StartupError
 from pinnace.server.host_pods import check_host_pods, missing_directories
-
-JSONObject = dict[str, Any]
 
 
 def pod(uid: str, **annotations: str) -> JSONObject:

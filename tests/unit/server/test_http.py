@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from pinnace.runtime.manager import Health
-from pinnace.server.http import StatusServer, parse_address
-from pinnace.server.metrics import ServerMetrics
+from pinnace.server.monitoring.metrics import ServerMetrics
+from pinnace.server.monitoring.pages import StatusServer, parse_address
 from tests.support.waiting import eventually
 
 RUNNING = Health(live=True, ready=True, detail="Running")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pinnace.runtime.logfields import bound_fields, get_logger
-from pinnace.server.logging import configure_logging, level_name, level_number
+from pinnace.server.monitoring.logging import configure_logging, level_name, level_number
 
 Configure = Callable[[str, str], io.StringIO]
 

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pinnace.server.metrics import ServerMetrics
+from pinnace.server.monitoring.metrics import ServerMetrics
 
 COUNTERS = [
     "velero_backup_attempt_total",

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pinnace.server.node_metrics import KEPT_OPERATIONS, NodeAgentMetrics
+from pinnace.server.monitoring.node_metrics import KEPT_OPERATIONS, NodeAgentMetrics
 
 ENQUEUED = "restic_pod_volume_backup_enqueue_count"
 DEQUEUED = "restic_pod_volume_backup_dequeue_count"

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from pinnace.runtime.racing import unless_stopped
+from pinnace.aio.racing import unless_stopped
 from pinnace.server.signals import stop_on_signals
 
 

@@ -14,16 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from pinnace.storage.azure import AzureStore
-from pinnace.storage.azure_account import (
-    AccountKey,
-    KeyToAsk,
-    SharedAccess,
-    find_account_access,
-    resolve_account,
-)
-from pinnace.storage.azure_config import BLOCK_BYTES, AzureConfig, parse_azure_config
-from pinnace.storage.azure_credentials import (
+from pinnace.clouds.azure.credentials import (
     ClientCredentials,
     ManagedIdentity,
     azure_variables,
@@ -31,10 +22,19 @@ from pinnace.storage.azure_credentials import (
     fetch_azure_token,
     find_azure_origin,
 )
-from pinnace.storage.azure_requests import parse_page
+from pinnace.http.requests import RetryPolicy
+from pinnace.storage.azure.account import (
+    AccountKey,
+    KeyToAsk,
+    SharedAccess,
+    find_account_access,
+    resolve_account,
+)
+from pinnace.storage.azure.config import BLOCK_BYTES, AzureConfig, parse_azure_config
+from pinnace.storage.azure.requests import parse_page
+from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.open import open_object_store
-from pinnace.storage.s3_http import RetryPolicy
 from tests.support.scripted_cloud import Cloud
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)

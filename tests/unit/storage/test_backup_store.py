@@ -27,7 +27,7 @@ from pinnace.storage.errors import (
     StoreUnavailable,
     UnreadableObject,
 )
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import Body
 from pinnace.storage.layout import Layout, clean_prefix
 from tests.support.faulty_store import DyingStore, FaultyStore

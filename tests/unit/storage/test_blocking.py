@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from pinnace.storage.blocking import finish, in_thread, together
+from pinnace.aio.blocking import finish, in_thread
 from pinnace.storage.errors import StorageError
+from pinnace.storage.together import together
 
 
 async def test_a_cancelled_caller_waits_for_its_thread() -> None:

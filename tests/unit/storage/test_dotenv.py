@@ -1,6 +1,6 @@
 """Files of variables."""
 
-from pinnace.storage.dotenv import parse_variables
+from pinnace.clouds.azure.dotenv import parse_variables
 
 
 def test_files_of_variables() -> None:

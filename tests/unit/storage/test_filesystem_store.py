@@ -13,11 +13,11 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from pinnace.storage import filesystem
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem import store as filesystem
+from pinnace.storage.filesystem.spool import SPOOL_DIRECTORY
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import ObjectStore, stream_file
-from pinnace.storage.spool import SPOOL_DIRECTORY
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
@@ -174,7 +174,7 @@ async def test_an_object_in_the_making_is_not_listed(store: FilesystemStore) -> 
 async def test_the_next_writer_removes_what_a_dead_one_left(store: FilesystemStore, root: Path) -> None:
     killed = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from pinnace.storage.spool import SpooledFile\n"
+        "from pinnace.storage.filesystem.spool import SpooledFile\n"
         "spooled = SpooledFile(Path(sys.argv[1])); spooled.open(); spooled.write(b'half')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -12,20 +12,20 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from obstore.store import GCSStore as ObstoreGCS
 
-from pinnace.storage.errors import StorageError, StoreConfigError
-from pinnace.storage.gcs import GCSStore
-from pinnace.storage.gcs_config import parse_gcs_config
-from pinnace.storage.gcs_credentials import (
+from pinnace.clouds.gcp.credentials import (
     AuthorizedUser,
     MetadataServer,
     ServiceAccount,
     fetch_google_token,
     find_google_origin,
 )
-from pinnace.storage.oauth import CachedToken, Token, sign_sha256
+from pinnace.clouds.tokens import CachedToken, Token, sign_sha256
+from pinnace.http.requests import RetryPolicy
+from pinnace.storage.errors import StorageError, StoreConfigError
+from pinnace.storage.gcs.config import parse_gcs_config
+from pinnace.storage.gcs.signing import signed_url_google
+from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.open import open_object_store
-from pinnace.storage.s3_http import RetryPolicy
-from pinnace.storage.signing_google import signed_url_google
 from tests.support.clock import FrozenClock
 from tests.support.scripted_cloud import Cloud
 

@@ -17,7 +17,7 @@ from pinnace.storage.errors import (
     StoreConfigError,
     StoreUnavailable,
 )
-from pinnace.storage.filesystem import FilesystemStore
+from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import (
     FILESYSTEM_PROVIDER,
@@ -26,7 +26,7 @@ from pinnace.storage.open import (
     qualified_provider,
     store_config,
 )
-from pinnace.storage.s3 import S3Store
+from pinnace.storage.s3.store import S3Store
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
 

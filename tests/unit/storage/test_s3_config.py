@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.storage.errors import StoreConfigError
-from pinnace.storage.s3_config import VALID_KEYS, S3Config, parse_s3_config
+from pinnace.storage.s3.config import VALID_KEYS, S3Config, parse_s3_config
 
 
 def parsed(**config: str) -> S3Config:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.storage.errors import StoreConfigError
-from pinnace.storage.s3_credentials import (
+from pinnace.clouds.aws.credentials import (
     CachedCredentials,
     ContainerEndpoint,
     Credentials,
@@ -15,6 +14,7 @@ from pinnace.storage.s3_credentials import (
     WebIdentity,
     find_origin,
 )
+from pinnace.storage.errors import StoreConfigError
 from tests.support.clock import FrozenClock
 
 FILE = """

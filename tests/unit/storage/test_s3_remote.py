@@ -11,19 +11,19 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
-from pinnace.storage.s3 import S3Store
-from pinnace.storage.s3_config import parse_s3_config
-from pinnace.storage.s3_credentials import (
+from pinnace.clouds.aws.credentials import (
     ContainerEndpoint,
     Credentials,
     InstanceMetadata,
     Origin,
     WebIdentity,
 )
-from pinnace.storage.s3_http import RetryPolicy
-from pinnace.storage.s3_remote_credentials import fetch_credentials
-from pinnace.storage.s3_upload import PART_SIZE_BYTES, split_into_parts
+from pinnace.clouds.aws.remote_credentials import fetch_credentials
+from pinnace.http.requests import RetryPolicy
+from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.s3.config import parse_s3_config
+from pinnace.storage.s3.store import S3Store
+from pinnace.storage.upload import PART_SIZE_BYTES, split_into_parts
 from tests.support.store_conformance import BrokenBodyError, blocks, broken
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)

@@ -5,9 +5,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from pinnace.storage.s3_credentials import Credentials
-from pinnace.storage.signing_v1 import signed_url_v1
-from pinnace.storage.signing_v4 import quote_key, quote_query, signed_headers
+from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.signing import quote_key, quote_query, signed_headers
+from pinnace.storage.s3.signing_v1 import signed_url_v1
 
 # The example keys of AWS's documentation.
 EXAMPLE = Credentials(

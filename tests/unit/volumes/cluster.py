@@ -4,11 +4,10 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import AlreadyExists
 from pinnace.kube.resources import APIResource
 from tests.unit.controllers.fakes import NAMESPACE, FakeCluster
-
-JSONObject = dict[str, Any]
 
 
 class VolumeCluster(FakeCluster):

@@ -5,10 +5,11 @@ import copy
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from pinnace.api import labels
-from pinnace.api.durations import Duration
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.archive.runlog import RunLog
 from pinnace.volumes.outcomes import Outcomes
 from pinnace.volumes.repositories import Repositories
@@ -17,7 +18,6 @@ from pinnace.volumes.timeouts import Timeout
 from tests.unit.controllers.fakes import NAMESPACE
 from tests.unit.volumes.cluster import VolumeCluster
 
-JSONObject = dict[str, Any]
 Answer = Callable[[JSONObject], JSONObject | None]
 
 

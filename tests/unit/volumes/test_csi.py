@@ -7,12 +7,12 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.quantities import size_quantity
-from pinnace.volumes import csi
-from pinnace.volumes.csi import CSIError
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.quantities import size_quantity
+from pinnace.csi import snapshots as csi
+from pinnace.csi.snapshots import CSIError
 from tests.support.snapshot_crds import kinds
 
-JSONObject = dict[str, Any]
 DRIVER = "disk.example.io"
 
 

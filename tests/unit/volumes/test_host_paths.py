@@ -1,14 +1,13 @@
 """Where volumes are on a node."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.volumes.host_paths import HostPathError, find_volume_path, volume_claim, volume_directory
 from tests.unit.volumes.orders import a_pod, claimed, empty_dir
 
-JSONObject = dict[str, Any]
 CSI = {"metadata": {"name": "a-pv"}, "spec": {"csi": {"driver": "d"}}}
 NFS = {"metadata": {"name": "a-pv"}, "spec": {"nfs": {}}}
 CLAIMED = a_pod(claimed("my-vol", "my-claim"))

@@ -3,19 +3,17 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pinnace.api.backup import Backup, BackupSpec
-from pinnace.api.durations import Duration
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.values.durations import Duration
 from pinnace.volumes.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.timeouts import Timeout, parse_timeout
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
 from tests.unit.volumes.orders import OrderScene, a_pod, claimed, empty_dir, silent
 
-JSONObject = dict[str, Any]
 PLURAL = "podvolumebackups"
 BACKUP = Backup(
     metadata=ObjectMeta(name="b1", namespace=NAMESPACE, uid="backup-uid"),

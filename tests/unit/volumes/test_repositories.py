@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.durations import Duration
+from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.volumes import repositories
 from pinnace.volumes.repositories import DEFAULT_FREQUENCY, Repositories, RepositoryUnavailable

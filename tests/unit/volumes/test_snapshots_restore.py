@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.protocols import VolumeInfo
 from pinnace.volumes.snapshots_restore import SnapshotVolumes, delete_snapshots
 from pinnace.volumes.snapshotters import SnapshotError, Snapshotters
-
-JSONObject = dict[str, Any]
 
 
 class Provider:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from pinnace.api.objects import JSONObject
 from pinnace.plugins import (
     Backup,
-    JSONObject,
     PluginError,
     Plugins,
     ResourceIdentifier,

@@ -10,6 +10,7 @@ import orjson
 
 from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.plugins.calling import checked_identifiers, checked_item
 from pinnace.plugins.errors import PluginError
@@ -20,7 +21,6 @@ from pinnace.plugins.protocol import velero_pb2 as wire
 from pinnace.plugins.protocols import (
     BackupItemAction,
     DeleteItemAction,
-    JSONObject,
     ObjectStorePlugin,
     ResourceIdentifier,
     ResourceSelector,

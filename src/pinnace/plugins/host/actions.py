@@ -6,6 +6,7 @@ import orjson
 
 from pinnace.api.backup import Backup
 from pinnace.api.codec import encode
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.plugins.calling import checked_item
 from pinnace.plugins.errors import PluginCallError
@@ -14,7 +15,6 @@ from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import velero_pb2 as wire
 from pinnace.plugins.protocols import (
-    JSONObject,
     ResourceIdentifier,
     ResourceSelector,
     RestoreItemInput,

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from google.protobuf.empty_pb2 import Empty
 
+from pinnace.aio.blocking import finish
 from pinnace.plugins.errors import PluginCallError, PluginStartError
 from pinnace.plugins.host.calls import Connection
 from pinnace.plugins.host.handshake import Address, parse_handshake, plugin_environment, without_features
@@ -19,7 +20,6 @@ from pinnace.plugins.host.leash import NOT_STARTED, leashed
 from pinnace.plugins.host.options import ProcessLimits
 from pinnace.plugins.host.output import LINE_BYTES, LineSplitter, PluginLog, drain, relay
 from pinnace.plugins.protocol.methods import SHUTDOWN, STREAM_STDIO
-from pinnace.storage.blocking import finish
 
 _RELEASE_SECONDS = 30.0
 _UNKNOWN_FEATURES = "unknown flag: --features"

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import orjson
 
+from pinnace.api.objects import JSONObject
 from pinnace.plugins.calling import MeteredBody
 from pinnace.plugins.errors import PluginCallError
 from pinnace.plugins.host.actions import item_of
@@ -13,7 +14,7 @@ from pinnace.plugins.host.supervisor import Supervisor
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import velero_pb2 as wire
-from pinnace.plugins.protocols import JSONObject, VolumeInfo
+from pinnace.plugins.protocols import VolumeInfo
 
 
 class _Initialised:

@@ -9,13 +9,14 @@ from dataclasses import replace
 from datetime import datetime
 from xml.etree.ElementTree import Element
 
-from pinnace.api.times import utcnow
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import utcnow
+from pinnace.clouds.aws.credentials import CachedCredentials, Credentials, find_origin
+from pinnace.clouds.aws.remote_credentials import fetch_credentials
+from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StoreUnavailable
-from pinnace.storage.s3_credentials import CachedCredentials, Credentials, find_origin
-from pinnace.storage.s3_http import RetryPolicy, child_text
-from pinnace.storage.s3_remote_credentials import fetch_credentials
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, numbered, tag_specification, tags_of
-from pinnace.volumes.disks.volumes import DiskInfo, JSONObject, Kind, check_keys
+from pinnace.volumes.disks.volumes import DiskInfo, Kind, check_keys
 from pinnace.volumes.disks.waiting import Pause, wait_until
 from pinnace.volumes.snapshotters import SnapshotError
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
 
-from pinnace.storage.errors import StorageError
-from pinnace.storage.s3_credentials import CachedCredentials
-from pinnace.storage.s3_http import (
+from pinnace.clouds.aws.credentials import CachedCredentials
+from pinnace.clouds.aws.signing import signed_headers
+from pinnace.http.requests import (
     RetryPolicy,
     child_text,
     code_and_message,
@@ -19,7 +19,7 @@ from pinnace.storage.s3_http import (
     parse_xml,
     send,
 )
-from pinnace.storage.signing_v4 import signed_headers
+from pinnace.storage.errors import StorageError
 
 _VERSION = "2016-11-15"
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from pinnace.api.durations import Duration
-from pinnace.api.times import utcnow
-from pinnace.storage.azure_credentials import (
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import utcnow
+from pinnace.clouds.azure.credentials import (
     AzureCloud,
     AzureOrigin,
     azure_variables,
@@ -18,14 +19,13 @@ from pinnace.storage.azure_credentials import (
     fetch_azure_token,
     find_azure_origin,
 )
-from pinnace.storage.oauth import CachedToken, Token
-from pinnace.storage.s3_http import RetryPolicy
+from pinnace.clouds.tokens import CachedToken, Token
+from pinnace.http.requests import RetryPolicy
 from pinnace.storage.settings import parse_bool
 from pinnace.volumes.disks.azure_operations import ResourceManager
 from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
     DiskInfo,
-    JSONObject,
     Kind,
     check_keys,
     restored_name,

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pinnace.api.objects import JSONObject
 from pinnace.volumes.disks.json_requests import Answer, JSONService, NotFoundError
-from pinnace.volumes.disks.volumes import JSONObject
 from pinnace.volumes.disks.waiting import Pause, wait_until
 from pinnace.volumes.snapshotters import SnapshotError
 

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from pinnace.api.times import utcnow
-from pinnace.storage.gcs_credentials import (
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import utcnow
+from pinnace.clouds.gcp.credentials import (
     GoogleOrigin,
     fetch_google_token,
     find_google_origin,
     find_google_project,
 )
-from pinnace.storage.oauth import CachedToken, Token
-from pinnace.storage.s3_http import RetryPolicy
+from pinnace.clouds.tokens import CachedToken, Token
+from pinnace.http.requests import RetryPolicy
 from pinnace.volumes.disks.gcp_operations import Compute
 from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
     DiskInfo,
-    JSONObject,
     Kind,
     check_keys,
     restored_name,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from pinnace.api.objects import JSONObject
 from pinnace.volumes.disks.json_requests import ForbiddenError, JSONService, NotFoundError
-from pinnace.volumes.disks.volumes import JSONObject
 from pinnace.volumes.disks.waiting import Pause, wait_until
 from pinnace.volumes.snapshotters import SnapshotError
 

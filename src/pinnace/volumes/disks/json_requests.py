@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pinnace.api.objects import JSONObject
+from pinnace.http.json import error_texts, json_error, json_object
+from pinnace.http.requests import Reply, RetryPolicy, new_session, send
 from pinnace.storage.errors import StorageError
-from pinnace.storage.json_http import error_texts, json_error, json_object
-from pinnace.storage.s3_http import Reply, RetryPolicy, new_session, send
-
-JSONObject = dict[str, Any]
 
 
 class RefusalError(StorageError):

@@ -3,11 +3,9 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from pinnace.api.objects import JSONObject
 from pinnace.volumes.snapshotters import SnapshotError
-
-JSONObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

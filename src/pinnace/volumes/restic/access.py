@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pinnace.aio.blocking import in_thread
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
+from pinnace.clouds.azure.dotenv import parse_variables
+from pinnace.http.addresses import addresses_of
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import velero
-from pinnace.storage.addresses import addresses_of
-from pinnace.storage.blocking import in_thread
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
-from pinnace.storage.dotenv import parse_variables
 from pinnace.storage.errors import InvalidLocation, StorageError
 from pinnace.storage.open import AZURE_PROVIDER, qualified_provider, store_config
 from pinnace.volumes.restic.commands import Files
@@ -156,7 +156,7 @@ class AccessProvider:
         host = urlsplit(location.spec.config.get("s3Url", "")).hostname
         if addresses is not None and host:
             # Loaded here: only a tenant's location needs it.
-            from pinnace.storage.connector import check_host
+            from pinnace.http.connector import check_host
 
             await check_host(host, addresses)
 
@@ -183,10 +183,10 @@ class AccessProvider:
         if not azure or config.get("storageAccountKeyEnvVar") or not config.get("storageAccount"):
             return {}
         # Loaded here: nobody else needs it.
-        from pinnace.storage.azure_account import AccountKey, find_account_access, resolve_account
-        from pinnace.storage.azure_config import parse_azure_config
-        from pinnace.storage.azure_credentials import azure_variables
-        from pinnace.storage.s3_http import RetryPolicy
+        from pinnace.clouds.azure.credentials import azure_variables
+        from pinnace.http.requests import RetryPolicy
+        from pinnace.storage.azure.account import AccountKey, find_account_access, resolve_account
+        from pinnace.storage.azure.config import parse_azure_config
 
         settings = parse_azure_config(store_config(location, credentials_file=credentials))
         variables = await in_thread(azure_variables, settings.credentials_file, self.inherited)

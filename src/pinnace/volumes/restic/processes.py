@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from pinnace.storage.blocking import finish
+from pinnace.aio.blocking import finish
 from pinnace.volumes.restic.output import Tail
 
 STOP_SECONDS = 10.0

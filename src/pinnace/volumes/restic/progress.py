@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from pinnace.storage.blocking import in_thread, settle
+from pinnace.aio.blocking import in_thread, settle
 from pinnace.volumes.restic.output import BackupOutput, Progress
 from pinnace.volumes.restic.sizes import directory_size
 

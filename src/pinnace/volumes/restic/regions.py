@@ -13,8 +13,8 @@ REGION_SECONDS = 15.0
 async def find_region(bucket: str) -> str:
     """Ask AWS, without credentials; empty if it cannot be told. The identifier works without it too."""
     # Loaded here: only a bucket of AWS itself needs it.
-    from pinnace.storage.s3_http import RetryPolicy, new_session, tls_context
-    from pinnace.storage.s3_requests import find_bucket_region
+    from pinnace.http.requests import RetryPolicy, new_session, tls_context
+    from pinnace.storage.s3.requests import find_bucket_region
 
     policy = RetryPolicy(attempts=2, request_seconds=REGION_SECONDS / 3)
     try:

@@ -12,10 +12,10 @@ import pytest
 from hack.cluster.faults import CutBeforeRequest, DropResponse, Respond
 from hack.cluster.processes import ManagedProcess, free_port
 from hack.cluster.proxy import FaultProxy, Upstream
-from pinnace.api.times import utcnow
+from pinnace.api.values.times import utcnow
+from pinnace.clouds.aws.credentials import CachedCredentials, Credentials
+from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.s3_credentials import CachedCredentials, Credentials
-from pinnace.storage.s3_http import RetryPolicy, child_text
 from pinnace.volumes.disks.aws import EBSSnapshotter
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, tag_specification, tags_of
 from pinnace.volumes.disks.volumes import DiskInfo

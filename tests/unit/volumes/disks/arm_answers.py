@@ -9,7 +9,8 @@ for a deletion), and 204 for the deletion of what is not there; the operation is
 """
 
 from collections.abc import Mapping
-from typing import Any
+
+from pinnace.api.objects import JSONObject
 
 OPERATIONS = "/subscriptions/sub/providers/Microsoft.Compute/locations/westeurope/DiskOperations"
 TIME = "2021-10-09T06:26:10.0201995+00:00"
@@ -17,7 +18,6 @@ BEGUN: Mapping[str, str] = {
     "azure-asyncoperation": f"{{url}}{OPERATIONS}/1?p=x&api-version=2021-12-01",
     "location": f"{{url}}{OPERATIONS}/1?p=x&monitor=true&api-version=2021-12-01",
 }
-JSONObject = dict[str, Any]
 
 
 def state(status: str, *, error: tuple[str, str] | None = None) -> JSONObject:

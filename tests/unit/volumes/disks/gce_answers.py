@@ -8,9 +8,10 @@ beside its status, as in the discovery document of the API (`compute:v1`, schema
 
 from typing import Any
 
+from pinnace.api.objects import JSONObject
+
 GOOGLE = "https://www.googleapis.com/compute/v1"
 TIME = "2024-04-01T12:34:56.123-07:00"
-JSONObject = dict[str, Any]
 
 
 def _where(place: str) -> JSONObject:

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
-from pinnace.storage.s3_http import RetryPolicy
 from pinnace.volumes.disks.azure import AzureDiskSnapshotter, azure_tags, check_snapshot_id
 from pinnace.volumes.snapshotters import SnapshotError
 from tests.support.scripted_cloud import Cloud, no_pause

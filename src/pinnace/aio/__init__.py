@@ -1,0 +1,1 @@
+"""asyncio helpers that know nothing of Kubernetes or backups: blocking calls, racing, clocks, waiting."""

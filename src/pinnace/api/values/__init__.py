@@ -1,0 +1,1 @@
+"""Values in the text forms of Kubernetes and Go: cron expressions, durations, quantities, times. Pure."""

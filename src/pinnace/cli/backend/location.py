@@ -1,0 +1,167 @@
+"""Backups and restores read straight from a location, without a server.
+
+A location is not trusted: what does not decode as a Backup or Restore is left out with a warning, and a
+directory's name counts, whatever name the file in it claims.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import orjson
+
+from pinnace.api.backup import Backup
+from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.selection.selectors import Selector
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import ObjectNotFound, StorageError
+from pinnace.storage.location_url import location_from_url
+from pinnace.storage.open import open_backup_store
+
+PARALLEL_READS = 16
+
+
+class LocationBackend:
+    """Reads the files of one location.
+
+    Attributes:
+        location: the location as an object; no cluster has it.
+        store: its backups and restores.
+    """
+
+    def __init__(self, store: BackupStore, location: BackupStorageLocation) -> None:
+        self.location = location
+        self.store = store
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: str, *, namespace: str = "velero", create: bool = False
+    ) -> AsyncIterator["LocationBackend"]:
+        """Open the location.
+
+        Args:
+            url: a path or URL.
+            namespace: where its objects would be, had they a cluster.
+            create: a folder that is not there is made by the first write; else it is an error, so that a
+                mistyped one does not pass for one without backups. (docs/adr/007)
+
+        Raises:
+            InvalidInput: the URL names no usable location. The text does not repeat the URL, in case
+                somebody put credentials into it.
+        """
+        try:
+            location = location_from_url(url, namespace=namespace)
+            store = open_backup_store(location, create=create)
+        except StorageError as error:
+            raise InvalidInput(f"--location: {error}") from error
+        async with store:
+            yield cls(store, location)
+
+    @property
+    def title(self) -> str:
+        """The location as a person names it."""
+        storage = self.location.spec.object_storage
+        if "path" in self.location.spec.config:
+            return str(Path(self.location.spec.config["path"]) / storage.bucket)
+        return f"s3://{storage.bucket}/{storage.prefix}".rstrip("/")
+
+    async def object(self, plural: str, name: str) -> JSONObject:
+        try:
+            if plural == "backups":
+                return _raw_backup(await self.store.get_metadata(name), name)
+            restore = encode(await self.store.read_restore(name))
+        except ObjectNotFound as error:
+            raise NotFound(f'{plural}.velero.io "{name}" not found') from error
+        restore["metadata"]["name"] = name
+        return restore
+
+    async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
+        if plural not in ("backups", "restores"):
+            return []  # requests and the like exist only with a server
+        return await self._read_all(plural, selector)
+
+    async def names(self, plural: str) -> list[str]:
+        """The names of the directories, whether or not there is something readable in them."""
+        store = self.store
+        return await (store.list_backups() if plural == "backups" else store.list_restores())
+
+    async def volumes_of(self, backup: str) -> list[JSONObject]:
+        volumes = await self.store.read_pod_volume_backups(backup)
+        try:
+            for volume in volumes:
+                decode(PodVolumeBackup, volume)
+        except DecodeError as error:
+            raise StorageError(str(error)) from error
+        return volumes  # as they are stored, with the fields of later versions
+
+    async def csi_contents_of(self, backup: str) -> list[JSONObject]:
+        contents = await self.store.read_csi_volume_snapshot_contents(backup)
+        for content in contents:
+            name = (content.get("metadata") or {}).get("name")
+            if not isinstance(name, str) or not isinstance(content.get("status"), dict | None):
+                raise StorageError("not a list of VolumeSnapshotContents")
+        return contents
+
+    async def _read_all(self, plural: str, selector: str) -> list[JSONObject]:
+        """Read many metadata files at once. One that is missing is no backup; a broken one is a warning."""
+        try:
+            chosen = Selector.parse(selector)
+        except ValueError as error:
+            raise InvalidInput(f'couldn\'t parse the selector string "{selector}": {error}') from error
+        limit = asyncio.Semaphore(PARALLEL_READS)
+
+        async def read_one(name: str) -> JSONObject | None:
+            async with limit:
+                try:
+                    return await self.object(plural, name)
+                except NotFound:
+                    return None
+                except StorageError as error:
+                    print(f"WARNING: {error}", file=sys.stderr)
+                    return None
+
+        names = await self.names(plural)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(read_one(name)) for name in names]
+        found = [task.result() for task in tasks]
+        return [obj for obj in found if obj is not None and chosen.matches(obj["metadata"].get("labels"))]
+
+    @asynccontextmanager
+    async def stored_file(
+        self, kind: DownloadTargetKind, name: str, options: DownloadOptions
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(options.timeout_seconds):
+                    chunks = await stack.enter_async_context(self.store.read_bytes(kind, name))
+            except ObjectNotFound as error:
+                raise FileMissing("file not found") from error
+            except TimeoutError as error:
+                raise CommandError(
+                    f"{self.title} did not answer within {options.timeout_seconds:g} seconds"
+                ) from error
+            yield chunks
+
+
+def _raw_backup(data: bytes, name: str) -> JSONObject:
+    """The Backup as it is stored, fields of newer versions included, once it is sure to be one.
+
+    Raises:
+        StorageError: it is not; everything that shows backups may rely on the types in it.
+    """
+    try:
+        decode(Backup, data, require_kind=True)
+        raw: JSONObject = orjson.loads(data)
+    except (DecodeError, orjson.JSONDecodeError) as error:
+        raise StorageError(f"the metadata of backup {name} cannot be read: {error}") from error
+    raw["metadata"] = {**(raw.get("metadata") or {}), "name": name}
+    return raw

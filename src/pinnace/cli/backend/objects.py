@@ -1,0 +1,52 @@
+"""Objects of all kinds: found and listed alike. (docs/spec: CLI 2, 4.2)"""
+
+from collections.abc import Sequence
+
+import click
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.interface import Backend, open_backend
+from pinnace.cli.backend.server_kinds import Kind
+from pinnace.cli.connect import need_no_location, run_async, settings_of
+from pinnace.cli.kinds import IN_LOCATIONS, KINDS
+from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
+from pinnace.cli.settings import Settings
+
+
+def server_settings(ctx: click.Context, command: str) -> Settings:
+    """The settings of a command that has no meaning without a server. Raises InvalidInput."""
+    settings = settings_of(ctx)
+    need_no_location(settings, command)
+    return settings
+
+
+def settings_for(ctx: click.Context, kind: Kind, verb: str) -> Settings:
+    """The settings of a command about a kind. Raises InvalidInput for a kind that no location has."""
+    return settings_of(ctx) if kind.noun in IN_LOCATIONS else server_settings(ctx, f"{kind.noun} {verb}")
+
+
+async def find(backend: Backend, kind: Kind, names: Sequence[str], selector: str) -> list[JSONObject]:
+    """The named objects, the first failure ending the command; without names all that match."""
+    if names:
+        return [await backend.object(kind.plural, name) for name in names]
+    return await backend.objects(kind.plural, selector)
+
+
+def get(ctx: click.Context, noun: str, names: Sequence[str], selector: str, output: OutputFlags) -> None:
+    """Print the named objects or all of them."""
+    kind = KINDS[noun]
+    settings = settings_for(ctx, kind, "get")
+
+    async def work() -> list[JSONObject]:
+        async with open_backend(settings) as backend:
+            return await find(backend, kind, names, selector)
+
+    print_list(run_async(work()), kind, output)
+
+
+def print_list(objects: Sequence[JSONObject], kind: Kind, output: OutputFlags) -> None:
+    """Print objects; none at all are an empty list in JSON and YAML, and nothing otherwise."""
+    if not objects and output.format in ("json", "yaml"):
+        click.echo(encode(object_list([], f"{kind.kind}List"), output.format))
+    else:
+        print_objects(objects, kind.table(), output)

@@ -1,0 +1,128 @@
+"""What `describe` and `logs` do, for all kinds alike. (docs/spec: CLI 4.3, 4.5, 5.2, 5.3, 6)"""
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import click
+
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
+from pinnace.cli.backend.interface import Backend, DownloadOptions, NotFound, fetch, open_backend
+from pinnace.cli.backend.objects import find, settings_for
+from pinnace.cli.backend.server_kinds import SCHEDULE
+from pinnace.cli.backup.read import describe_stored_backup
+from pinnace.cli.connect import program_name, run_async, settings_of
+from pinnace.cli.errors import InvalidInput, PlainError
+from pinnace.cli.kinds import BACKUP, KINDS, RESTORE
+from pinnace.cli.output.cells import phase, reasons
+from pinnace.cli.output.describing import DOWNLOAD_TIMEOUT_SECONDS, View
+from pinnace.cli.output.printing import printable
+from pinnace.cli.restore.read import describe_stored_restore
+from pinnace.cli.schedule.describe import describe_schedule
+from pinnace.cli.settings import Settings
+
+_WITH_LOG: Final = frozenset(
+    {
+        "Completed",
+        "PartiallyFailed",
+        "Failed",
+        # Of later versions, when all but the waiting is done and the log is stored. (docs/spec: BEY 11.4)
+        "WaitingForPluginOperations",
+        "WaitingForPluginOperationsPartiallyFailed",
+        "Finalizing",
+        "FinalizingPartiallyFailed",
+    }
+)
+_LOGS: Final = {BACKUP.noun: DownloadTargetKind.BACKUP_LOG, RESTORE.noun: DownloadTargetKind.RESTORE_LOG}
+
+
+async def _describe_schedule(_backend: Backend, schedule: JSONObject, view: View) -> str:
+    return describe_schedule(schedule, view)
+
+
+_DESCRIBERS: Final[dict[str, Callable[[Backend, JSONObject, View], Awaitable[str]]]] = {
+    BACKUP.noun: describe_stored_backup,
+    RESTORE.noun: describe_stored_restore,
+    SCHEDULE.noun: _describe_schedule,
+}
+
+
+def download_options(
+    settings: Settings, timeout_seconds: float, cacert: str, insecure_skip_tls_verify: bool
+) -> DownloadOptions:
+    """How files are fetched. Raises InvalidInput for flags that `--location` would have to ignore."""
+    if settings.location is not None and (cacert or insecure_skip_tls_verify):
+        raise InvalidInput(
+            "--cacert and --insecure-skip-tls-verify are for downloads by way of a server; with --location "
+            "write caCertFile=... or insecureSkipTLSVerify=true into the S3 URL"
+        )
+    return DownloadOptions(
+        timeout_seconds=timeout_seconds,
+        ca_cert=cacert or settings.ca_cert,
+        insecure=insecure_skip_tls_verify,
+    )
+
+
+def describe(
+    ctx: click.Context,
+    noun: str,
+    names: Sequence[str],
+    *,
+    selector: str,
+    details: bool = False,
+    insecure_skip_tls_verify: bool = False,
+    cacert: str = "",
+) -> None:
+    """Print the descriptions of the named objects or of all."""
+    kind = KINDS[noun]
+    settings = settings_for(ctx, kind, "describe")
+    view = View(
+        program=program_name(),
+        colour=settings.colour,
+        details=details,
+        csi="EnableCSI" in settings.features,
+        downloads=download_options(settings, DOWNLOAD_TIMEOUT_SECONDS, cacert, insecure_skip_tls_verify),
+    )
+
+    async def work() -> list[str]:
+        async with open_backend(settings) as backend:
+            found = await find(backend, kind, names, selector)
+            return [await _DESCRIBERS[noun](backend, obj, view) for obj in found]
+
+    texts = run_async(work())
+    if texts:
+        click.echo(printable("\n\n\n".join(texts)), color=settings.colour)
+
+
+def logs(
+    ctx: click.Context,
+    noun: str,
+    name: str,
+    *,
+    timeout: Duration,
+    insecure_skip_tls_verify: bool,
+    cacert: str,
+) -> None:
+    """Stream the log of what has finished to stdout. Raises PlainError. (docs/spec: CLI 4.5)"""
+    settings = settings_of(ctx)
+    options = download_options(settings, timeout.total_seconds(), cacert, insecure_skip_tls_verify)
+
+    async def work() -> None:
+        async with open_backend(settings) as backend:
+            try:
+                obj = await backend.object(KINDS[noun].plural, name)
+            except NotFound as error:
+                raise PlainError(f'{noun.capitalize()} "{name}" does not exist.') from error
+            if phase(obj) == "FailedValidation":
+                why = "; ".join(reasons(obj)) or f"see `{program_name()} {noun} describe {name}`"
+                raise PlainError(f'{noun.capitalize()} "{name}" was refused and has no log: {why}')
+            if phase(obj) not in _WITH_LOG:
+                raise PlainError(
+                    f'Logs for {noun} "{name}" are not available until it\'s finished processing. '
+                    f"Please wait until the {noun} has a phase of Completed or Failed and try again."
+                )
+            await fetch(backend, _LOGS[noun], name, options, sys.stdout.buffer)
+
+    run_async(work())

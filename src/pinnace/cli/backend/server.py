@@ -1,0 +1,196 @@
+"""Backups and restores as custom resources, files through DownloadRequests. (docs/spec: CLI 10)"""
+
+import asyncio
+import secrets
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from urllib.parse import unquote, urlsplit
+
+import aiohttp
+
+from pinnace.api import labels
+from pinnace.api.download_request import OF_RESTORES, DownloadTargetKind
+from pinnace.api.objects import JSONObject
+from pinnace.api.storage_location import BackupStorageLocationPhase
+from pinnace.api.values.times import utcnow
+from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound
+from pinnace.cli.errors import CommandError
+from pinnace.kube import errors as kube_errors
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import APIResource, velero
+
+POLL_SECONDS = 0.025
+LATE_POLL_SECONDS = 0.5
+LATE_POLLS = 40
+"""After these many polls the answer is late: time to ask what stands in its way."""
+CHUNK_BYTES = 1 << 18
+
+SNAPSHOT_CONTENTS = APIResource(
+    group="snapshot.storage.k8s.io",
+    version="v1",
+    name="volumesnapshotcontents",
+    kind="VolumeSnapshotContent",
+    namespaced=False,
+)
+
+
+class ServerBackend:
+    """Reads the objects of one server's namespace."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self.client = client
+        self.namespace = namespace
+
+    async def object(self, plural: str, name: str) -> JSONObject:
+        try:
+            return await self.client.get(velero(plural), name, self.namespace)
+        except kube_errors.NotFound as error:
+            if not error.reason:
+                raise  # it is the kind that the cluster does not know
+            raise NotFound(str(error)) from error
+
+    async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
+        return await self.client.list_all(velero(plural), self.namespace, label_selector=selector)
+
+    async def volumes_of(self, backup: str) -> list[JSONObject]:
+        return await self.objects("podvolumebackups", f"{labels.BACKUP_NAME}={labels.label_value(backup)}")
+
+    async def csi_contents_of(self, backup: str) -> list[JSONObject]:
+        selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
+        try:
+            return await self.client.list_all(SNAPSHOT_CONTENTS, label_selector=selector)
+        except kube_errors.NotFound:
+            # Clusters older than 1.20 know only the version before.
+            old = replace(SNAPSHOT_CONTENTS, version="v1beta1")
+            return await self.client.list_all(old, label_selector=selector)
+
+    def stored_file(
+        self, kind: DownloadTargetKind, name: str, options: DownloadOptions
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._download(kind, name, options)
+
+    @asynccontextmanager
+    async def _download(
+        self, kind: DownloadTargetKind, name: str, options: DownloadOptions
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        try:
+            async with asyncio.timeout(options.timeout_seconds):
+                url = await self._signed_url(kind, name)
+        except TimeoutError as error:
+            raise CommandError(
+                f"timed out after {options.timeout_seconds:g}s waiting for the download of {kind} {name}; "
+                f"is the server in namespace {self.namespace} running? Can it open the storage location "
+                "(`backup-location get`)? (--timeout gives it longer)"
+            ) from error
+        # What comes slowly still comes: from here on the timeout is for silence.
+        opened = _local_file(url) if urlsplit(url).scheme == "file" else _http_file(url, options)
+        async with opened as chunks:
+            yield chunks
+
+    async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
+        """Ask the server for a URL and wait for it; the caller holds the deadline."""
+        stamp = utcnow().strftime("%Y%m%d%H%M%S")
+        # The random suffix keeps two requests of one second apart; the head is cut to stay a valid name.
+        request_name = f"{name[:220].rstrip('-.')}-{stamp}-{secrets.token_hex(4)}"
+        resource = velero("downloadrequests")
+        request = {
+            "apiVersion": "velero.io/v1",
+            "kind": "DownloadRequest",
+            "metadata": {"name": request_name, "namespace": self.namespace},
+            "spec": {"target": {"kind": str(kind), "name": name}},
+        }
+        created = await self.client.create(resource, request, self.namespace)
+        polls = 0
+        while not (url := (created.get("status") or {}).get("downloadURL")):
+            polls += 1
+            if polls > LATE_POLLS:
+                await self._fail_on_obstacle(kind, name)
+            await asyncio.sleep(POLL_SECONDS if polls <= LATE_POLLS else LATE_POLL_SECONDS)
+            created = await self.client.get(resource, request_name, self.namespace)
+        return str(url)
+
+    async def _fail_on_obstacle(self, kind: DownloadTargetKind, name: str) -> None:
+        """Raise CommandError for what the server cannot get past: it retries and has nowhere to say why."""
+        backup_name = name
+        try:
+            if kind in OF_RESTORES:
+                restore = await self.object("restores", name)
+                backup_name = str((restore.get("spec") or {}).get("backupName", ""))
+            backup = await self.object("backups", backup_name)
+            location_name = str((backup.get("spec") or {}).get("storageLocation", ""))
+            location = await self.object("backupstoragelocations", location_name)
+        except NotFound as error:
+            raise CommandError(f"the server cannot find the {kind} of {name}: {error}") from error
+        except kube_errors.Forbidden:
+            return  # who may not look there waits for the server's answer
+        status = location.get("status") or {}
+        if status.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
+            reason = status.get("message") or "its reason is in the server's log"
+            raise CommandError(
+                f'the {kind} of {name} lies in backup storage location "{location_name}", '
+                f"which is Unavailable: {reason}"
+            )
+
+
+@asynccontextmanager
+async def _http_file(url: str, options: DownloadOptions) -> AsyncIterator[AsyncIterator[bytes]]:
+    """GET a signed URL. Raises FileMissing on 404, CommandError otherwise."""
+    seconds = options.timeout_seconds
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
+    try:
+        async with (
+            aiohttp.ClientSession(trust_env=True, timeout=timeout, auto_decompress=False) as session,
+            session.get(url, ssl=_tls(options)) as response,
+        ):
+            if response.status == 404:
+                raise FileMissing("file not found")
+            if response.status != 200:
+                body = (await response.content.read(2000)).decode(errors="replace")
+                raise CommandError(f"request failed: {body}")
+            yield response.content.iter_chunked(CHUNK_BYTES)
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise CommandError(
+            f"{error.certificate_error}\n\nThe --insecure-skip-tls-verify flag can also be used to accept "
+            "any TLS certificate for the download, but it is susceptible to man-in-the-middle attacks."
+        ) from error
+    except aiohttp.ClientError as error:
+        # The URL is signed: whoever has it can read the file, so it stays out of the message.
+        raise CommandError(f"download from {urlsplit(url).netloc} failed: {type(error).__name__}") from error
+
+
+def _tls(options: DownloadOptions) -> ssl.SSLContext | bool:
+    if options.insecure:
+        return False
+    if not options.ca_cert:
+        return True
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(cafile=options.ca_cert)
+    except OSError as error:
+        raise CommandError(f"couldn't open cacert: {error}") from error
+    return context
+
+
+@asynccontextmanager
+async def _local_file(url: str) -> AsyncIterator[AsyncIterator[bytes]]:
+    """Read the file that a location on this machine's disk points at."""
+    path = unquote(urlsplit(url).path)
+    try:
+        file = await asyncio.to_thread(open, path, "rb")
+    except FileNotFoundError as error:
+        raise FileMissing(
+            f"file not found: {path} (the location is a folder of the server's machine)"
+        ) from error
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+
+    async def chunks() -> AsyncIterator[bytes]:
+        while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
+            yield chunk
+
+    try:
+        yield chunks()
+    finally:
+        file.close()

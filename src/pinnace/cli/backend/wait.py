@@ -1,0 +1,120 @@
+"""Waiting for a server to finish: a bar on a terminal, dots elsewhere. (docs/spec: CLI 4.1)"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import click
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.connect import program_name
+from pinnace.cli.output.cells import phase as phase_of
+from pinnace.cli.output.cells import reasons
+from pinnace.cli.output.printing import printable
+from pinnace.cli.output.progress import ProgressView
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import ConnectionFailed, Gone, KubeError, NotFound
+from pinnace.kube.resources import APIResource
+
+RUNNING = frozenset(
+    {
+        "New",
+        "InProgress",
+        # Of servers of later versions. (docs/spec: BEY 2.2)
+        "Queued",
+        "ReadyToStart",
+        "WaitingForPluginOperations",
+        "WaitingForPluginOperationsPartiallyFailed",
+        "Finalizing",
+        "FinalizingPartiallyFailed",
+    }
+)
+
+
+async def wait_for_end(
+    client: KubeClient, resource: APIResource, created: JSONObject, what: str, done_field: str
+) -> str | None:
+    """Wait until the created object shows a final phase.
+
+    Returns:
+        The phase, or None when the object was deleted or can no longer be watched.
+    """
+    click.echo(
+        f"Waiting for {what} to complete. You may safely press ctrl-c to stop waiting - "
+        f"your {what} will continue in the background."
+    )
+    view = ProgressView(what, dots=True)
+    ended: JSONObject | None = None
+    problem: KubeError | None = None
+    async with asyncio.TaskGroup() as group:
+        ticker = group.create_task(view.tick())
+        try:
+            ended = await _end(client, resource, created, done_field, view)
+        except KubeError as error:
+            problem = error
+        finally:
+            ticker.cancel()
+            view.close()
+    if problem is not None:
+        click.echo(f"Error waiting: unable to watch {what}s: {problem}")
+    elif ended is None:
+        click.echo(f"The {what} was deleted while waiting for it.")
+    else:
+        phase, name, program = phase_of(ended), created["metadata"]["name"], program_name()
+        click.echo(
+            f"{what.capitalize()} completed with status: {phase}. You may check for more information using "
+            f"the commands `{program} {what} describe {name}` and `{program} {what} logs {name}`."
+        )
+        for reason in reasons(ended):
+            click.echo(printable(f"Reason: {reason}"))
+        return phase
+    return None
+
+
+async def _end(
+    client: KubeClient, resource: APIResource, created: JSONObject, done_field: str, view: ProgressView
+) -> JSONObject | None:
+    """One object in its final phase; None when it is deleted. A watch that breaks starts anew from a read."""
+    name, namespace = created["metadata"]["name"], created["metadata"]["namespace"]
+    current = created
+    while True:
+        try:
+            async with aclosing(_states(client, resource, current)) as states:
+                async for state in states:
+                    if state is None or _seen(state, done_field, view) not in RUNNING:
+                        return state
+                    current = state
+        except (Gone, ConnectionFailed):
+            try:
+                current = await client.get(resource, name, namespace)
+            except NotFound:
+                return None
+            if current["metadata"]["uid"] != created["metadata"]["uid"]:
+                return None
+
+
+async def _states(
+    client: KubeClient, resource: APIResource, current: JSONObject
+) -> AsyncGenerator[JSONObject | None, None]:
+    """The object now, and at each change until the server ends the watch; None once it is deleted."""
+    metadata = current["metadata"]
+    yield current
+    events = client.watch(
+        resource,
+        metadata["namespace"],
+        resource_version=metadata["resourceVersion"],
+        field_selector=f"metadata.name={metadata['name']}",
+    )
+    async with aclosing(events):
+        async for event in events:
+            if event.type == "DELETED":
+                yield None
+            elif event.type != "BOOKMARK":
+                yield event.object
+
+
+def _seen(obj: JSONObject, done_field: str, view: ProgressView) -> str:
+    status = obj.get("status") or {}
+    progress = status.get("progress") or {}
+    view.update(progress.get(done_field) or 0, progress.get("totalItems") or 0)
+    return phase_of(obj)

@@ -1,0 +1,1 @@
+"""`backup`: create, get, describe, logs, download, delete. (docs/spec: CLI 4)"""

@@ -1,0 +1,58 @@
+"""What `backup download` does. (docs/spec: CLI 4.6)"""
+
+import os
+from pathlib import Path
+
+import click
+
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.values.durations import Duration
+from pinnace.cli.backend.interface import Backend, DownloadOptions, fetch, open_backend
+from pinnace.cli.backend.reading import download_options
+from pinnace.cli.connect import run_async, settings_of
+from pinnace.cli.errors import CommandError
+from pinnace.cli.kinds import BACKUP
+
+
+def download(
+    ctx: click.Context,
+    name: str,
+    path: str,
+    *,
+    force: bool,
+    timeout: Duration,
+    insecure_skip_tls_verify: bool,
+    cacert: str,
+) -> None:
+    """Store the tarball of a backup in a private file; a failed download leaves no file."""
+    settings = settings_of(ctx)
+    options = download_options(settings, timeout.total_seconds(), cacert, insecure_skip_tls_verify)
+
+    # A link is followed, as opening the file would; what is no file (a device, a folder) is left alone.
+    target = Path(path).resolve()
+    if target.exists() and not (force and target.is_file()):
+        raise CommandError(f"open {path}: {'file exists' if target.is_file() else 'not a regular file'}")
+
+    async def work() -> None:
+        async with open_backend(settings) as backend:
+            await backend.object(BACKUP.plural, name)
+            await write_file(backend, name, target, options)
+
+    run_async(work())
+    click.echo(f"Backup {name} has been successfully downloaded to {path}")
+
+
+async def write_file(backend: Backend, name: str, path: Path, options: DownloadOptions) -> None:
+    """Download to a file that is complete or not there. Raises CommandError."""
+    # Written beside the target and renamed, so that --force never destroys a good file for a broken download.
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            await fetch(backend, DownloadTargetKind.BACKUP_CONTENTS, name, options, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(path)
+    except OSError as error:
+        raise CommandError(f"open {path}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)

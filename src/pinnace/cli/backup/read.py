@@ -1,0 +1,91 @@
+"""Gathering what `backup describe` shows. (docs/spec: CLI 4.3)"""
+
+import sys
+from collections.abc import Awaitable
+
+from pinnace.api import labels
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
+from pinnace.cli.backup.describe import BackupFacts, describe_backup
+from pinnace.cli.errors import CommandError
+from pinnace.cli.output.describing import View
+from pinnace.kube.errors import KubeError
+from pinnace.storage.errors import StorageError
+
+
+async def describe_stored_backup(backend: Backend, backup: JSONObject, view: View) -> str:
+    """Describe a backup; what cannot be read is said on stderr, or in its place."""
+    return describe_backup(backup, await gather(backend, backup, view), view)
+
+
+async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFacts:
+    """What belongs to a backup."""
+    name, options = backup["metadata"]["name"], view.downloads
+    by_uid = (
+        f"{labels.BACKUP_NAME}={labels.label_value(name)},"
+        f"{labels.BACKUP_UID}={backup['metadata'].get('uid') or ''}"
+    )
+
+    async def related(what: str, found: Awaitable[list[JSONObject]]) -> list[JSONObject]:
+        try:
+            return await found
+        except (KubeError, StorageError) as error:
+            print(f"error getting {what} for backup {name}: {error}", file=sys.stderr)
+            return []
+
+    return BackupFacts(
+        delete_requests=await related(
+            "DeleteBackupRequests", backend.objects("deletebackuprequests", by_uid)
+        ),
+        pod_volume_backups=await related("PodVolumeBackups", backend.volumes_of(name)),
+        csi_contents=(
+            await related("VolumeSnapshotContent objects", backend.csi_contents_of(name)) if view.csi else ()
+        ),
+        resource_list=await _resource_list(backend, name, options) if view.details else None,
+        snapshots=await _snapshots(backend, backup, options) if view.details else None,
+    )
+
+
+async def _resource_list(backend: Backend, name: str, options: DownloadOptions) -> JSONObject | str:
+    try:
+        found = await fetch_json(backend, DownloadTargetKind.BACKUP_RESOURCE_LIST, name, options)
+    except FileMissing:
+        return "<backup resource list not found>"
+    except CommandError as error:
+        return f"<error getting backup resource list: {error}>"
+    except ValueError as error:
+        return f"<error reading backup resource list: {error}>"
+    if not _is_resource_list(found):
+        return "<error reading backup resource list: not an object of arrays of names>"
+    return found or {}
+
+
+def _is_resource_list(found: object) -> bool:
+    """Whether a file that anybody may have written is one; `null` is an empty one."""
+    return found is None or (
+        isinstance(found, dict) and all(names is None or isinstance(names, list) for names in found.values())
+    )
+
+
+async def _snapshots(
+    backend: Backend, backup: JSONObject, options: DownloadOptions
+) -> list[JSONObject] | str:
+    if not (backup.get("status") or {}).get("volumeSnapshotsAttempted"):
+        return []
+    name = backup["metadata"]["name"]
+    try:
+        found = await fetch_json(backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name, options)
+    except CommandError as error:
+        return f"<error getting snapshot info: {error}>"
+    except ValueError as error:
+        return f"<error reading snapshot info: {error}>"
+    if not isinstance(found, list | None) or not all(_is_snapshot(member) for member in found or ()):
+        return "<error reading snapshot info: not an array of snapshots>"
+    return found or []
+
+
+def _is_snapshot(found: object) -> bool:
+    return isinstance(found, dict) and all(
+        isinstance(found.get(part), dict | None) for part in ("spec", "status")
+    )

@@ -1,0 +1,70 @@
+"""The client's config file, where a broken one is an error. (docs/spec: CLI 8.3)"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.errors import CommandError
+from pinnace.cli.settings import config_path
+
+NOT_SET = "<NOT SET>"
+
+
+def load() -> JSONObject:
+    """The settings; a missing file has none. Raises CommandError."""
+    path = config_path()
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise CommandError(f"cannot read the config file {path}: {error}") from error
+    if not isinstance(content, dict):
+        raise CommandError(f"cannot read the config file {path}: it must hold one JSON object")
+    return content
+
+
+def save(settings: JSONObject) -> None:
+    """Write the settings for this user alone, at once or not at all. Raises CommandError."""
+    # A link, as dotfile managers use them, stays one.
+    path = config_path().resolve()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # mkstemp makes files of mode 0600.
+        descriptor, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+                file.write("\n")
+            Path(part).rename(path)
+        finally:
+            Path(part).unlink(missing_ok=True)
+    except OSError as error:
+        raise CommandError(f"cannot write the config file {path}: {error.strerror}") from error
+
+
+def lines(settings: JSONObject, keys: Sequence[str]) -> Iterator[str]:
+    """`key: value` of the named settings in their order, or of all, sorted."""
+    for key in keys or sorted(settings):
+        yield f"{key}: {_shown(settings[key]) if key in settings else NOT_SET}"
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def apply(settings: JSONObject, words: Sequence[str]) -> list[str]:
+    """Change the settings by `KEY=VALUE` words; an empty value removes. Returns the words that are none."""
+    invalid = []
+    for word in words:
+        key, *values = word.split("=")
+        if len(values) != 1:
+            invalid.append(word)
+        elif values[0]:
+            settings[key] = values[0]
+        else:
+            settings.pop(key, None)
+    return invalid

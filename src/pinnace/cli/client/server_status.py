@@ -1,0 +1,45 @@
+"""Asking a server who it is, by a ServerStatusRequest. (docs/spec: CLI 8.2)"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pinnace.api.objects import JSONObject
+from pinnace.kube.resources import velero
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
+
+
+POLL_SECONDS = 0.25
+
+
+async def ask_server(client: "KubeClient", namespace: str, timeout_seconds: float) -> JSONObject:
+    """Make a ServerStatusRequest and wait for the answer to it.
+
+    Returns:
+        The request as it was last seen; `answered` tells whether the server took part.
+
+    Raises:
+        KubeError: the request could not be made or read.
+    """
+    resource = velero("serverstatusrequests")
+    request = {
+        "apiVersion": "velero.io/v1",
+        "kind": "ServerStatusRequest",
+        "metadata": {"generateName": "velero-cli-", "namespace": namespace},
+        "spec": {},
+    }
+    answer = await client.create(resource, request, namespace)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while not answered(answer):
+                await asyncio.sleep(POLL_SECONDS)
+                answer = await client.get(resource, answer["metadata"]["name"], namespace)
+    except TimeoutError:
+        return answer
+    return answer
+
+
+def answered(request: JSONObject) -> bool:
+    """Whether a server has answered the request."""
+    return (request.get("status") or {}).get("phase") == "Processed"

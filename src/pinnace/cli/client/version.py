@@ -1,0 +1,85 @@
+"""`version`. (docs/spec: CLI 8.2)"""
+
+from typing import Any, NamedTuple
+
+import click
+
+from pinnace import __version__
+from pinnace.cli.flags import Command, DurationFlag, boolean
+from pinnace.cli.output.printing import data_format, encode
+
+
+@click.command("version", cls=Command, short_help="Print the version of the client and of the server.")
+@boolean("--client-only", help="Do not ask the server.")
+@click.option(
+    "--timeout", type=DurationFlag(), default="5s", show_default=True, help="How long to wait for the server."
+)
+@data_format
+@click.pass_context
+def command(ctx: click.Context, /, client_only: bool, timeout: Any, output_format: str | None) -> None:
+    """Print the version of the client and, through a ServerStatusRequest, of the server."""
+    client, server = f"v{__version__}", None
+    if not client_only:
+        from pinnace.cli.connect import run_async, settings_of
+
+        settings = settings_of(ctx)
+        # Asked first: without a cluster only the error is printed. Without a server there is nobody to ask.
+        if settings.location is None:
+            server = run_async(_server_version(settings, timeout.total_seconds()))
+    click.echo(
+        "\n".join(_lines(client, server)) if output_format is None else _data(client, server, output_format)
+    )
+
+
+class ServerVersion(NamedTuple):
+    """What the server is, or why that cannot be had."""
+
+    version: str = ""
+    error: str = ""
+
+
+def _lines(client: str, server: ServerVersion | None) -> list[str]:
+    lines = [f"Client:\n\tVersion: {client}\n\tGit commit: -"]
+    if server is None:
+        return lines
+    if server.error:
+        return [*lines, f"<error getting server version: {server.error}>"]
+    return [*lines, f"Server:\n\tVersion: {server.version}", *mismatch(client, server.version)]
+
+
+def _data(client: str, server: ServerVersion | None, form: str) -> str:
+    """As kubectl's, and the reason in place of a server's version that cannot be had."""
+    found: dict[str, Any] = {"clientVersion": {"version": client}}
+    if server is not None:
+        found["serverVersion"] = {"error": server.error} if server.error else {"version": server.version}
+    return encode(found, form).rstrip("\n")
+
+
+async def _server_version(settings: Any, timeout_seconds: float) -> ServerVersion:
+    """Ask the server. Raises KubeError when there is no cluster to ask."""
+    from pinnace.cli.client.server_status import answered, ask_server
+    from pinnace.cli.connect import no_kinds, open_cluster
+    from pinnace.kube.errors import APIStatusError
+
+    async with open_cluster(settings) as client:
+        try:
+            answer = await ask_server(client, settings.namespace, timeout_seconds)
+        except APIStatusError as error:
+            # Without a reason the API server knows nothing of the kind. (docs/spec: CLI-033)
+            return ServerVersion(error=str(error) if error.reason else no_kinds())
+    if not answered(answer):
+        return ServerVersion(error="timed out waiting for the server to answer")
+    return ServerVersion(str(answer["status"].get("serverVersion") or ""))
+
+
+def mismatch(client: str, server: str) -> list[str]:
+    """The warning when major.minor differ: the older side is to be updated. (docs/spec: CLI 8.2)"""
+    ours, theirs = (_major_minor(text) for text in (client, server))
+    if ours == theirs:
+        return []
+    older = "server" if ours > theirs else "client"
+    return [f"# WARNING: the client version does not match the server version. Please update {older}"]
+
+
+def _major_minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.lstrip("v").split(".")[:2] if part.isdigit())

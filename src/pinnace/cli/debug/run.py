@@ -1,0 +1,51 @@
+"""What `debug` does. (docs/spec: BEY 8.2)"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pinnace.api.values.times import utcnow
+from pinnace.cli.backend.objects import server_settings
+from pinnace.cli.connect import open_cluster, run_async
+from pinnace.cli.debug.bundle import Bundle, open_bundle
+from pinnace.cli.debug.collect import Collector
+from pinnace.cli.settings import Settings
+
+
+def debug(ctx: click.Context, output: str, *, backup: str, restore: str, verbose: bool) -> None:
+    """Write the bundle and say where it is and what it lacks."""
+    settings = server_settings(ctx, "debug")
+    now = utcnow()
+    path = Path(output or f"bundle-{now.astimezone():%Y-%m-%d-%H-%M-%S}.tar.gz").resolve()
+    bundle = run_async(_write(settings, path, backup, restore, verbose))
+    for problem in bundle.problems:
+        click.echo(f"WARNING: {problem}", err=True)
+    click.echo(
+        f"Wrote {path} with {len(bundle.files)} files. "
+        "Secrets were taken out where they could be recognised; look through it before you hand it on."
+    )
+
+
+async def _write(settings: Settings, path: Path, backup: str, restore: str, verbose: bool) -> Bundle:
+    def say(what: str) -> None:
+        if verbose:
+            click.echo(f"Collecting {what}", err=True)
+
+    async with open_cluster(settings) as client:
+        found: dict[str, Any] = {}
+        with open_bundle(path, clock=utcnow) as bundle:
+            collector = Collector(client, settings, bundle, say)
+            await collector.check_namespace()
+            # What was asked for by name must be there, before anything takes time.
+            for plural, name in (("backups", backup), ("restores", restore)):
+                if name:
+                    found[plural] = await collector.named(plural, name)
+            await collector.versions()
+            await collector.objects()
+            await collector.logs()
+            if backup:
+                await collector.backup(found["backups"])
+            if restore:
+                await collector.restore(found["restores"])
+        return bundle

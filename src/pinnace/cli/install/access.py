@@ -1,0 +1,90 @@
+"""The rights that `install` gives the server: all, or those it uses; pure. (docs/spec: CLI 11.2, SRV 15)"""
+
+from typing import Any, Final
+
+from pinnace.api.objects import JSONObject
+
+RBAC: Final = "rbac.authorization.k8s.io"
+ACCOUNT: Final = "velero"
+ALL_RIGHTS: Final = "cluster-admin"
+CSI_FEATURE: Final = "EnableCSI"
+
+_OBJECTS = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "patch"]}
+"""Whatever there is can be backed up and restored. A restore patches what exists already where that is safe;
+neither deletes or replaces anything."""
+
+_DISCOVERY = {
+    "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"],
+    "verbs": ["get"],
+}
+
+_SNAPSHOTS = {
+    "apiGroups": ["snapshot.storage.k8s.io"],
+    "resources": ["volumesnapshots", "volumesnapshotcontents"],
+    "verbs": ["watch", "delete"],
+}
+
+_NODE_AGENT = {
+    "apiGroups": [""],
+    "resources": ["pods"],
+    "verbs": ["watch"],
+}
+
+_OWN_NAMESPACE = (
+    {"apiGroups": ["velero.io"], "resources": ["*"], "verbs": ["watch", "delete"]},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["update"]},
+)
+"""Beside what is allowed everywhere."""
+
+
+def cluster_wide_name(namespace: str) -> str:
+    """Of the ClusterRoleBinding, and of the ClusterRole if there is one."""
+    return ACCOUNT if namespace == "velero" else f"{ACCOUNT}-{namespace}"
+
+
+def all_rights(namespace: str) -> list[JSONObject]:
+    """The ServiceAccount may do everything, as the compatible install has it."""
+    return [_cluster_role_binding(namespace, ALL_RIGHTS)]
+
+
+def used_rights(namespace: str, *, features: str, node_agent: bool) -> list[JSONObject]:
+    """The ServiceAccount may do what the server does.
+
+    To read every Secret and to create every object is a lot. Left out are deleting and replacing outside the
+    server's own namespace, acting as somebody else, and giving rights that it does not have itself: a
+    restored role that holds such rights is refused by the cluster.
+    """
+    name = cluster_wide_name(namespace)
+    rules = [_OBJECTS, _DISCOVERY]
+    if CSI_FEATURE in features.split(","):
+        rules.append(_SNAPSHOTS)
+    if node_agent:
+        rules.append(_NODE_AGENT)
+    return [
+        _object("ClusterRole", {"name": name}, rules=rules),
+        _cluster_role_binding(namespace, name),
+        _object("Role", {"name": ACCOUNT, "namespace": namespace}, rules=list(_OWN_NAMESPACE)),
+        _object(
+            "RoleBinding",
+            {"name": ACCOUNT, "namespace": namespace},
+            roleRef={"apiGroup": RBAC, "kind": "Role", "name": ACCOUNT},
+            subjects=_subjects(namespace),
+        ),
+    ]
+
+
+def _cluster_role_binding(namespace: str, role: str) -> JSONObject:
+    return _object(
+        "ClusterRoleBinding",
+        {"name": cluster_wide_name(namespace)},
+        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        subjects=_subjects(namespace),
+    )
+
+
+def _subjects(namespace: str) -> list[JSONObject]:
+    return [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]
+
+
+def _object(kind: str, metadata: JSONObject, **members: Any) -> JSONObject:
+    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata, **members}

@@ -1,0 +1,99 @@
+"""`install --apply`: bring what exists in line with the flags, and leave alone what they do not speak of.
+
+The API server merges (server-side apply) and keeps book of who set which field. So a later version of
+`install` can take back what an earlier one set, while replicas, tolerations, annotations and other fields
+that somebody else added stay. A field that we set and somebody else changed is set again, and named.
+(docs/spec: BEY 10.2)
+"""
+
+import re
+from typing import Final
+
+import click
+import orjson
+
+from pinnace.api.objects import JSONObject
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import Conflict, NotFound
+from pinnace.kube.resources import APIResource
+
+APPLY: Final = "application/apply-patch+yaml"
+JSON_PATCH: Final = "application/json-patch+json"
+MANAGER: Final = "pinnace-install"
+"""How the API server calls us in its book. Not as it calls other commands: what `plugin add` or
+`backup-location set` wrote is the user's."""
+
+_CONFLICT = re.compile(r'conflict with "(?P<manager>[^"]+)"')
+
+
+async def apply(client: KubeClient, resource: APIResource, obj: JSONObject) -> list[str]:
+    """Create the object, or merge it into the one that is there.
+
+    Returns:
+        What it set again against somebody else, in words.
+
+    Raises:
+        KubeError: it is as it was.
+    """
+    await _adopt(client, resource, obj)
+    try:
+        await _send(client, resource, obj, force=False)
+    except Conflict as error:
+        await _send(client, resource, obj, force=True)
+        return conflicts(error.status)
+    return []
+
+
+def say_overruled(name: str, fields: list[str]) -> None:
+    """Tell whoever made a change by hand that it is gone, and where."""
+    for field in fields:
+        click.echo(f"{name}: set again {field}", err=True)
+
+
+def conflicts(status: JSONObject) -> list[str]:
+    """The fields that a refused apply names, each with who set it."""
+    found = []
+    for cause in (status.get("details") or {}).get("causes") or []:
+        manager = _CONFLICT.search(cause.get("message", ""))
+        name = manager["manager"] if manager else "somebody else"
+        found.append(f"{cause.get('field', 'a field')}, which {name} had set")
+    return found
+
+
+async def _send(client: KubeClient, resource: APIResource, obj: JSONObject, *, force: bool) -> None:
+    metadata = obj["metadata"]
+    await client.request(
+        "PATCH",
+        resource.path(metadata.get("namespace"), metadata["name"]),
+        params={"fieldManager": MANAGER, "force": "true" if force else "false"},
+        body=orjson.dumps(obj),
+        content_type=APPLY,
+    )
+
+
+async def _adopt(client: KubeClient, resource: APIResource, obj: JSONObject) -> None:
+    """Take over what an `install` without --apply set: else a field that we drop would stay for ever."""
+    metadata = obj["metadata"]
+    try:
+        existing = await client.get(resource, metadata["name"], metadata.get("namespace"))
+    except NotFound:
+        return
+    patch = adoption(existing["metadata"])
+    if patch:
+        path = resource.path(metadata.get("namespace"), metadata["name"])
+        await client.request("PATCH", path, body=orjson.dumps(patch), content_type=JSON_PATCH)
+
+
+def adoption(metadata: JSONObject) -> list[JSONObject]:
+    """The JSON patch that turns what we created into what we applied; empty if there is nothing to turn."""
+    entries = metadata.get("managedFields") or []
+    if any(entry["manager"] == MANAGER and entry["operation"] == "Apply" for entry in entries):
+        return []
+    for index, entry in enumerate(entries):
+        made = (entry["manager"], entry["operation"], entry.get("subresource", ""))
+        if made == (MANAGER, "Update", ""):
+            return [
+                {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+                {"op": "replace", "path": f"/metadata/managedFields/{index}/operation", "value": "Apply"},
+            ]
+    return []

@@ -1,0 +1,99 @@
+"""`install`: the flags; the resources are made in resources.py. (docs/spec: CLI 11)"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pinnace.cli.flags import Boolean, CommaList, Command, DurationFlag, KeyValueMap, boolean, merge_maps
+from pinnace.cli.install.options import NON_ADMIN_FEATURE
+from pinnace.cli.output.printing import output_flags, parse_output_flags
+
+
+def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
+    """The four flags for the requests and limits of a pod."""
+
+    def declare(function: Any) -> Any:
+        names = ("cpu-request", "mem-request", "cpu-limit", "mem-limit")
+        for name, default in reversed(list(zip(names, defaults, strict=True))):
+            flag = f"--{pod}-pod-{name}"
+            function = click.option(flag, default=default, show_default=True, help="'0' for none.")(function)
+        return function
+
+    return declare
+
+
+@click.command("install", cls=Command, short_help="Install the server and its resources in a cluster.")
+@click.option(
+    "--provider", default="", help="Provider of the default locations: aws, or filesystem for a folder."
+)
+@click.option("--bucket", default="", help="Bucket of the default backup location.")
+@click.option("--prefix", default="", help="Path inside the bucket.")
+@click.option("--secret-file", default="", help="File with the credentials of the default backup location.")
+@boolean("--no-secret", help="Confirm that there is no secret file.")
+@boolean("--no-default-backup-location", help="Make no backup location.")
+@click.option("--image", default="", help="Image of the server; without it no server is deployed.")
+@click.option(
+    "--pod-annotations", type=KeyValueMap(), multiple=True, help="Annotations for the server's pod."
+)
+@click.option(
+    "--sa-annotations", type=KeyValueMap(), multiple=True, help="Annotations for the ServiceAccount."
+)
+@_pod_resources("velero", "500m", "128Mi", "1000m", "512Mi")
+@_pod_resources("restic", "500m", "512Mi", "1000m", "1Gi")
+@click.option(
+    "--backup-location-config", type=KeyValueMap(), multiple=True,
+    help="Config of the backup location: region=...,s3Url=..., or path=/folder with filesystem.",
+)  # fmt: skip
+@click.option(
+    "--snapshot-location-config", type=KeyValueMap(), multiple=True, help="Config of the snapshot location."
+)
+@click.option(
+    "--use-volume-snapshots", type=Boolean(), default=True, metavar="",
+    help="Make a snapshot location (=false: none).",
+)  # fmt: skip
+@click.option("--plugins", type=CommaList(), help="Images with plugins, comma-separated.")
+@boolean("--use-restic", help="Deploy the node agent, which backs up pod volumes with restic.")
+@boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic unless opted out.")
+@click.option("--default-restic-prune-frequency", type=DurationFlag(), default="0s",
+              help="How often restic repositories are pruned; 0 leaves it to the server.")  # fmt: skip
+@click.option("--restic-password-file", default="", help="File with the password of all restic repositories, "
+              "instead of Velero's well-known one.")  # fmt: skip
+@boolean("--restore-only", help="Deprecated: let the server run only what restores need.")
+@boolean("--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin.")
+@boolean("--non-admin", help="Let tenants back up their own namespaces: definitions, roles and, with "
+         "--image, the controller. With --features=NonAdmin the server itself is the controller")  # fmt: skip
+@boolean("--apply", help="Bring what exists in line with these flags, instead of leaving it as it is.")
+@boolean("--wait", help="Wait until the server, and the node agent, are ready.")
+@boolean("--dry-run", help="Only print (with -o); send nothing.")
+@boolean("--crds-only", help="Only the custom resource definitions.")
+@click.option("--crds-version", default="v1", show_default=True,
+              help="Accepted for scripts; v1 is always used.")  # fmt: skip
+@click.option("--cacert", default="", help="CA bundle for the backup location.")
+@click.option("--features", default="", help="Feature flags for the server, comma-separated.")
+@output_flags
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> None:
+    """Install custom resource definitions, namespace, access rights, a backup location and the server.
+
+    Resources that exist already are left as they are; with --apply they get what the flags say, and keep what
+    the flags do not speak of. That is how to move to another version.
+
+    \b
+    A bucket:  pinnace install --provider aws --bucket backups --secret-file ./credentials \\
+                   --backup-location-config region=eu-central-1
+    On a cluster:  add --image registry/pinnace:v1 --wait, and --use-restic for pod volumes
+    A folder:  pinnace install --provider filesystem --backup-location-config path=/srv/backups
+    """
+    from pinnace.cli.install import run as install_run
+
+    output = parse_output_flags(
+        flags.pop("output_format"), flags.pop("label_columns"), flags.pop("show_labels")
+    )
+    for key in ("pod_annotations", "sa_annotations", "backup_location_config", "snapshot_location_config"):
+        flags[key] = merge_maps(flags[key])
+    flags["non_admin"] |= NON_ADMIN_FEATURE in flags["features"].split(",")
+    for key in ("secret_file", "cacert", "restic_password_file"):
+        flags[f"{key}_content"] = Path(flags[key]).read_bytes() if flags[key] else b""
+    install_run.install(ctx, output, flags)

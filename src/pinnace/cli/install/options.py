@@ -1,0 +1,60 @@
+"""What `install` was asked for, as plain values. (docs/spec: CLI 11.1)"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pinnace.api.values.durations import Duration
+from pinnace.storage.open import FILESYSTEM_PROVIDER
+
+NON_ADMIN_FEATURE: Final = "NonAdmin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallOptions:
+    """What to install. Empty `provider` means no location, empty `image` no server.
+
+    Attributes:
+        used_rights_only: not the right to do everything, but those the server uses.
+        plugins: images that bring plugins, in this order.
+        restic_prune_frequency: for the server's arguments; zero leaves it to the server.
+        node_agent: on every node.
+        restic_resources: of the node agent.
+        restic_password: of the repositories; empty leaves it to the server, which takes the default.
+        non_admin: what self-service needs.
+    """
+
+    namespace: str
+    provider: str = ""
+    bucket: str = ""
+    prefix: str = ""
+    ca_cert: bytes = b""
+    backup_location_config: Mapping[str, str] = field(default_factory=dict)
+    backup_location: bool = True
+    snapshot_location_config: Mapping[str, str] = field(default_factory=dict)
+    snapshot_location: bool = True
+    secret: bytes = b""
+    used_rights_only: bool = False
+    image: str = ""
+    plugins: Sequence[str] = ()
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
+    service_account_annotations: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    features: str = ""
+    restore_only: bool = False
+    default_volumes_to_restic: bool = False
+    restic_prune_frequency: Duration = field(default_factory=Duration)
+    node_agent: bool = False
+    restic_resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    restic_password: bytes = field(default=b"", repr=False)
+    non_admin: bool = False
+
+    @property
+    def server_is_non_admin(self) -> bool:
+        """Whether the server runs self-service itself, so that there is no other process for it."""
+        return NON_ADMIN_FEATURE in self.features.split(",")
+
+    @property
+    def on_filesystem(self) -> bool:
+        """Whether the location is a folder: it needs no credentials and takes no volume snapshots."""
+        return self.provider == FILESYSTEM_PROVIDER

@@ -1,0 +1,251 @@
+"""What `install` does: check the flags, print or create. (docs/spec: CLI 11.1, 11.3)"""
+
+import asyncio
+from typing import Any
+
+import click
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.quantities import resource_requirements
+from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.install import resources as make
+from pinnace.cli.install.access import ALL_RIGHTS, RBAC
+from pinnace.cli.install.apply import MANAGER, apply, say_overruled
+from pinnace.cli.install.checks import FILESYSTEM, check, location_of
+from pinnace.cli.install.finalizers import defined_by
+from pinnace.cli.install.options import NON_ADMIN_FEATURE, InstallOptions
+from pinnace.cli.install.wait import wait_for_workloads
+from pinnace.cli.output.printing import OutputFlags, encode
+from pinnace.cli.settings import Settings
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    APIResource,
+    velero,
+)
+
+RESOURCES = {
+    resource.kind: resource
+    for resource in (
+        CUSTOM_RESOURCE_DEFINITIONS,
+        NAMESPACES,
+        CLUSTER_ROLE_BINDINGS,
+        CLUSTER_ROLES,
+        APIResource(group=RBAC, version="v1", name="roles", kind="Role", namespaced=True),
+        APIResource(group=RBAC, version="v1", name="rolebindings", kind="RoleBinding", namespaced=True),
+        SERVICE_ACCOUNTS,
+        SECRETS,
+        DEPLOYMENTS,
+        DAEMON_SETS,
+        velero("backupstoragelocations"),
+        velero("volumesnapshotlocations"),
+    )
+}
+
+CRD_TIMEOUT_SECONDS = 60
+POLL_SECONDS = 1.0
+
+
+def install(ctx: click.Context, output: OutputFlags, flags: dict[str, Any]) -> None:
+    """Print the resources, create them, or both."""
+    if output.format == "table":
+        raise InvalidInput("'table' format is not supported with 'install' command")
+    settings = settings_of(ctx)
+    need_no_location(settings, "install")
+    _check_crds_version(flags["crds_version"])
+    crds, others = make.crds(non_admin=flags["non_admin"]), []
+    if not flags["crds_only"]:
+        options = _options(settings, flags)
+        others = make.resources(options)
+    if output.format:
+        listing = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [*crds, *others]}
+        click.echo(encode(listing, output.format))
+    if flags["dry_run"]:
+        return
+    try:
+        run_async(_send(settings, crds, others, merge=flags["apply"], wait=flags["wait"]))
+    except CommandError as error:
+        raise CommandError(
+            f"\n\nError installing Velero. Use `kubectl logs deploy/velero -n {settings.namespace}` "
+            f"to check the deploy logs: {error}"
+        ) from error
+    _closing_words(settings, flags)
+
+
+def _closing_words(settings: Settings, flags: dict[str, Any]) -> None:
+    if flags["crds_only"]:
+        click.echo("The custom resource definitions are installed.")
+        return
+    if not flags["secret_file"] and flags["provider"] not in FILESYSTEM:
+        click.echo("\nNo secret file was specified, no Secret created.\n")
+    if flags["no_default_backup_location"]:
+        click.echo("\nNo bucket and provider were specified, no default backup storage location created.\n")
+    if flags["image"]:
+        click.echo(
+            f"Velero is installed! ⛵ Use 'kubectl logs deployment/velero -n {settings.namespace}' "
+            "to view the status."
+        )
+    else:
+        click.echo(
+            f"The resources are installed. No --image was given, so no server was deployed: start one with "
+            f"`pinnace server -n {settings.namespace}`."
+        )
+        if flags["non_admin"] and NON_ADMIN_FEATURE not in flags["features"].split(","):
+            click.echo(f"For self-service, start `pinnace nonadmin server -n {settings.namespace}` too.")
+
+
+def _options(settings: Settings, flags: dict[str, Any]) -> InstallOptions:
+    problem = check(flags)
+    if problem:
+        raise InvalidInput(problem)
+    provider, bucket, config = location_of(flags)
+    return InstallOptions(
+        namespace=settings.namespace,
+        provider=provider,
+        bucket=bucket,
+        prefix=flags["prefix"],
+        ca_cert=flags["cacert_content"],
+        backup_location_config=config,
+        backup_location=not flags["no_default_backup_location"],
+        snapshot_location_config=flags["snapshot_location_config"],
+        snapshot_location=flags["use_volume_snapshots"],
+        secret=flags["secret_file_content"],
+        image=flags["image"],
+        pod_annotations=flags["pod_annotations"],
+        service_account_annotations=flags["sa_annotations"],
+        resources=_requirements("velero", flags),
+        features=flags["features"],
+        used_rights_only=flags["minimal_rbac"],
+        plugins=flags["plugins"] or (),
+        restore_only=flags["restore_only"],
+        default_volumes_to_restic=flags["default_volumes_to_restic"],
+        restic_prune_frequency=flags["default_restic_prune_frequency"],
+        node_agent=flags["use_restic"],
+        restic_resources=_requirements("restic", flags),
+        restic_password=flags["restic_password_file_content"],
+        non_admin=flags["non_admin"],
+    )
+
+
+def _requirements(pod: str, flags: dict[str, Any]) -> dict[str, dict[str, str]]:
+    names = ("cpu_request", "mem_request", "cpu_limit", "mem_limit")
+    try:
+        return resource_requirements(*(flags[f"{pod}_pod_{name}"] for name in names))
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+
+
+def _check_crds_version(version: str) -> None:
+    """Only clusters before 1.16, which nobody supports any more, lack v1. (docs/spec: CLI 11.1)"""
+    if version not in ("v1", "v1beta1"):
+        raise InvalidInput("CRD version must be v1beta1 or v1")
+    if version == "v1beta1":
+        click.echo("The custom resource definitions are made in version v1, not v1beta1.", err=True)
+
+
+async def _send(
+    settings: Settings, crds: list[JSONObject], others: list[JSONObject], *, merge: bool, wait: bool
+) -> None:
+    send = _apply if merge else _create
+    async with open_cluster(settings) as client:
+        for crd in crds:
+            await send(client, crd)
+        click.echo("Waiting for resources to be ready in cluster...")
+        await _wait_for_crds(client, crds)
+        for obj in others:
+            await send(client, obj)
+        if wait:
+            await wait_for_workloads(client, others)
+
+
+async def _create(client: KubeClient, obj: JSONObject) -> None:
+    name = f"{obj['kind']}/{obj['metadata']['name']}"
+    click.echo(f"{name}: attempting to create resource")
+    try:
+        await client.create(
+            RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"), field_manager=MANAGER
+        )
+    except AlreadyExists:
+        click.echo(f"{name}: already exists, proceeding")
+        # Whoever asks for fewer rights must not believe that the server has them.
+        if await _other_role(client, obj) == ALL_RIGHTS:
+            _warn_of_other_role(obj, ALL_RIGHTS)
+    except KubeError as error:
+        raise CommandError(f"Error creating resource {name}: {error}") from error
+    click.echo(f"{name}: created")
+
+
+async def _apply(client: KubeClient, obj: JSONObject) -> None:
+    name = f"{obj['kind']}/{obj['metadata']['name']}"
+    click.echo(f"{name}: attempting to apply resource")
+    try:
+        # A binding never changes its role: the API server would refuse the whole of it.
+        if other := await _other_role(client, obj):
+            _warn_of_other_role(obj, other)
+            return
+        overruled = await apply(client, RESOURCES[obj["kind"]], obj)
+    except KubeError as error:
+        raise CommandError(f"Error applying resource {name}: {error}") from error
+    say_overruled(name, overruled)
+    click.echo(f"{name}: applied")
+
+
+async def _other_role(client: KubeClient, obj: JSONObject) -> str:
+    """The role that a ClusterRoleBinding gives, if it exists with another than ours; else empty."""
+    if obj["kind"] != CLUSTER_ROLE_BINDINGS.kind:
+        return ""
+    try:
+        existing = await client.get(CLUSTER_ROLE_BINDINGS, obj["metadata"]["name"])
+    except NotFound:
+        return ""
+    role: str = existing["roleRef"]["name"]
+    return role if role != obj["roleRef"]["name"] else ""
+
+
+def _warn_of_other_role(binding: JSONObject, role: str) -> None:
+    name = binding["metadata"]["name"]
+    click.echo(
+        f"WARNING: ClusterRoleBinding/{name} still gives the server {role}. "
+        f"To change that, run `kubectl delete clusterrolebinding {name}` and this command again.",
+        err=True,
+    )
+
+
+async def _wait_for_crds(client: KubeClient, crds: list[JSONObject]) -> None:
+    """Wait until objects of all kinds can be made. Raises CommandError."""
+    try:
+        async with asyncio.timeout(CRD_TIMEOUT_SECONDS):
+            for crd in crds:
+                while not await _served(client, crd):  # noqa: ASYNC110 - nothing to be woken by
+                    await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise CommandError("Error polling for CRDs: timed out waiting for the condition") from None
+    except KubeError as error:
+        raise CommandError(f"Error polling for CRDs: {error}") from error
+
+
+async def _served(client: KubeClient, crd: JSONObject) -> bool:
+    if not _usable(await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"])):
+        return False
+    defined = defined_by(crd)
+    assert defined is not None
+    try:
+        # For a moment the API server answers 404 for what it calls established.
+        await client.list_all(defined, "default")
+    except NotFound:
+        return False
+    return True
+
+
+def _usable(crd: JSONObject) -> bool:
+    conditions = {c["type"]: c["status"] for c in (crd.get("status") or {}).get("conditions") or []}
+    return conditions.get("Established") == "True" and conditions.get("NamesAccepted") == "True"

@@ -1,0 +1,196 @@
+"""What `uninstall` does. (docs/spec: CLI 11.4)"""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from pinnace.api import labels
+from pinnace.api.kinds import KINDS
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.objects import server_settings
+from pinnace.cli.connect import open_cluster, run_async
+from pinnace.cli.errors import CommandError, aggregate
+from pinnace.cli.install.finalizers import defined_by, held_by, release_objects
+from pinnace.cli.output.prompt import confirmed
+from pinnace.cli.settings import DEFAULT_NAMESPACE, Settings
+from pinnace.kube.errors import APIStatusError, NotFound
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    APIResource,
+    velero,
+)
+from pinnace.nonadmin import manifests
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
+
+
+POLL_SECONDS = 1.0
+LOOKS_BEFORE_HINT = 30
+SELECTOR = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
+
+# Clusters older than 1.16 know only this version, those from 1.22 on no longer do.
+OLD_DEFINITIONS = APIResource(
+    group="apiextensions.k8s.io",
+    version="v1beta1",
+    name="customresourcedefinitions",
+    kind="CustomResourceDefinition",
+    namespaced=False,
+)
+
+
+def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
+    """Ask, remove everything that can be removed, and report what could not."""
+    settings = server_settings(ctx, "uninstall")
+    if not force:
+        click.echo("You are about to uninstall Velero.")
+        if not confirmed():
+            return
+    errors = run_async(_uninstall(settings, wait))
+    if errors:
+        text = aggregate(errors)
+        click.echo(f'Errors while attempting to uninstall Velero: "{text}"', nl=False)
+        raise CommandError(text)
+    click.echo("Velero uninstalled ⛵")
+
+
+async def _uninstall(settings: Settings, wait: bool) -> list[str]:
+    """All steps, each whether or not the one before went well. Returns the errors."""
+    namespace, errors = settings.namespace, []
+    async with open_cluster(settings) as client:
+        going = False
+        try:
+            going = await _delete_namespace(client, namespace)
+            await _release(client, namespace)
+        except APIStatusError as error:
+            errors.append(str(error))
+        errors += await _delete_rights(client, namespace)
+        errors += await _delete_self_service(client, namespace)
+        errors += await _delete_definitions(client)
+        # A namespace that could not be deleted would be waited for without end.
+        if wait and going:
+            try:
+                await _wait(client, namespace)
+            except APIStatusError as error:
+                errors.append(str(error))
+    return errors
+
+
+async def _delete_namespace(client: "KubeClient", namespace: str) -> bool:
+    """Begin to delete the namespace. Returns whether it exists, and so can be waited for."""
+    try:
+        found = await client.get(NAMESPACES, namespace)
+        if found["metadata"].get("deletionTimestamp"):
+            click.echo(f'Velero namespace "{namespace}" is terminating.')
+        else:
+            await client.delete(NAMESPACES, namespace)
+    except NotFound:
+        click.echo(f'Velero namespace "{namespace}" does not exist, skipping.')
+        return False
+    return True
+
+
+async def _release(client: "KubeClient", namespace: str) -> None:
+    """Let go of what is in the namespace, whether or not its definitions go too."""
+    for kind in KINDS:
+        with suppress(NotFound):
+            await release_objects(client, velero(kind.plural), namespace)
+
+
+async def _delete_rights(client: "KubeClient", namespace: str) -> list[str]:
+    """Delete the binding, and the role if there is one that `install` made. Returns the errors."""
+    name, errors = "velero" if namespace == DEFAULT_NAMESPACE else f"velero-{namespace}", []
+    try:
+        await client.delete(CLUSTER_ROLE_BINDINGS, name)
+    except NotFound:
+        click.echo(f'Velero ClusterRoleBinding "{name}" does not exist, skipping.')
+    except APIStatusError as error:
+        errors.append(str(error))
+    try:
+        roles = await client.list_all(CLUSTER_ROLES, label_selector=SELECTOR)
+        if any(role["metadata"]["name"] == name for role in roles):
+            await client.delete(CLUSTER_ROLES, name)
+    except APIStatusError as error:
+        errors.append(str(error))
+    return errors
+
+
+async def _delete_self_service(client: "KubeClient", namespace: str) -> list[str]:
+    """Delete the roles of tenants and the binding of their controller, if `install` made them."""
+    made = {obj["metadata"]["name"] for obj in manifests.resources(namespace)}
+    errors = []
+    for resource in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
+        try:
+            for obj in await client.list_all(resource, label_selector=SELECTOR):
+                if obj["metadata"]["name"] in made:
+                    with suppress(NotFound):  # somebody else was quicker
+                        await client.delete(resource, obj["metadata"]["name"])
+        except APIStatusError as error:
+            errors.append(str(error))
+    return errors
+
+
+async def _delete_definitions(client: "KubeClient") -> list[str]:
+    """Delete our definitions in whichever version the cluster serves. Returns the errors."""
+    removed, errors = await _delete_labelled(client, CUSTOM_RESOURCE_DEFINITIONS)
+    if removed is None:
+        click.echo("V1 Velero CRDs not found, skipping...")
+    removed_old, old_errors = await _delete_labelled(client, OLD_DEFINITIONS)
+    if removed_old is None and not removed:
+        click.echo("V1Beta1 Velero CRDs not found, skipping...")
+    return errors + old_errors
+
+
+async def _delete_labelled(client: "KubeClient", resource: APIResource) -> tuple[int | None, list[str]]:
+    """Delete what carries our label. Returns how many were, None without that API; and the errors."""
+    try:
+        found = await client.list_all(resource, label_selector=SELECTOR)
+    except NotFound:
+        return None, []
+    except APIStatusError as error:
+        return 0, [str(error)]
+    removed, errors = 0, []
+    for definition in found:
+        try:
+            if (defined := defined_by(definition)) is not None:
+                await release_objects(client, defined)
+            await client.delete(resource, definition["metadata"]["name"])
+        except NotFound:
+            continue  # somebody else was quicker
+        except APIStatusError as error:
+            errors.append(str(error))
+        else:
+            removed += 1
+    return removed, errors
+
+
+async def _wait(client: "KubeClient", namespace: str) -> None:
+    """Print dots until the namespace and the definitions are gone, and after a while what holds them."""
+    click.echo(
+        "Waiting for Velero uninstall to complete. You may safely press ctrl-c to stop waiting - "
+        "uninstall will continue in the background."
+    )
+    looks = 0
+    while remains := await _remaining(client, namespace):
+        click.echo(".", nl=False)
+        looks += 1
+        if looks == LOOKS_BEFORE_HINT:
+            click.echo(f"\nStill there: {held_by(remains)}", err=True)
+        await asyncio.sleep(POLL_SECONDS)
+    click.echo()
+
+
+async def _remaining(client: "KubeClient", namespace: str) -> JSONObject | None:
+    """The namespace, or a definition, that is still going."""
+    with suppress(NotFound):
+        return await client.get(NAMESPACES, namespace)
+    with suppress(NotFound):
+        for definition in await client.list_all(CUSTOM_RESOURCE_DEFINITIONS, label_selector=SELECTOR):
+            if definition["metadata"].get("deletionTimestamp"):
+                return definition
+    return None

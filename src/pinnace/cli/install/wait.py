@@ -1,0 +1,124 @@
+"""`install --wait`: until all that it made is ready, or the time is over. (docs/spec: CLI 11.3)"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import click
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import parse_time, utcnow
+from pinnace.cli.errors import CommandError
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, APIResource
+from pinnace.nonadmin import manifests
+
+POLL_SECONDS = 1.0
+OBSERVATIONS: Final = 5
+"""In a row. A server that crashes as soon as it has begun looks ready in between."""
+STEADY: Final = timedelta(seconds=10)
+
+UNNOTICED: Final = "nobody has taken notice of it yet"
+
+DEPLOYMENT_SECONDS = 180.0
+DAEMON_SET_SECONDS = 60.0
+
+Judge = Callable[[JSONObject, datetime], str]
+"""What an object lacks to be ready; empty if it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wait:
+    what: str
+    resource: APIResource
+    judge: Judge
+    seconds: float
+
+
+async def wait_for_workloads(client: KubeClient, made: Sequence[JSONObject]) -> None:
+    """Wait for those of the objects that run pods. Raises CommandError that says what is missing."""
+    waits = {
+        "Deployment": _Wait(
+            what="deployment", resource=DEPLOYMENTS, judge=deployment_lacks, seconds=DEPLOYMENT_SECONDS
+        ),
+        "DaemonSet": _Wait(
+            what="restic daemonset", resource=DAEMON_SETS, judge=daemon_set_lacks, seconds=DAEMON_SET_SECONDS
+        ),
+    }
+    for obj in made:
+        if obj["kind"] in waits:
+            wait, name = waits[obj["kind"]], obj["metadata"]["name"]
+            what = f"self-service {wait.what}" if name == manifests.DEPLOYMENT else wait.what
+            click.echo(f"Waiting for Velero {what} to be ready.")
+            await _until_ready(client, wait, name, obj["metadata"]["namespace"])
+
+
+async def _until_ready(client: KubeClient, wait: _Wait, name: str, namespace: str) -> None:
+    seen, lack = 0, "it was not looked at yet"
+    try:
+        async with asyncio.timeout(wait.seconds):
+            while True:
+                try:
+                    lack = wait.judge(await client.get(wait.resource, name, namespace), utcnow())
+                except NotFound:
+                    lack = "it does not exist"
+                seen = 0 if lack else seen + 1
+                if seen == OBSERVATIONS:
+                    return
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        lack = lack or "it was not ready for long enough"
+        raise CommandError(
+            f"timed out waiting for the condition: {wait.resource.kind} {name}: {lack}"
+        ) from None
+    except KubeError as error:
+        raise CommandError(f"error waiting for {wait.resource.kind} {name}: {error}") from error
+
+
+def deployment_lacks(obj: JSONObject, now: datetime) -> str:
+    """A Deployment is ready once it has been Available for a while, with pods of its present form only.
+
+    After a change it stays Available by its old pods until the new ones are.
+    """
+    status = obj.get("status") or {}
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or []}
+    available, replicas = conditions.get("Available", {}), status.get("replicas", 0)
+    if available.get("status") != "True":
+        reasons = [
+            f"{condition.get('reason')}: {condition.get('message')}"
+            for condition in conditions.values()
+            if condition.get("status") == "False"
+        ]
+        text = f"{status.get('availableReplicas', 0)} of {replicas} pods are available"
+        return "; ".join([text, *reasons])
+    if _unnoticed(obj):
+        return UNNOTICED
+    updated = status.get("updatedReplicas", 0)
+    if updated < replicas or status.get("unavailableReplicas", 0):
+        return f"the change is under way: {updated} of {replicas} pods are new"
+    since = now - parse_time(available["lastTransitionTime"])
+    return "" if since > STEADY else "it has just become available"
+
+
+def daemon_set_lacks(obj: JSONObject, _now: datetime) -> str:
+    """A DaemonSet is ready once each of its nodes has an available pod of its present form.
+
+    Without a node it is at once.
+    """
+    status = obj.get("status") or {}
+    if _unnoticed(obj):
+        return UNNOTICED
+    wanted, available = status.get("desiredNumberScheduled", 0), status.get("numberAvailable", 0)
+    if available != wanted:
+        return f"{available} of {wanted} pods are available"
+    updated = status.get("updatedNumberScheduled", 0)
+    return "" if updated == wanted else f"the change is under way: {updated} of {wanted} pods are new"
+
+
+def _unnoticed(obj: JSONObject) -> bool:
+    """Whether the status is still that of the object before its last change."""
+    status, metadata = obj.get("status") or {}, obj.get("metadata") or {}
+    return bool(status.get("observedGeneration", 0) < metadata.get("generation", 0))

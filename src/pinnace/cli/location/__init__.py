@@ -1,0 +1,1 @@
+"""`backup-location` and `snapshot-location`. (docs/spec: CLI 7)"""

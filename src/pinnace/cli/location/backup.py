@@ -1,0 +1,188 @@
+"""What `backup-location create|get|set` do. (docs/spec: CLI 7.1-7.3)"""
+
+import base64
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pinnace.api.codec import encode
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
+from pinnace.api.storage_location import (
+    BackupStorageLocation,
+    BackupStorageLocationSpec,
+    ObjectStorageLocation,
+    SecretKeySelector,
+)
+from pinnace.api.values.durations import Duration
+from pinnace.cli.backend import objects
+from pinnace.cli.backend.interface import Backend, open_backend
+from pinnace.cli.backend.server_kinds import BACKUP_LOCATION
+from pinnace.cli.connect import open_cluster, run_async
+from pinnace.cli.errors import InvalidInput
+from pinnace.cli.install.checks import FILESYSTEM, location_of
+from pinnace.cli.output.printing import OutputFlags, print_objects
+from pinnace.cli.settings import Settings
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import velero
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
+
+
+RESOURCE = velero(BACKUP_LOCATION.plural)
+
+
+def create(ctx: click.Context, name: str, output: OutputFlags, flags: dict[str, Any]) -> None:
+    """Print or submit the location."""
+    settings = objects.server_settings(ctx, "backup-location create")
+    _check(flags)
+    location = location_from_flags(name, settings.namespace, flags)
+    if output.format:
+        print_objects([encode(location, unsent=True)], BACKUP_LOCATION.table(), output)
+        return
+    run_async(_submit(settings, location))
+    _configured(name)
+
+
+def _configured(name: str) -> None:
+    click.echo(f'Backup storage location "{name}" configured successfully.')
+
+
+def _check(flags: Mapping[str, Any]) -> None:
+    """Refuse what cannot be a location, in the order of the spec. Raises InvalidInput."""
+    if not flags["provider"]:
+        raise InvalidInput("--provider is required")
+    if flags["provider"] in FILESYSTEM:
+        path = PurePosixPath(flags["config"].get("path", ""))
+        if not path.is_absolute() or len(path.parts) < 2:
+            raise InvalidInput("--config path=/absolute/folder is required with --provider filesystem")
+    elif not flags["bucket"]:
+        raise InvalidInput("--bucket is required")
+    period = flags["backup_sync_period"]
+    if period is not None and period < Duration():
+        raise InvalidInput("--backup-sync-period must be non-negative")
+    _check_credential(flags["credential"])
+
+
+def _check_credential(credential: Mapping[str, str]) -> None:
+    if len(credential) > 1:
+        raise InvalidInput("--credential can only contain 1 key/value pair")
+
+
+def location_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> BackupStorageLocation:
+    """The location that the flags ask for. Raises InvalidInput."""
+    provider, bucket, config = location_of({**flags, "backup_location_config": flags["config"]})
+    credential = None
+    for secret, key in flags["credential"].items():
+        credential = SecretKeySelector(name=secret, key=key)
+    spec = BackupStorageLocationSpec(
+        provider=provider,
+        config=config,
+        # Without --credential there is none: an empty one would make the location unusable (CLI 7.1).
+        credential=credential,
+        object_storage=ObjectStorageLocation(
+            bucket=bucket, prefix=flags["prefix"], ca_cert=_content(flags["cacert"])
+        ),
+        default=flags["default"],
+        access_mode=flags["access_mode"],
+        backup_sync_period=flags["backup_sync_period"],
+        validation_frequency=flags["validation_frequency"],
+    )
+    metadata = ObjectMeta(name=name, namespace=namespace, labels=flags["labels"])
+    return BackupStorageLocation(metadata=metadata, spec=spec)
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes() if path else b""
+    except OSError as error:
+        raise InvalidInput(f"couldn't open cacert {path}: {error.strerror}") from error
+
+
+async def _submit(settings: Settings, location: BackupStorageLocation) -> None:
+    async with open_cluster(settings) as client:
+        if not location.spec.default:
+            await client.create(RESOURCE, encode(location), settings.namespace)
+            return
+        async with _others_not_default(client, settings.namespace, location.metadata.name):
+            await client.create(RESOURCE, encode(location), settings.namespace)
+
+
+@asynccontextmanager
+async def _others_not_default(client: "KubeClient", namespace: str, name: str) -> AsyncIterator[None]:
+    """Take the mark of the default location off the others; they get it back if the work inside fails."""
+    others = [
+        obj["metadata"]["name"]
+        for obj in await client.list_all(RESOURCE, namespace)
+        if (obj.get("spec") or {}).get("default") and obj["metadata"]["name"] != name
+    ]
+    unmarked = []
+    try:
+        for other in others:
+            await client.patch(RESOURCE, other, {"spec": {"default": False}}, namespace)
+            unmarked.append(other)
+        yield
+    except KubeError:
+        # Else a name that is taken would leave the cluster without any default location.
+        for other in unmarked:
+            await client.patch(RESOURCE, other, {"spec": {"default": True}}, namespace)
+        raise
+
+
+def get(
+    ctx: click.Context, names: Sequence[str], selector: str, output: OutputFlags, *, only_default: bool
+) -> None:
+    """Print the named locations or all of them."""
+    if not only_default:
+        objects.get(ctx, BACKUP_LOCATION.noun, names, selector, output)
+        return
+    settings = objects.server_settings(ctx, "backup-location get")
+
+    async def work() -> list[JSONObject]:
+        async with open_backend(settings) as backend:
+            return await _defaults(backend, names, selector)
+
+    objects.print_list(run_async(work()), BACKUP_LOCATION, output)
+
+
+async def _defaults(backend: Backend, names: Sequence[str], selector: str) -> list[JSONObject]:
+    """The default locations; of the named ones the first that is one. (docs/spec: CLI 7.2)"""
+    for name in names:
+        location = await backend.object(RESOURCE.name, name)
+        if (location.get("spec") or {}).get("default"):
+            return [location]
+    found = [] if names else await backend.objects(RESOURCE.name, selector)
+    return [location for location in found if (location.get("spec") or {}).get("default")]
+
+
+def change(
+    ctx: click.Context, name: str, *, cacert: str, credential: Mapping[str, str], default: bool | None
+) -> None:
+    """Change what was given, and nothing else. (docs/spec: CLI 7.3)"""
+    settings = objects.server_settings(ctx, "backup-location set")
+    _check_credential(credential)
+    spec: JSONObject = {}
+    if cacert:
+        spec["objectStorage"] = {"caCert": base64.b64encode(_content(cacert)).decode()}
+    for secret, key in credential.items():
+        # `optional` belongs to the old reference.
+        spec["credential"] = {"name": secret, "key": key, "optional": None}
+    if default is not None:
+        spec["default"] = default
+    run_async(_change(settings, name, spec))
+    _configured(name)
+
+
+async def _change(settings: Settings, name: str, spec: JSONObject) -> None:
+    async with open_cluster(settings) as client:
+        # Read first: a wrong name must not take the mark off the others.
+        await client.get(RESOURCE, name, settings.namespace)
+        if spec.get("default"):
+            async with _others_not_default(client, settings.namespace, name):
+                await client.patch(RESOURCE, name, {"spec": spec}, settings.namespace)
+        elif spec:
+            await client.patch(RESOURCE, name, {"spec": spec}, settings.namespace)

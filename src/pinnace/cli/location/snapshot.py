@@ -1,0 +1,57 @@
+"""What `snapshot-location create|set` do. (docs/spec: CLI 7.5)"""
+
+import click
+
+from pinnace.api.codec import encode
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
+from pinnace.cli.backend.objects import server_settings
+from pinnace.cli.backend.server_kinds import SNAPSHOT_LOCATION
+from pinnace.cli.connect import open_cluster, run_async
+from pinnace.cli.errors import InvalidInput
+from pinnace.cli.output.printing import OutputFlags, print_objects
+from pinnace.kube.resources import velero
+
+RESOURCE = velero(SNAPSHOT_LOCATION.plural)
+
+
+def create(
+    ctx: click.Context,
+    name: str,
+    output: OutputFlags,
+    *,
+    provider: str,
+    config: dict[str, str],
+    labels: dict[str, str],
+) -> None:
+    """Print or submit the location."""
+    settings = server_settings(ctx, "snapshot-location create")
+    if not provider:
+        raise InvalidInput("--provider is required")
+    location = VolumeSnapshotLocation(
+        metadata=ObjectMeta(name=name, namespace=settings.namespace, labels=labels),
+        spec=VolumeSnapshotLocationSpec(provider=provider, config=config),
+    )
+    if output.format:
+        print_objects([encode(location, unsent=True)], SNAPSHOT_LOCATION.table(), output)
+        return
+
+    async def work() -> None:
+        async with open_cluster(settings) as client:
+            await client.create(RESOURCE, encode(location), settings.namespace)
+
+    run_async(work())
+    click.echo(f'Snapshot volume location "{name}" configured successfully.')
+
+
+def rewrite(ctx: click.Context, name: str) -> None:
+    """Read the location and write it back; a change in between is a conflict."""
+    settings = server_settings(ctx, "snapshot-location set")
+
+    async def work() -> None:
+        async with open_cluster(settings) as client:
+            current = await client.get(RESOURCE, name, settings.namespace)
+            await client.replace(RESOURCE, name, current, settings.namespace)
+
+    run_async(work())
+    click.echo(f'Volume snapshot location "{name}" configured successfully.')

@@ -1,0 +1,113 @@
+"""What the tenants' commands need to know of each kind, and in which namespace they work."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from pinnace.api.objects import JSONObject, listed, member, text
+from pinnace.cli.connect import need_no_location, settings_of, user_agent
+from pinnace.cli.output import cells
+from pinnace.cli.output.printing import Table
+from pinnace.cli.settings import GlobalFlags
+from pinnace.kube.resources import APIResource
+from pinnace.nonadmin.objects import (
+    NABS,
+    NABSLS,
+    NARS,
+)
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantKind:
+    """One kind.
+
+    Attributes:
+        mirror: the member of its status that shows the server's object.
+        spec: the member of its spec that says what is wanted.
+        extra: a column of its own: its heading, and where its text is.
+    """
+
+    resource: APIResource
+    mirror: str
+    spec: str
+    extra: tuple[str, Callable[[JSONObject], str]]
+
+    def table(self) -> Table:
+        """NAME, REQUEST, STATUS, its own, QUEUE, CREATED, REASON."""
+
+        def row(obj: JSONObject) -> list[str]:
+            position = member(obj, "status", "queueInfo", "estimatedQueuePosition")
+            return [
+                obj["metadata"]["name"],
+                text(obj, "status", "phase") or "New",
+                text(obj, "status", self.mirror, "status", "phase"),
+                self.extra[1](obj),
+                "" if position is None else str(position),
+                cells.local_time(obj["metadata"].get("creationTimestamp"), "<nil>"),
+                reason(obj),
+            ]
+
+        return Table(
+            columns=("NAME", "REQUEST", "STATUS", self.extra[0], "QUEUE", "CREATED", "REASON"), row=row
+        )
+
+
+def reason(obj: JSONObject) -> str:
+    """Why a request is refused; empty if it is not."""
+    conditions = listed(obj, "status", "conditions")
+    refusals = [text(each, "message") for each in conditions if text(each, "status") == "False"]
+    return refusals[-1] if refusals else ""
+
+
+def _storage(obj: JSONObject) -> str:
+    return text(obj, "spec", "backupSpec", "storageLocation") or "default"
+
+
+def _from(obj: JSONObject) -> str:
+    return text(obj, "spec", "restoreSpec", "backupName")
+
+
+def _bucket(obj: JSONObject) -> str:
+    return text(obj, "spec", "backupStorageLocationSpec", "objectStorage", "bucket")
+
+
+KINDS = {
+    "backup": TenantKind(
+        resource=NABS, mirror="veleroBackup", spec="backupSpec", extra=("STORAGE LOCATION", _storage)
+    ),
+    "restore": TenantKind(resource=NARS, mirror="veleroRestore", spec="restoreSpec", extra=("BACKUP", _from)),
+    "storage-location": TenantKind(
+        resource=NABSLS,
+        mirror="veleroBackupStorageLocation",
+        spec="backupStorageLocationSpec",
+        extra=("BUCKET", _bucket),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A tenant's namespace and the way to it."""
+
+    client: "KubeClient"
+    namespace: str
+
+
+@asynccontextmanager
+async def open_home(ctx: click.Context) -> AsyncIterator[Home]:
+    """The namespace of `--namespace`, of the kubeconfig's context, or `default`. Raises ConfigError."""
+    from pinnace.kube.client import KubeClient
+    from pinnace.kube.config import load_config
+
+    settings = settings_of(ctx)
+    need_no_location(settings, "nonadmin")
+    config = load_config(settings.kubeconfig, settings.kubecontext)
+    namespace = ctx.ensure_object(GlobalFlags).namespace or config.namespace or "default"
+    async with KubeClient(config, user_agent=user_agent("pinnace")) as client:
+        yield Home(client, namespace)

@@ -1,0 +1,166 @@
+"""What `nonadmin ... get|describe|logs` do."""
+
+import asyncio
+import secrets
+import sys
+from collections.abc import Sequence
+
+import click
+
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject, listed, mapping, member, text
+from pinnace.api.values.durations import Duration
+from pinnace.cli.backend.interface import DownloadOptions, fetch
+from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
+from pinnace.cli.connect import run_async, settings_of
+from pinnace.cli.errors import CommandError, PlainError
+from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
+from pinnace.cli.output import cells
+from pinnace.cli.output.layout import Sheet
+from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects, printable
+from pinnace.kube.errors import NotFound
+from pinnace.nonadmin.objects import (
+    NADRS,
+)
+
+FINISHED = frozenset({"Completed", "PartiallyFailed", "Failed"})
+LOGS = {"backup": DownloadTargetKind.BACKUP_LOG, "restore": DownloadTargetKind.RESTORE_LOG}
+
+
+async def _found(home: Home, kind: TenantKind, names: Sequence[str], selector: str = "") -> list[JSONObject]:
+    """The named requests, the first failure ending the command; without names all that match."""
+    if names:
+        return [await home.client.get(kind.resource, name, home.namespace) for name in names]
+    return await home.client.list_all(kind.resource, home.namespace, label_selector=selector)
+
+
+def get(ctx: click.Context, noun: str, names: Sequence[str], selector: str, output: OutputFlags) -> None:
+    """Print the named requests or all of them."""
+    kind = KINDS[noun]
+
+    async def work() -> list[JSONObject]:
+        async with open_home(ctx) as home:
+            return await _found(home, kind, names, selector)
+
+    objects = run_async(work())
+    described = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
+    shown = [{**described, **obj} for obj in objects]
+    if output.format == "name":
+        for obj in shown:
+            click.echo(f"{kind.resource.singular_name}.{kind.resource.group}/{obj['metadata']['name']}")
+    elif output.format in ("json", "yaml") and len(shown) != 1:
+        wrapped = object_list(shown, f"{kind.resource.kind}List")
+        click.echo(encode({**wrapped, "apiVersion": kind.resource.api_version}, output.format))
+    else:
+        print_objects(shown, kind.table(), output)
+
+
+def describe(ctx: click.Context, noun: str, names: Sequence[str]) -> None:
+    """Print the descriptions of the named requests or of all."""
+    kind = KINDS[noun]
+
+    async def work() -> list[JSONObject]:
+        async with open_home(ctx) as home:
+            return await _found(home, kind, names)
+
+    texts = [describe_request(obj, kind) for obj in run_async(work())]
+    if texts:
+        click.echo(printable("\n\n\n".join(texts)))
+
+
+def describe_request(obj: JSONObject, kind: TenantKind) -> str:
+    """A request as a person reads it: what was decided and why, and how the server's work goes."""
+    sheet, status = Sheet(), mapping(obj, "status")
+    served = mapping(status, kind.mirror, "status")
+    sheet.field("Name", text(obj, "metadata", "name"))
+    sheet.field("Namespace", text(obj, "metadata", "namespace"))
+    sheet.mapping("Labels", mapping(obj, "metadata", "labels"))
+    sheet.line()
+    sheet.field("Request", text(status, "phase") or "New")
+    sheet.field("Status", text(served, "phase") or "<none>")
+    if (position := member(status, "queueInfo", "estimatedQueuePosition")) is not None:
+        sheet.field("Queue position", position)
+    for name, title in (
+        ("startTimestamp", "Started"),
+        ("completionTimestamp", "Completed"),
+        ("expiration", "Expires"),
+    ):
+        if text(served, name):
+            sheet.field(title, cells.local_time(text(served, name), "<n/a>"))
+    for name in ("errors", "warnings"):
+        if member(served, name):
+            sheet.field(name.capitalize(), member(served, name))
+    for problem in (
+        *listed(served, "validationErrors"),
+        *listed(status, "veleroDeleteBackupRequest", "status", "errors"),
+    ):
+        sheet.field("Problem", problem)
+    sheet.line()
+    sheet.line("Conditions:")
+    for each in listed(status, "conditions"):
+        what = f"{text(each, 'type')}={text(each, 'status')}"
+        sheet.line(f"\t{what}\t{text(each, 'reason')}\t{text(each, 'message')}")
+    sheet.line()
+    sheet.line("Spec:")
+    sheet.line(encode(mapping(obj, "spec", kind.spec), "yaml").rstrip())
+    return sheet.render()
+
+
+def logs(
+    ctx: click.Context,
+    noun: str,
+    name: str,
+    *,
+    timeout: Duration,
+    insecure_skip_tls_verify: bool,
+    cacert: str,
+) -> None:
+    """Stream the log of a finished backup or restore to stdout."""
+    kind, ca_cert = KINDS[noun], cacert or settings_of(ctx).ca_cert
+    options = DownloadOptions(
+        timeout_seconds=timeout.total_seconds(), ca_cert=ca_cert, insecure=insecure_skip_tls_verify
+    )
+
+    async def work() -> None:
+        async with open_home(ctx) as home:
+            (obj,) = await _found(home, kind, (name,))
+            if text(obj, "status", kind.mirror, "status", "phase") not in FINISHED:
+                raise PlainError(f'The log of {noun} "{name}" is not available until it has finished.')
+            backend = TenantBackend(home.client, home.namespace)
+            await fetch(backend, LOGS[noun], name, options, sys.stdout.buffer)
+
+    run_async(work())
+
+
+class TenantBackend(ServerBackend):
+    """Files by way of NonAdminDownloadRequests in the tenant's own namespace. (docs/spec: NAC 13)"""
+
+    async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
+        """Ask for a URL and wait for it; the request is removed again, the caller holds the deadline."""
+        request = {
+            "apiVersion": NADRS.api_version,
+            "kind": NADRS.kind,
+            "metadata": {
+                "name": f"{name[:220].rstrip('-.')}-{secrets.token_hex(4)}",
+                "namespace": self.namespace,
+            },
+            "spec": {"target": {"kind": str(kind), "name": name}},
+        }
+        seen = await self.client.create(NADRS, request, self.namespace)
+        own = text(seen, "metadata", "name")
+        try:
+            while not (url := text(seen, "status", "velero", "status", "downloadURL")):
+                if text(seen, "status", "phase") == "BackingOff":
+                    reasons = [text(each, "message") for each in listed(seen, "status", "conditions")]
+                    raise CommandError(f"the log of {name} cannot be had: {'; '.join(reasons)}")
+                await asyncio.sleep(POLL_SECONDS)
+                seen = await self.client.get(NADRS, own, self.namespace)
+            return url
+        finally:
+            await self._forget(own)
+
+    async def _forget(self, name: str) -> None:
+        try:
+            await self.client.delete(NADRS, name, self.namespace)
+        except NotFound:
+            return

@@ -1,0 +1,108 @@
+"""`nonadmin server`: the flags of the self-service process. (docs/spec: NAC 2)"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import click
+
+from pinnace.cli.connect import need_no_location, settings_of, user_agent
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.flags import Command, DurationFlag, KeyValueMap, boolean, merge_maps, optional_boolean
+from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
+from pinnace.cli.process.server import Number
+from pinnace.cli.settings import GlobalFlags
+
+
+@click.command("server", cls=Command, short_help="Run the controllers of self-service.")
+@click.option("--metrics-bind-address", default=":8080", show_default=True, help="Address of /metrics.")
+@click.option(
+    "--health-probe-bind-address", default=":8081", show_default=True, help="Address of /healthz and /readyz."
+)
+@boolean("--leader-elect", help="Work only while holding the Lease of this namespace.")
+@click.option("--settings", "config_map", default="pinnace-nonadmin", show_default=True,
+              help="Config map of this namespace with the administrator's settings.")  # fmt: skip
+@optional_boolean("--require-approval", help="Use storage locations of tenants only once they are approved.")
+@click.option("--garbage-collection-period", type=DurationFlag(),
+              help="How often to remove what lost its request; 0s for never. Default 24h.")  # fmt: skip
+@click.option("--backup-sync-period", type=DurationFlag(),
+              help="How often to make requests for stored backups; 0s for never. Default 2m.")  # fmt: skip
+@click.option("--velero-backup-sync-period", type=DurationFlag(),
+              help="What the backup server's --backup-sync-period is. Default 1m.")  # fmt: skip
+@click.option("--max-unfinished-backups", type=Number(whole=True),
+              help="How many backups of one namespace may wait or run at once; 0 is any number.")  # fmt: skip
+@click.option("--max-unfinished-restores", type=Number(whole=True),
+              help="The same of restores.")  # fmt: skip
+@click.option("--adopt-former-namespaces", "adopted_namespaces", type=KeyValueMap(), multiple=True,
+              help="Who gets backups of a former namespace of its name: name=uid; * is any.")  # fmt: skip
+@click.option("--allow-endpoints", "allowed_endpoints", multiple=True, metavar="ADDRESS",
+              help="Private network or host where tenants' storage may be; may be repeated.")  # fmt: skip
+@click.option("--default-backup-storage-location", default="default", show_default=True,
+              help="What the backup server's flag of this name says.")  # fmt: skip
+@upstream_flags
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> None:
+    """Run the controllers of self-service in the backup server's namespace, until a signal.
+
+    The environment may say WATCH_NAMESPACE (the namespace), LOG_LEVEL (0 panic to 6 trace, or a name) and
+    LOG_FORMAT (text or json). Flags win over the config map, the environment over flags that begin with zap.
+    """
+    from pinnace.kube.config import load_config
+    from pinnace.kube.errors import KubeError
+    from pinnace.nonadmin.settings_source import SettingsFlags
+    from pinnace.runtime.errors import RuntimeFailure
+    from pinnace.runtime.logfields import get_logger
+    from pinnace.server.monitoring.logging import configure_logging
+    from pinnace.server.monitoring.pages import parse_address
+    from pinnace.server.nonadmin import NonAdminServerOptions, run_nonadmin
+
+    settings = settings_of(ctx)
+    need_no_location(settings, "nonadmin server")
+    for name in ("metrics_bind_address", "health_probe_bind_address"):
+        try:
+            parse_address(flags[name])
+        except ValueError as error:
+            raise InvalidInput(f"--{name.replace('_', '-')}: {error}") from error
+    options = NonAdminServerOptions(
+        namespace=server_namespace(ctx.ensure_object(GlobalFlags), os.environ),
+        metrics_address=flags["metrics_bind_address"],
+        health_address=flags["health_probe_bind_address"],
+        leader_election=flags["leader_elect"],
+        default_location=flags["default_backup_storage_location"],
+        settings=SettingsFlags(
+            config_map=flags["config_map"],
+            require_approval=flags["require_approval"],
+            collection_period=flags["garbage_collection_period"],
+            sync_period=flags["backup_sync_period"],
+            velero_sync_period=flags["velero_backup_sync_period"],
+            max_unfinished_backups=flags["max_unfinished_backups"],
+            max_unfinished_restores=flags["max_unfinished_restores"],
+            adopted_namespaces=merge_maps(flags["adopted_namespaces"]) or None,
+            allowed_endpoints=_entries(flags["allowed_endpoints"]) or None,
+        ),
+    )
+    choice = log_choice(os.environ, flags)
+    configure_logging(choice.level, choice.fmt)
+    for remark in choice.remarks:
+        get_logger(__name__).warning(remark)
+    try:
+        config = load_config(settings.kubeconfig, settings.kubecontext)
+        asyncio.run(run_nonadmin(config, options, user_agent=user_agent("pinnace-nonadmin")))
+    except (KubeError, RuntimeFailure, OSError) as error:
+        raise CommandError(str(error)) from error
+
+
+def _entries(values: Iterable[str]) -> tuple[str, ...]:
+    """The entries of a flag that may be repeated, each a list with commas."""
+    return tuple(entry.strip() for value in values for entry in value.split(",") if entry.strip())
+
+
+def server_namespace(flags: GlobalFlags, environ: Mapping[str, str]) -> str:
+    """The backup server's namespace. Raises InvalidInput when nothing says it."""
+    namespace = flags.namespace or environ.get("WATCH_NAMESPACE") or environ.get("VELERO_NAMESPACE")
+    if not namespace:
+        raise InvalidInput(
+            "the namespace of the backup server is missing: set WATCH_NAMESPACE or --namespace"
+        )
+    return namespace

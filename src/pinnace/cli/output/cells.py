@@ -1,0 +1,100 @@
+"""Values as a person reads them: times, relative times, selectors, phases. (docs/spec: CLI 2.3)"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.meta import LabelSelector
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.selectors import Selector
+from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import parse_time
+
+
+def local_time(text: str | None, absent: str) -> str:
+    """`2021-08-11 21:43:26 +0000 UTC` in the local zone, or `absent`."""
+    if not text:
+        return absent
+    return parse_time(text).astimezone().strftime("%Y-%m-%d %H:%M:%S %z %Z")
+
+
+def relative_time(moment: datetime, now: datetime) -> str:
+    """`29d` for the future, `2h ago` for the past; the largest whole unit only."""
+    delta = moment - now
+    text = _largest_unit(abs(delta))
+    return text if delta > timedelta(0) else f"{text} ago"
+
+
+def _largest_unit(delta: timedelta) -> str:
+    seconds = int(delta.total_seconds())
+    for limit, size, unit in ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (365 * 86400, 86400, "d")):
+        if seconds < limit:
+            return f"{seconds // size}{unit}"
+    return f"{seconds // (365 * 86400)}y"
+
+
+def expires(backup: JSONObject, now: datetime) -> str:
+    """The EXPIRES cell: the stored expiration, else creation + ttl, else `n/a`."""
+    expiration = status(backup).get("expiration")
+    if expiration:
+        return relative_time(parse_time(expiration), now)
+    try:
+        ttl = Duration.parse(spec(backup).get("ttl") or "0s").total_seconds()
+    except ValueError:
+        return "n/a"
+    created = backup["metadata"].get("creationTimestamp")
+    if ttl <= 0 or not created:
+        return "n/a"
+    return relative_time(parse_time(created) + timedelta(seconds=ttl), now)
+
+
+def duration(text: str | None) -> str:
+    """The canonical text of a stored duration; as it is when it cannot be read."""
+    try:
+        return str(Duration.parse(text or "0s"))
+    except ValueError:
+        return text or ""
+
+
+def selector(value: JSONObject | None) -> str:
+    """The canonical text of a label selector, `<none>` or `<error>`."""
+    if not value:
+        return "<none>"
+    try:
+        return str(Selector.from_label_selector(decode(LabelSelector, value))) or "<none>"
+    except (DecodeError, ValueError):
+        return "<error>"
+
+
+def spec(obj: JSONObject) -> JSONObject:
+    """The spec of an object, never None."""
+    found: JSONObject = obj.get("spec") or {}
+    return found
+
+
+def status(obj: JSONObject) -> JSONObject:
+    """The status of an object, never None."""
+    found: JSONObject = obj.get("status") or {}
+    return found
+
+
+def phase(obj: JSONObject) -> str:
+    """The phase, `New` when empty."""
+    return status(obj).get("phase") or "New"
+
+
+def reasons(obj: JSONObject) -> list[str]:
+    """Why it came to nothing, in the server's words; none for what ended well or in part."""
+    found = status(obj)
+    failure = found.get("failureReason")
+    return [*([failure] if failure else []), *(found.get("validationErrors") or [])]
+
+
+def listed(items: Sequence[str] | None, empty: str) -> str:
+    """A list as people read it, or the word for an empty one."""
+    return ", ".join(items) if items else empty
+
+
+def tristate(value: bool | None, *, yes: str = "true", no: str = "false") -> str:
+    """`auto` when unset."""
+    return "auto" if value is None else yes if value else no

@@ -1,0 +1,66 @@
+"""The blocks that the descriptions of backups and restores share. (docs/spec: CLI 2.4, 4.3, 5.3)"""
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.output import cells
+from pinnace.cli.output.layout import Sheet
+
+_GREEN, _RED, _BOLD = "32", "31", "1"
+_PHASE_COLOURS = {
+    "Completed": _GREEN,
+    "Enabled": _GREEN,
+    "FailedValidation": _RED,
+    "PartiallyFailed": _RED,
+    "Failed": _RED,
+}
+
+
+def metadata(sheet: Sheet, obj: JSONObject) -> None:
+    """Name, namespace, labels, annotations."""
+    meta = obj["metadata"]
+    sheet.field("Name", sheet.paint(meta["name"], _BOLD))
+    sheet.field("Namespace", meta.get("namespace") or "")
+    sheet.mapping("Labels", meta.get("labels"))
+    sheet.mapping("Annotations", meta.get("annotations"))
+
+
+def phase(sheet: Sheet, obj: JSONObject, more: str) -> None:
+    """The phase, with the place to look when something went wrong."""
+    text = cells.phase(obj)
+    hint = f" (run {more} for more information)" if text.endswith("Failed") else ""
+    colour = _PHASE_COLOURS.get(text)
+    sheet.field("Phase", (sheet.paint(text, colour) if colour else text) + hint)
+
+
+def validation_errors(sheet: Sheet, obj: JSONObject) -> None:
+    """The validation errors as a block of its own, if there are any."""
+    errors = cells.status(obj).get("validationErrors") or []
+    if not errors:
+        return
+    sheet.line()
+    for position, error in enumerate(errors):
+        sheet.line(f"{'Validation errors:' if not position else ''}\t{sheet.paint(error, _RED)}")
+
+
+def failure_reason(sheet: Sheet, obj: JSONObject) -> None:
+    """Why it failed, where the object says so."""
+    reason = cells.status(obj).get("failureReason")
+    if reason:
+        sheet.line()
+        sheet.field("Failure reason", sheet.paint(reason, _RED))
+
+
+def included_excluded(
+    sheet: Sheet, title: str, owner: JSONObject, kind: str, *, indent: int = 0, everything: str = "*"
+) -> None:
+    """`Namespaces:` or `Resources:` with what is in and what is out."""
+    included = owner.get(f"included{kind}") or []
+    sheet.line("\t" * indent + f"{title}:")
+    shown = everything if included in ([], ["*"]) else ", ".join(included)
+    sheet.field("Included", shown, indent=indent + 1)
+    sheet.field("Excluded", cells.listed(owner.get(f"excluded{kind}"), "<none>"), indent=indent + 1)
+
+
+def cluster_scoped(sheet: Sheet, spec: JSONObject) -> None:
+    """The line that closes the resources block."""
+    text = cells.tristate(spec.get("includeClusterResources"), yes="included", no="excluded")
+    sheet.field("Cluster-scoped", text, indent=1)

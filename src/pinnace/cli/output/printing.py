@@ -1,0 +1,140 @@
+"""Printing: tables as the compatible command line lays them out, JSON, YAML. (docs/spec: CLI 2)"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.flags import CommaList, boolean
+
+FORMATS = ("table", "json", "yaml")
+
+_UNPRINTABLE = re.compile(r"\x1b(?!\[(?:0|1|31|32)m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+"""Control characters but newline, tab and our own colours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFlags:
+    """The flags that every `get` and `create` shares. `format` is None when `-o` was not given."""
+
+    format: str | None
+    label_columns: tuple[str, ...] = ()
+    show_labels: bool = False
+
+
+def output_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-o`, `--label-columns` and `--show-labels` to a command."""
+    for decorate in (
+        click.option("-o", "--output", "output_format", help="Output format: table, json, yaml or name."),
+        click.option("--label-columns", type=CommaList(), default=None, help="Labels to show as columns."),
+        boolean("--show-labels", help="Show all labels in the last column."),
+    ):
+        function = decorate(function)
+    return function
+
+
+def data_format(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `-o json|yaml` to a command whose usual output is text."""
+    choice = click.Choice(FORMATS[1:])
+    return click.option("-o", "--output", "output_format", type=choice, help="Print data: json or yaml.")(
+        function
+    )
+
+
+def parse_output_flags(
+    output_format: str | None,
+    label_columns: Sequence[str] | None,
+    show_labels: bool,
+    *,
+    default: str | None = None,
+) -> OutputFlags:
+    """Check the format. Raises click.UsageError when it is not one of ours."""
+    chosen = output_format or default
+    if chosen is not None and chosen not in (*FORMATS, "name"):
+        raise click.UsageError(
+            f"invalid output format \"{chosen}\" - valid values are 'table', 'json', and 'yaml'"
+        )
+    return OutputFlags(format=chosen, label_columns=tuple(label_columns or ()), show_labels=show_labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """How objects of one kind become rows: column names and a function from object to cells.
+
+    A column of `optional` is left out when all its cells are empty.
+    """
+
+    columns: tuple[str, ...]
+    row: Callable[[JSONObject], Sequence[str]]
+    sort: Callable[[list[JSONObject]], list[JSONObject]] = list
+    optional: frozenset[str] = frozenset()
+
+
+def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlags) -> None:
+    """Print objects in the chosen form. A list of one prints as that object. (docs/spec: CLI 2.2)"""
+    if flags.format == "name":
+        for obj in objects:
+            click.echo(f"{obj['kind'].lower()}.velero.io/{obj['metadata']['name']}")
+    elif flags.format in ("json", "yaml"):
+        click.echo(encode(objects[0] if len(objects) == 1 else object_list(objects), flags.format))
+    else:
+        click.echo(printable(render_table(table.sort(list(objects)), table, flags)), nl=False)
+
+
+def printable(text: str) -> str:
+    """Text for a terminal, which the objects of somebody else's location must not be able to steer."""
+    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def object_list(objects: Sequence[JSONObject], kind: str | None = None) -> JSONObject:
+    """Wrap objects of one kind into its List kind."""
+    name = kind or (f"{objects[0]['kind']}List" if objects else "List")
+    return {"apiVersion": "velero.io/v1", "kind": name, "metadata": {}, "items": list(objects)}
+
+
+def encode(obj: Any, form: str) -> str:
+    """JSON indented by two blanks, or YAML with sorted keys and its closing newline."""
+    if form == "json":
+        return json.dumps(obj, indent=2, ensure_ascii=False)
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Shared values are written out each time: nobody wants anchors in a manifest."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    return yaml.dump(obj, Dumper=Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
+
+
+def render_table(objects: Iterable[JSONObject], table: Table, flags: OutputFlags) -> str:
+    """Lay out a table: columns padded to max(6, widest + 3), the last not; nothing at all without rows."""
+    rows = [[*table.row(obj), *_label_cells(obj, flags)] for obj in objects]
+    if not rows:
+        return ""
+    header = [*table.columns, *(key.rpartition("/")[2].upper() for key in flags.label_columns)]
+    header += ["LABELS"] if flags.show_labels else []
+    columns = [
+        column
+        for column in zip(header, *rows, strict=True)
+        if column[0] not in table.optional or any(column[1:])
+    ]
+    padded = [_padded(column) for column in columns[:-1]]
+    return "".join("".join(line) + "\n" for line in zip(*padded, columns[-1], strict=True))
+
+
+def _padded(column: Sequence[str]) -> list[str]:
+    width = max(6, max(map(len, column)) + 3)
+    return [cell.ljust(width) for cell in column]
+
+
+def _label_cells(obj: JSONObject, flags: OutputFlags) -> list[str]:
+    labels: Mapping[str, str] = obj["metadata"].get("labels") or {}
+    cells = [labels.get(key, "") for key in flags.label_columns]
+    if flags.show_labels:
+        cells.append(",".join(f"{k}={v}" for k, v in sorted(labels.items())) or "<none>")
+    return cells

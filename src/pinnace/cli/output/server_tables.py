@@ -1,0 +1,88 @@
+"""The tables of the kinds that only a server has. (docs/spec: CLI 2.3)"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import parse_time, utcnow
+from pinnace.cli.output import cells
+from pinnace.cli.output.printing import Table
+
+
+def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
+    """NAME, STATUS, CREATED, SCHEDULE, BACKUP TTL, LAST BACKUP, SELECTOR, PAUSED."""
+    now = clock()
+
+    def row(schedule: JSONObject) -> list[str]:
+        spec = cells.spec(schedule)
+        template = spec.get("template") or {}
+        last_backup = cells.status(schedule).get("lastBackup")
+        return [
+            schedule["metadata"]["name"],
+            cells.phase(schedule),
+            cells.local_time(schedule["metadata"].get("creationTimestamp"), "<nil>"),
+            spec.get("schedule") or "",
+            cells.duration(template.get("ttl")),
+            cells.relative_time(parse_time(last_backup), now) if last_backup else "n/a",
+            cells.selector(template.get("labelSelector")),
+            "true" if spec.get("paused") is True else "false",
+        ]
+
+    columns = ("NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED")
+    return Table(columns=columns, row=row)
+
+
+def backup_location_table() -> Table:
+    """NAME, PROVIDER, BUCKET/PREFIX, PHASE, LAST VALIDATED, ACCESS MODE, DEFAULT."""
+
+    def row(location: JSONObject) -> list[str]:
+        spec, status = cells.spec(location), cells.status(location)
+        storage = spec.get("objectStorage") or {}
+        place = (storage.get("bucket") or "", storage.get("prefix") or "")
+        return [
+            location["metadata"]["name"],
+            spec.get("provider") or "",
+            "/".join(part for part in place if part),
+            status.get("phase") or "Unknown",
+            cells.local_time(status.get("lastValidationTime"), "Unknown"),
+            spec.get("accessMode") or "ReadWrite",
+            "true" if spec.get("default") else "",
+        ]
+
+    columns = ("NAME", "PROVIDER", "BUCKET/PREFIX", "PHASE", "LAST VALIDATED", "ACCESS MODE", "DEFAULT")
+    return Table(columns=columns, row=row)
+
+
+def snapshot_location_table() -> Table:
+    """NAME, PROVIDER."""
+
+    def row(location: JSONObject) -> list[str]:
+        return [location["metadata"]["name"], cells.spec(location).get("provider") or ""]
+
+    return Table(columns=("NAME", "PROVIDER"), row=row)
+
+
+def restic_repository_table() -> Table:
+    """NAME, STATUS, LAST MAINTENANCE."""
+
+    def row(repository: JSONObject) -> list[str]:
+        return [
+            repository["metadata"]["name"],
+            cells.phase(repository),
+            cells.local_time(cells.status(repository).get("lastMaintenanceTime"), "<never>"),
+        ]
+
+    return Table(columns=("NAME", "STATUS", "LAST MAINTENANCE"), row=row)
+
+
+def plugin_table() -> Table:
+    """NAME, KIND; sorted by kind, then name. A row is a plugin with its name in `metadata`."""
+
+    def row(plugin: JSONObject) -> list[str]:
+        return [plugin["metadata"]["name"], plugin["kind"]]
+
+    return Table(
+        columns=("NAME", "KIND"),
+        row=row,
+        sort=lambda plugins: sorted(plugins, key=lambda p: (p["kind"], p["metadata"]["name"])),
+    )

@@ -1,0 +1,94 @@
+"""The tables of `get`. (docs/spec: CLI 2.3)"""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import utcnow
+from pinnace.cli.output import cells
+from pinnace.cli.output.printing import Table
+
+_SCHEDULED_NAME = re.compile(r"^(.*)-(\d{14})$")
+
+
+def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
+    """NAME, STATUS, ERRORS, WARNINGS, CREATED, EXPIRES, STORAGE LOCATION, SELECTOR.
+
+    Before the last, QUEUE POSITION of those that a later version's server has queued. (docs/spec: BEY 8.1)
+    """
+    now = clock()
+
+    def row(backup: JSONObject) -> list[str]:
+        status, spec = cells.status(backup), cells.spec(backup)
+        deleting = backup["metadata"].get("deletionTimestamp")
+        return [
+            backup["metadata"]["name"],
+            "Deleting" if deleting else cells.phase(backup),
+            str(status.get("errors") or 0),
+            str(status.get("warnings") or 0),
+            cells.local_time(status.get("startTimestamp"), "<nil>"),
+            cells.expires(backup, now),
+            spec.get("storageLocation") or "",
+            str(status.get("queuePosition") or ""),
+            cells.selector(spec.get("labelSelector")),
+        ]
+
+    return Table(
+        columns=(
+            "NAME",
+            "STATUS",
+            "ERRORS",
+            "WARNINGS",
+            "CREATED",
+            "EXPIRES",
+            "STORAGE LOCATION",
+            "QUEUE POSITION",
+            "SELECTOR",
+        ),
+        row=row,
+        sort=sort_backups,
+        optional=frozenset({"QUEUE POSITION"}),
+    )
+
+
+def sort_backups(backups: list[JSONObject]) -> list[JSONObject]:
+    """By name, but the runs of one schedule newest first. (docs/spec: CLI 2.3, CLI-013)"""
+
+    def key(backup: JSONObject) -> tuple[str, int, str]:
+        name = backup["metadata"]["name"]
+        match = _SCHEDULED_NAME.match(name)
+        return (match[1], -int(match[2]), name) if match else (name, 0, name)
+
+    return sorted(backups, key=key)
+
+
+def restore_table() -> Table:
+    """NAME, BACKUP, STATUS, STARTED, COMPLETED, ERRORS, WARNINGS, CREATED, SELECTOR."""
+
+    def row(restore: JSONObject) -> list[str]:
+        status, spec = cells.status(restore), cells.spec(restore)
+        return [
+            restore["metadata"]["name"],
+            spec.get("backupName") or "",
+            cells.phase(restore),
+            cells.local_time(status.get("startTimestamp"), "<nil>"),
+            cells.local_time(status.get("completionTimestamp"), "<nil>"),
+            str(status.get("errors") or 0),
+            str(status.get("warnings") or 0),
+            cells.local_time(restore["metadata"].get("creationTimestamp"), "<nil>"),
+            cells.selector(spec.get("labelSelector")),
+        ]
+
+    columns = (
+        "NAME",
+        "BACKUP",
+        "STATUS",
+        "STARTED",
+        "COMPLETED",
+        "ERRORS",
+        "WARNINGS",
+        "CREATED",
+        "SELECTOR",
+    )
+    return Table(columns=columns, row=row)

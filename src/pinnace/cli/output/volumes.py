@@ -1,0 +1,64 @@
+"""The volumes of pods in a description, by who moved them and by phase. (docs/spec: CLI 4.3, BEY 8.4)"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.output import cells
+from pinnace.cli.output.layout import Sheet
+
+_GROUPS: Final = {"Completed": "Completed", "Failed": "Failed", "InProgress": "In Progress", "New": "New"}
+"""The phases in the order in which they are shown, and their titles. Those of later versions follow."""
+
+
+def pod_volumes(sheet: Sheet, volumes: Sequence[JSONObject], details: bool, *, what: str) -> None:
+    """`Restic Backups:` or `Restic Restores:`, and the same of other uploaders; nothing without volumes."""
+    uploaders: dict[str, list[JSONObject]] = {}
+    for volume in volumes:
+        # Before there was a choice there was restic, and no field that says so.
+        uploaders.setdefault(cells.spec(volume).get("uploaderType") or "restic", []).append(volume)
+    for uploader in sorted(uploaders, key=lambda name: (name != "restic", name)):
+        hint = "" if details else " (specify --details for more information)"
+        sheet.line()
+        sheet.line(f"{_title(uploader, what)}{hint}:")
+        _by_phase(sheet, uploaders[uploader], details)
+
+
+def _title(uploader: str, what: str) -> str:
+    if uploader == "restic":
+        return f"Restic {what}"
+    return f"Pod Volume Backups - {uploader}" if what == "Backups" else f"{uploader} {what}"
+
+
+def _by_phase(sheet: Sheet, volumes: Sequence[JSONObject], details: bool) -> None:
+    others = sorted({cells.phase(volume) for volume in volumes} - set(_GROUPS))
+    for group in (*_GROUPS, *others):
+        members = [volume for volume in volumes if cells.phase(volume) == group]
+        if not members:
+            continue
+        title = _GROUPS.get(group, group)
+        if details:
+            sheet.line(f"\t{title}:")
+            _by_pod(sheet, members)
+        else:
+            sheet.field(title, len(members), indent=1)
+
+
+def _by_pod(sheet: Sheet, volumes: Sequence[JSONObject]) -> None:
+    pods: dict[str, list[str]] = {}
+    for volume in volumes:
+        spec = cells.spec(volume)
+        pod = spec.get("pod") or {}
+        shown = f"{spec.get('volume', '')}{_percentage(volume)}"
+        pods.setdefault(f"{pod.get('namespace', '')}/{pod.get('name', '')}", []).append(shown)
+    for pod_name in sorted(pods):
+        sheet.line(f"\t\t{pod_name}: {', '.join(sorted(pods[pod_name]))}")
+
+
+def _percentage(volume: JSONObject) -> str:
+    """How far a running one is; nothing where that is not known. (docs/spec: CLI-021)"""
+    if cells.phase(volume) != "InProgress":
+        return ""
+    progress = cells.status(volume).get("progress") or {}
+    total, done = progress.get("totalBytes") or 0, progress.get("bytesDone") or 0
+    return f" ({done / total * 100:.2f}%)" if total else ""

@@ -1,0 +1,1 @@
+"""`plugin`: add, remove, get. (docs/spec: CLI 8.1)"""

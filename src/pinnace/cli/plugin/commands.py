@@ -1,0 +1,52 @@
+"""`plugin add|remove|get`. (docs/spec: CLI 8.1)"""
+
+from typing import Any
+
+import click
+
+from pinnace.cli.flags import Command, DurationFlag, Enum, check_arguments
+from pinnace.cli.options import group_of
+from pinnace.cli.output.printing import parse_output_flags
+
+
+@click.command("add", cls=Command, short_help="Add a plugin to the server.")
+@click.argument("images", nargs=-1, metavar="IMAGE")
+@click.option(
+    "--image-pull-policy", type=Enum("Always", "IfNotPresent", "Never"), default="IfNotPresent",
+    show_default=True, help="When the image is pulled: Always, IfNotPresent or Never.",
+)  # fmt: skip
+@click.pass_context
+def add(ctx: click.Context, /, images: tuple[str, ...], image_pull_policy: str) -> None:
+    """Add a plugin's image to the Deployment of the server, which starts anew with it."""
+    from pinnace.cli.plugin import run as plugin_run
+
+    check_arguments(images, exactly=1)
+    plugin_run.add(ctx, images[0], image_pull_policy)
+
+
+@click.command("remove", cls=Command, short_help="Remove a plugin from the server.")
+@click.argument("names", nargs=-1, metavar="NAME|IMAGE")
+@click.pass_context
+def remove(ctx: click.Context, /, names: tuple[str, ...]) -> None:
+    """Remove a plugin, by the name of its init container or by its image."""
+    from pinnace.cli.plugin import run as plugin_run
+
+    check_arguments(names, exactly=1)
+    plugin_run.remove(ctx, names[0])
+
+
+@click.command("get", cls=Command, short_help="List the plugins of the server.")
+@click.option(
+    "--timeout", type=DurationFlag(), default="5s", show_default=True, help="How long to wait for the server."
+)
+@click.option("-o", "--output", "output_format", help="Output format: table, json, yaml or name.")
+@click.pass_context
+def get(ctx: click.Context, /, timeout: Any, output_format: str | None) -> None:
+    """List the plugins that the server has, its built-in ones included."""
+    from pinnace.cli.plugin import run as plugin_run
+
+    output = parse_output_flags(output_format, None, False, default="table")
+    plugin_run.get(ctx, output, timeout.total_seconds())
+
+
+group = group_of("plugin", "Work with the plugins of the server.", add, remove, get)

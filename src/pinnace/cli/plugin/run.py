@@ -1,0 +1,103 @@
+"""What `plugin add|remove|get` do. (docs/spec: CLI 8.1)"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from pinnace.api import labels
+from pinnace.api.codec import merge_patch
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.objects import server_settings
+from pinnace.cli.client.server_status import answered, ask_server
+from pinnace.cli.connect import no_kinds, open_cluster, run_async
+from pinnace.cli.errors import CommandError
+from pinnace.cli.output.printing import OutputFlags, encode, print_objects, printable
+from pinnace.cli.output.server_tables import plugin_table
+from pinnace.cli.plugin.images import with_plugin, without_plugin
+from pinnace.cli.settings import Settings
+from pinnace.kube.errors import APIStatusError, Conflict
+from pinnace.kube.resources import DEPLOYMENTS
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
+
+
+SERVER_LABEL = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
+ATTEMPTS = 5
+
+
+def add(ctx: click.Context, image: str, pull_policy: str) -> None:
+    """Add an init container for the image."""
+    settings = server_settings(ctx, "plugin add")
+    run_async(_change(settings, lambda deployment: with_plugin(deployment, image, pull_policy)))
+
+
+def remove(ctx: click.Context, name_or_image: str) -> None:
+    """Remove the init container of that name or image."""
+    settings = server_settings(ctx, "plugin remove")
+    run_async(_change(settings, lambda deployment: without_plugin(deployment, name_or_image)))
+
+
+async def _change(settings: Settings, change: Callable[[JSONObject], JSONObject]) -> None:
+    """Patch the Deployment of the server with what `change` makes of it."""
+    async with open_cluster(settings) as client:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await _patch(client, settings.namespace, change)
+            except Conflict:
+                # While a Deployment rolls out its status, and with it its version, changes all the time.
+                if attempt == ATTEMPTS:
+                    raise
+            else:
+                return
+
+
+async def _patch(client: "KubeClient", namespace: str, change: Callable[[JSONObject], JSONObject]) -> None:
+    found = await client.list_all(DEPLOYMENTS, namespace, label_selector=SERVER_LABEL)
+    if not found:
+        raise CommandError("Velero deployment not found")
+    before = found[0]
+    patch = merge_patch(before, change(before))
+    # Lists are replaced as a whole: what somebody else put into them meanwhile must not get lost.
+    patch["metadata"] = {"resourceVersion": before["metadata"]["resourceVersion"]}
+    await client.patch(DEPLOYMENTS, before["metadata"]["name"], patch, namespace)
+
+
+def get(ctx: click.Context, output: OutputFlags, timeout_seconds: float) -> None:
+    """Print the plugins that the server names; what cannot be asked is said on stdout, exit code 0."""
+    settings = server_settings(ctx, "plugin get")
+
+    async def work() -> JSONObject | str:
+        async with open_cluster(settings) as client:
+            try:
+                return await ask_server(client, settings.namespace, timeout_seconds)
+            except APIStatusError as error:
+                # Without a reason the API server knows nothing of the kind.
+                return f"<error getting plugin information: {error if error.reason else no_kinds()}>"
+
+    answer = run_async(work())
+    if isinstance(answer, str):
+        click.echo(answer)
+        return
+    if not answered(answer):
+        hint = f"is one running in namespace {settings.namespace}? (--timeout gives it longer)"
+        click.echo(f"The server did not answer within {timeout_seconds:g}s; {hint}", err=True)
+    _print(answer, output)
+
+
+def _print(answer: JSONObject, output: OutputFlags) -> None:
+    if output.format in ("json", "yaml"):
+        click.echo(encode(answer, output.format))
+        return
+    plugins = [
+        {"metadata": {"name": plugin["name"]}, "kind": plugin["kind"]}
+        for plugin in (answer.get("status") or {}).get("plugins") or []
+    ]
+    table = plugin_table()
+    if output.format == "name":
+        # They are no objects, so that the names stand alone.
+        for plugin in table.sort(plugins):
+            click.echo(printable(plugin["metadata"]["name"]))
+        return
+    print_objects(plugins, table, output)

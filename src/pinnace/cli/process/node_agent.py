@@ -1,0 +1,120 @@
+"""`node-agent`, or `restic server`: the flags of the process on each node. (docs/spec: SRV 16, PVL 3)"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pinnace.cli.connect import need_no_location, settings_of, user_agent
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.flags import Command, Enum
+from pinnace.cli.options import all_of
+from pinnace.cli.process.server import LEVELS, Number
+
+NODE_VARIABLE = "NODE_NAME"
+SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"
+
+_OPTIONS = all_of(
+    click.option(
+        "--log-level", type=Enum(*LEVELS), default="info", show_default=True, help="Lowest level written."
+    ),
+    click.option(
+        "--log-format",
+        type=Enum("text", "json"),
+        default="text",
+        show_default=True,
+        help="Form of log lines.",
+    ),
+    click.option(
+        "--metrics-address",
+        default=":8085",
+        show_default=True,
+        help="Address of /metrics, /healthz, /readyz.",
+    ),
+    click.option(
+        "--host-pods", default="/host_pods", show_default=True,
+        help="Folder where the pods directory of the node's kubelet is mounted.",
+    ),
+    click.option(
+        "--backup-workers", type=Number(whole=True), default="1", show_default=True,
+        help="How many volumes are saved at once.",
+    ),
+    click.option(
+        "--restore-workers", type=Number(whole=True), default="1", show_default=True,
+        help="How many volumes are restored at once.",
+    ),
+)  # fmt: skip
+
+
+@click.command("node-agent", cls=Command, short_help="Run the node agent.", hidden=True)
+@_OPTIONS
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> None:
+    """Run the node agent: it saves and restores the volumes of the pods of its node, until a signal.
+
+    The environment says the name of the node (NODE_NAME), the namespace of the server (VELERO_NAMESPACE), and
+    where restic keeps its cache (VELERO_SCRATCH_DIR).
+    """
+    _serve(ctx, flags)
+
+
+@click.command("server", cls=Command, short_help="Run the node agent.", hidden=True)
+@_OPTIONS
+@click.pass_context
+def server(ctx: click.Context, /, **flags: Any) -> None:
+    """Run the node agent; the same as `node-agent`, which explains it."""
+    _serve(ctx, flags)
+
+
+def _serve(ctx: click.Context, flags: Mapping[str, Any]) -> None:
+    from pinnace.kube.config import load_config
+    from pinnace.kube.errors import KubeError
+    from pinnace.runtime.errors import RuntimeFailure
+    from pinnace.server.checks import StartupError
+    from pinnace.server.monitoring.logging import configure_logging
+    from pinnace.server.monitoring.pages import parse_address
+    from pinnace.server.node_agent import NodeAgentOptions, run_node_agent
+
+    settings = settings_of(ctx)
+    need_no_location(settings, "the node agent")
+    try:
+        parse_address(flags["metrics_address"])
+    except ValueError as error:
+        raise InvalidInput(f"--metrics-address: {error}") from error
+    scratch = os.environ.get(SCRATCH_VARIABLE)
+    options = NodeAgentOptions(
+        namespace=settings.namespace,
+        node=node_name(os.environ),
+        pods_directory=Path(flags["host_pods"]),
+        metrics_address=flags["metrics_address"],
+        backup_workers=_workers("backup_workers", flags),
+        restore_workers=_workers("restore_workers", flags),
+        scratch=Path(scratch) if scratch else None,
+    )
+    configure_logging(flags["log_level"], flags["log_format"])
+    try:
+        config = load_config(settings.kubeconfig, settings.kubecontext)
+        asyncio.run(run_node_agent(config, options, user_agent=user_agent("velero-restic-server")))
+    except (StartupError, KubeError, RuntimeFailure, OSError) as error:
+        raise CommandError(str(error)) from error
+
+
+def node_name(environ: Mapping[str, str]) -> str:
+    """The name of our node. Raises InvalidInput."""
+    name = environ.get(NODE_VARIABLE, "")
+    if not name:
+        raise InvalidInput(
+            f"the environment variable {NODE_VARIABLE} is missing: it must have the name of the agent's node "
+            "(in a pod: fieldRef spec.nodeName)"
+        )
+    return name
+
+
+def _workers(flag: str, flags: Mapping[str, Any]) -> int:
+    count: int = flags[flag]
+    if count < 1:
+        raise InvalidInput(f"--{flag.replace('_', '-')} must be at least 1")
+    return count

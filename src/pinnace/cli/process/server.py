@@ -1,0 +1,97 @@
+"""`server`: the flags of the server process. (docs/spec: CLI 12.1, SRV 2)"""
+
+import math
+from typing import Any
+
+import click
+
+from pinnace.cli.flags import (
+    Boolean,
+    Command,
+    DurationFlag,
+    Enum,
+    FlagType,
+    KeyValueMap,
+    StringSlice,
+    boolean,
+    flatten,
+    merge_maps,
+)
+
+
+class Number(FlagType):
+    """A number, perhaps a whole one."""
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self.name = "int" if whole else "float"
+        self.whole = whole
+
+    def parse(self, value: str) -> float | int:
+        try:
+            number = int(value) if self.whole else float(value)
+        except ValueError:
+            raise ValueError(f"not a {'whole ' if self.whole else ''}number") from None
+        if not math.isfinite(number):
+            raise ValueError("not a number")
+        return number
+
+
+LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
+
+
+@click.command("server", cls=Command, short_help="Run the server.", hidden=True)
+@click.option(
+    "--log-level", type=Enum(*LEVELS), default="info", show_default=True, help="Lowest level written."
+)
+@click.option(
+    "--log-format", type=Enum("text", "json"), default="text", show_default=True, help="Form of log lines."
+)
+@click.option(
+    "--metrics-address", default=":8085", show_default=True, help="Address of /metrics, /healthz, /readyz."
+)
+@click.option("--profiler-address", default="localhost:6060", show_default=True,
+              help="Address of /debug/pprof/; without a host this machine only; empty: none.")  # fmt: skip
+@click.option("--client-qps", type=Number(), help="Cap on requests to the API server a second, 20 if only "
+              "--client-burst is given. 0, or neither given: as many as it takes.")  # fmt: skip
+@click.option("--client-burst", type=Number(whole=True),
+              help="How many of them at once after a pause, 30 if only --client-qps is given.")  # fmt: skip
+@click.option("--plugin-dir", default="/plugins", show_default=True, help="Folder with plugin executables.")
+@click.option("--backup-workers", type=Number(whole=True), default="1", show_default=True,
+              help="How many backups run at once.")  # fmt: skip
+@click.option("--restore-workers", type=Number(whole=True), default="1", show_default=True,
+              help="How many restores run at once, never two into one namespace.")  # fmt: skip
+@boolean("--allow-parallel-restores-into-namespace",
+         help="Let restores that run at once write to the same namespace.")  # fmt: skip
+@click.option("--disable-controllers", type=StringSlice(), multiple=True, help="Controllers not to run.")
+@click.option(
+    "--restore-resource-priorities", type=StringSlice(), multiple=True, help="Kinds to restore first."
+)
+@click.option("--default-backup-storage-location", default="default", show_default=True,
+              help="Location of backups that name none, when none is marked as default.")  # fmt: skip
+@click.option("--backup-sync-period", type=DurationFlag(), default="1m0s", show_default=True,
+              help="How often locations are looked through that do not say.")  # fmt: skip
+@click.option("--store-validation-frequency", type=DurationFlag(), default="1m0s", show_default=True,
+              help="How often locations are checked; 0 = once.")  # fmt: skip
+@click.option("--default-volume-snapshot-locations", type=KeyValueMap(":"), multiple=True,
+              help="Snapshot location of each provider that has several: provider:location,...")  # fmt: skip
+@click.option("--restic-timeout", type=DurationFlag(), default="4h0m0s", show_default=True,
+              help="How long all pod volumes of one backup or restore may take.")  # fmt: skip
+@click.option("--default-restic-prune-frequency", type=DurationFlag(), default="168h0m0s", show_default=True,
+              help="How often restic repositories are pruned that do not say.")  # fmt: skip
+@click.option("--terminating-resource-timeout", type=DurationFlag(), default="10m0s", show_default=True,
+              help="How long a restore waits for namespaces and volumes that are going away.")  # fmt: skip
+@click.option("--default-backup-ttl", type=DurationFlag(), default="720h0m0s", show_default=True,
+              help="How long backups are kept that do not say.")  # fmt: skip
+@boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic unless opted out.")
+@boolean("--restore-only", help="Deprecated: run only what restores need.")
+@click.option("--leader-elect", type=Boolean(), default=True, metavar="",
+              help="Work only while holding the Lease of this namespace (default true).")  # fmt: skip
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> None:
+    """Run the server: the controllers of one namespace, until a signal."""
+    from pinnace.cli.process import server_run
+
+    flags["disable_controllers"] = flatten(flags["disable_controllers"])
+    flags["restore_resource_priorities"] = flatten(flags["restore_resource_priorities"])
+    flags["default_volume_snapshot_locations"] = merge_maps(flags["default_volume_snapshot_locations"])
+    server_run.serve(ctx, flags)

@@ -1,0 +1,136 @@
+"""What `server` does: flags to options, errors to exit codes. (docs/spec: SRV 4-6)"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pinnace.aio.gc_thresholds import raised_gc_thresholds
+from pinnace.api.values.durations import Duration
+from pinnace.backup.request import ServerDefaults
+from pinnace.cli.connect import need_no_location, settings_of, user_agent
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.settings import Settings
+from pinnace.controllers import backup, schedule
+from pinnace.controllers.deletion import backup_deletion, gc
+from pinnace.kube.config import load_config
+from pinnace.kube.errors import KubeError
+from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.selection.order import DEFAULT_PRIORITIES
+from pinnace.runtime.errors import RuntimeFailure
+from pinnace.server.app import run_server
+from pinnace.server.checks import StartupError
+from pinnace.server.monitoring.logging import configure_logging
+from pinnace.server.monitoring.pages import parse_address
+from pinnace.server.options import CLIENT_BURST, CLIENT_QPS, RESTIC_PRUNE_FREQUENCY, ServerOptions
+
+DISABLEABLE = (
+    "backup",
+    "backup-deletion",
+    "backup-sync",
+    "download-request",
+    "gc",
+    "restic-repo",
+    "restore",
+    "schedule",
+    "server-status-request",
+)
+"""What may stay out, in the order of the message. (docs/spec: SRV 6)"""
+
+RESTORE_ONLY = frozenset({backup.NAME, backup_deletion.NAME, gc.NAME, schedule.NAME})
+
+
+def serve(ctx: click.Context, flags: dict[str, Any]) -> None:
+    """Run the server. Raises CommandError when it cannot start or ends badly."""
+    settings = settings_of(ctx)
+    need_no_location(settings, "server")
+    options = server_options(settings, flags)
+    configure_logging(options.log_level, options.log_format)
+    try:
+        config = load_config(settings.kubeconfig, settings.kubecontext)
+        with raised_gc_thresholds():
+            asyncio.run(run_server(config, options, user_agent=user_agent("velero-server")))
+    except (StartupError, KubeError, RuntimeFailure, OSError) as error:
+        raise CommandError(str(error)) from error
+
+
+def server_options(settings: Settings, flags: dict[str, Any]) -> ServerOptions:
+    """Check the flags and turn them into options. Raises InvalidInput."""
+    disabled = set(flags["disable_controllers"])
+    for name in flags["disable_controllers"]:
+        if name not in DISABLEABLE:
+            raise InvalidInput(
+                f"Invalid value for --disable-controllers flag provided: {name}. "
+                f"Valid values are: {','.join(DISABLEABLE)}"
+            )
+    if flags["restore_only"]:
+        disabled |= RESTORE_ONLY
+    for flag in ("metrics_address", "profiler_address"):
+        _check_address(flag, flags[flag])
+    qps, burst = client_cap(flags["client_qps"], flags["client_burst"])
+    prune_frequency = flags["default_restic_prune_frequency"]
+    return ServerOptions(
+        namespace=settings.namespace,
+        metrics_address=flags["metrics_address"],
+        profiler_address=flags["profiler_address"] or None,
+        log_level=flags["log_level"],
+        log_format=flags["log_format"],
+        scratch=Path(scratch) if (scratch := os.environ.get("VELERO_SCRATCH_DIR")) else None,
+        features=settings.features,
+        client_qps=qps,
+        client_burst=burst,
+        defaults=ServerDefaults(
+            backup_ttl=flags["default_backup_ttl"],
+            storage_location=flags["default_backup_storage_location"],
+            volumes_to_restic=flags["default_volumes_to_restic"],
+            snapshot_locations=flags["default_volume_snapshot_locations"],
+        ),
+        restore=RestoreOptions(
+            priorities=tuple(flags["restore_resource_priorities"]) or DEFAULT_PRIORITIES,
+            terminating_timeout_seconds=flags["terminating_resource_timeout"].total_seconds(),
+            features=settings.features,
+        ),
+        backup_sync_period=flags["backup_sync_period"],
+        store_validation_frequency=flags["store_validation_frequency"],
+        backup_workers=_workers("backup_workers", flags),
+        restore_workers=_workers("restore_workers", flags),
+        parallel_restores_into_namespace=flags["allow_parallel_restores_into_namespace"],
+        plugin_directory=Path(flags["plugin_dir"]),
+        restic_timeout=flags["restic_timeout"],
+        restic_prune_frequency=prune_frequency if prune_frequency > Duration() else RESTIC_PRUNE_FREQUENCY,
+        disabled_controllers=frozenset(disabled),
+        leader_election=flags["leader_elect"],
+    )
+
+
+def client_cap(qps: float | None, burst: int | None) -> tuple[float | None, int]:
+    """The cap on requests a second, None for none, and the burst. Raises InvalidInput.
+
+    Without either flag there is none: the client finds out by itself what the API server takes. So it does
+    with 0, which leaves the rate to the client library. (docs/spec: SRV 2, SRV-001)
+    """
+    if qps is not None and qps < 0:
+        raise InvalidInput("client-qps must be positive")
+    if burst is not None and burst <= 0:
+        raise InvalidInput("client-burst must be positive")
+    if qps is None and burst is not None:
+        qps = CLIENT_QPS
+    return qps or None, CLIENT_BURST if burst is None else burst
+
+
+def _workers(flag: str, flags: dict[str, Any]) -> int:
+    count: int = flags[flag]
+    if count < 1:
+        raise InvalidInput(f"--{flag.replace('_', '-')} must be at least 1")
+    return count
+
+
+def _check_address(flag: str, text: str) -> None:
+    if flag == "profiler_address" and not text:
+        return
+    try:
+        parse_address(text)
+    except ValueError as error:
+        raise InvalidInput(f"--{flag.replace('_', '-')}: {error}") from error

@@ -1,8 +1,0 @@
-"""`restic repo get` and `restic server`. (docs/spec: CLI 7.6, SRV 16)"""
-
-from pinnace.cli.node_agent import server
-from pinnace.cli.options import get_command, group_of
-
-get = get_command("restic repo", "restic repositories")
-repo = group_of("repo", "Work with restic repositories.", get)
-group = group_of("restic", "Work with restic, which backs up volumes.", repo, server)

@@ -1,0 +1,1 @@
+"""`restore`: create, get, describe, logs, delete. (docs/spec: CLI 5)"""

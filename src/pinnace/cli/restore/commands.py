@@ -1,0 +1,64 @@
+"""`restore create|get|describe|logs|delete`. (docs/spec: CLI 5)"""
+
+from typing import Any
+
+import click
+
+from pinnace.cli.flags import Command, KeyValueMap, boolean, check_arguments, merge_maps, optional_boolean
+from pinnace.cli.options import (
+    delete_command,
+    describe_command,
+    filter_options,
+    get_command,
+    group_of,
+    labels_option,
+    logs_command,
+    names_argument,
+    pop_output,
+)
+from pinnace.cli.output.printing import output_flags
+
+
+@click.command("create", cls=Command, short_help="Create a restore.")
+@names_argument("[RESTORE_NAME]")
+@click.option("--from-backup", default="", help="Backup to restore.")
+@click.option("--from-schedule", default="", help="Schedule whose newest successful backup is restored.")
+@filter_options("restore", "Namespaces (as in the backup)")
+@click.option(
+    "--namespace-mappings", type=KeyValueMap(":"), multiple=True,
+    help="Restore namespaces under other names: src1:dst1,src2:dst2.",
+)  # fmt: skip
+@labels_option("Restore")
+@optional_boolean("--restore-volumes", help="Restore volumes from snapshots.")
+@optional_boolean("--preserve-nodeports", help="Keep the node ports of Services.")
+@optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
+@boolean("-w", "--wait", help="Wait for the end (always so with --location).")
+@output_flags
+@click.pass_context
+def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> int:
+    """Create a restore.
+
+    With --location the restore is made here and now; the exit code is 0 when it is Completed, 3 when it is
+    PartiallyFailed, 4 when it Failed and 2 when the request itself is wrong.
+    """
+    from pinnace.cli.restore import create as restore_create
+
+    check_arguments(names, most=1)
+    output = pop_output(flags)
+    for key in ("labels", "namespace_mappings"):
+        flags[key] = merge_maps(flags[key])
+    return restore_create.create(ctx, names[0] if names else "", output, flags)
+
+
+get = get_command("restore", "restores")
+describe = describe_command(
+    "restore", "Describe restores in full, warnings and errors included.", details="Show each volume."
+)
+logs = logs_command("restore")
+delete = delete_command(
+    "restore",
+    "restores",
+    short_help="Delete restores.",
+    help="Delete Restore objects (with --location: their files); what was restored stays in the cluster.",
+)
+group = group_of("restore", "Work with restores.", create, get, describe, logs, delete)

@@ -1,0 +1,108 @@
+"""`restore describe`. (docs/spec: CLI 5.3)"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.output import cells, later, parts
+from pinnace.cli.output.describing import View
+from pinnace.cli.output.layout import Sheet
+from pinnace.cli.output.volumes import pod_volumes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFacts:
+    """What a description shows beside the Restore: a str is the text of what went wrong with the results."""
+
+    results: JSONObject | str | None = None
+    undecodable_results: bool = False
+    pod_volume_restores: Sequence[JSONObject] = ()
+
+
+def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> str:
+    """The description as aligned text, without a newline at its end."""
+    sheet = Sheet(colour=view.colour)
+    spec, status = cells.spec(restore), cells.status(restore)
+    parts.metadata(sheet, restore)
+    sheet.line()
+    parts.phase(sheet, restore, f"'{view.program} restore logs {restore['metadata']['name']}'")
+    progress = status.get("progress")
+    if progress:
+        running = cells.phase(restore) == "InProgress"
+        total, done = progress.get("totalItems") or 0, progress.get("itemsRestored") or 0
+        sheet.field(
+            "Estimated total items to be restored" if running else "Total items to be restored", total
+        )
+        sheet.field("Items restored so far" if running else "Items restored", done)
+    parts.failure_reason(sheet, restore)
+    sheet.line()
+    sheet.field("Started", cells.local_time(status.get("startTimestamp"), "<n/a>"))
+    sheet.field("Completed", cells.local_time(status.get("completionTimestamp"), "<n/a>"))
+    parts.validation_errors(sheet, restore)
+    _results(sheet, status, facts)
+    sheet.line()
+    sheet.field("Backup", spec.get("backupName") or "")
+    sheet.line()
+    _spec(sheet, spec)
+    pod_volumes(sheet, facts.pod_volume_restores, view.details, what="Restores")
+    sheet.line()
+    sheet.field("Preserve Service NodePorts", cells.tristate(spec.get("preserveNodePorts")))
+    later.fields(sheet, spec, later.RESTORE_SPEC)
+    later.restore_status(sheet, status)
+    return sheet.render()
+
+
+def _spec(sheet: Sheet, spec: JSONObject) -> None:
+    everything = "all namespaces found in the backup"
+    parts.included_excluded(sheet, "Namespaces", spec, "Namespaces", everything=everything)
+    sheet.line()
+    parts.included_excluded(sheet, "Resources", spec, "Resources")
+    parts.cluster_scoped(sheet, spec)
+    sheet.line()
+    sheet.mapping("Namespace mappings", spec.get("namespaceMapping"))
+    sheet.line()
+    sheet.field("Label selector", cells.selector(spec.get("labelSelector")))
+    later.selectors(sheet, spec)
+    sheet.line()
+    sheet.field("Restore PVs", cells.tristate(spec.get("restorePVs")))
+
+
+def _results(sheet: Sheet, status: JSONObject, facts: RestoreFacts) -> None:
+    warnings, errors = status.get("warnings") or 0, status.get("errors") or 0
+    if not warnings and not errors:
+        return
+    if isinstance(facts.results, str):
+        verb = "decoding" if facts.undecodable_results else "getting"
+        sheet.field("Warnings", f"<error {verb} warnings: {facts.results}>")
+        sheet.line()
+        sheet.field("Errors", f"<error {verb} errors: {facts.results}>")
+        return
+    results = facts.results or {}
+    if warnings:
+        sheet.line()
+        _result(sheet, "Warnings", results.get("warnings") or {})
+    if errors:
+        sheet.line()
+        _result(sheet, "Errors", results.get("errors") or {})
+
+
+def _result(sheet: Sheet, title: str, result: JSONObject) -> None:
+    sheet.line(f"{title}:")
+    _messages(sheet, "\tVelero:", "\t", result.get("velero") or [])
+    _messages(sheet, "\tCluster:", "\t", result.get("cluster") or [])
+    namespaces = result.get("namespaces") or {}
+    if not namespaces:
+        sheet.line("\tNamespaces: <none>")
+        return
+    sheet.line("\tNamespaces:")
+    for namespace in sorted(namespaces):
+        _messages(sheet, f"\t\t{namespace}:", "\t\t", namespaces[namespace] or [])
+
+
+def _messages(sheet: Sheet, title: str, indent: str, messages: Sequence[str]) -> None:
+    if not messages:
+        # One tab more than a list with entries has: kept for those who compare the text byte for byte.
+        sheet.line(f"{title}\t\t<none>")
+        return
+    for position, message in enumerate(messages):
+        sheet.line(f"{title}\t{message}" if not position else f"{indent}\t{message}")

@@ -1,0 +1,38 @@
+"""Gathering what `restore describe` shows. (docs/spec: CLI 5.3)"""
+
+import sys
+
+from pinnace.api import labels
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.interface import Backend, fetch_json
+from pinnace.cli.errors import CommandError
+from pinnace.cli.output.describing import View
+from pinnace.cli.restore.describe import RestoreFacts, describe_restore
+from pinnace.kube.errors import KubeError
+
+
+async def describe_stored_restore(backend: Backend, restore: JSONObject, view: View) -> str:
+    """Describe a restore; what cannot be read is said on stderr, or in its place."""
+    return describe_restore(restore, await gather(backend, restore, view), view)
+
+
+async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFacts:
+    """What belongs to a restore."""
+    name, status = restore["metadata"]["name"], restore.get("status") or {}
+    results: JSONObject | str | None = None
+    undecodable = False
+    if status.get("warnings") or status.get("errors"):
+        try:
+            results = await fetch_json(backend, DownloadTargetKind.RESTORE_RESULTS, name, view.downloads)
+        except CommandError as error:
+            results = str(error)
+        except ValueError as error:
+            results, undecodable = str(error), True
+    try:
+        selector = f"{labels.RESTORE_NAME}={labels.label_value(name)}"
+        volumes = await backend.objects("podvolumerestores", selector)
+    except KubeError as error:
+        print(f"error getting PodVolumeRestores for restore {name}: {error}", file=sys.stderr)
+        volumes = []
+    return RestoreFacts(results=results, undecodable_results=undecodable, pod_volume_restores=volumes)

@@ -1,0 +1,1 @@
+"""`schedule`: create, get, describe, delete. (docs/spec: CLI 6)"""

@@ -1,0 +1,141 @@
+"""`schedule create|get|describe|pause|unpause|delete`. (docs/spec: CLI 6, BEY 7.1)"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from pinnace.cli.backup import commands as backup
+from pinnace.cli.flags import (
+    Command,
+    SelectorFlag,
+    boolean,
+    check_arguments,
+    flatten,
+    merge_maps,
+    optional_boolean,
+)
+from pinnace.cli.options import (
+    delete_command,
+    describe_command,
+    get_command,
+    group_of,
+    labels_option,
+    names_argument,
+    pop_output,
+)
+from pinnace.cli.output.printing import output_flags
+
+_NOT_OF_TEMPLATES = frozenset(
+    {"names", "labels", "wait", "from_schedule", "output_format", "label_columns", "show_labels"}
+)
+
+
+def _schedule_and_template() -> list[click.Parameter]:
+    """The flag that matters most, then those of `backup create`: taken over, so that they never differ."""
+    schedule = click.Option(
+        ["--schedule"], default="", help="When to make backups: a cron expression, or '@every 6h'. Required."
+    )
+    template = [
+        copy.copy(param)
+        for param in backup.create.params
+        if param.expose_value and param.name not in _NOT_OF_TEMPLATES
+    ]
+    return [schedule, *template]
+
+
+def _skip_immediately() -> Callable[[Any], Any]:
+    return optional_boolean(
+        "--skip-immediately",
+        help="Whether a backup that is due at once is left out; the server's setting if not given.",
+    )
+
+
+@click.command("create", cls=Command, params=_schedule_and_template(), short_help="Create a schedule.")
+@names_argument("NAME")
+@boolean(
+    "--use-owner-references-in-backup",
+    help="Make the schedule the owner of its backups: deleting it deletes the Backup objects.",
+)
+@boolean("--paused", help="Create the schedule paused: it makes no backups until it is unpaused.")
+@_skip_immediately()
+@labels_option("Schedule")
+@output_flags
+@click.pass_context
+def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+    """Create a schedule: a server makes a backup each time that the schedule says so.
+
+    The schedule is a cron expression of five fields, in UTC, or '@every' and a duration.
+
+    \b
+    .------------- minute (0-59)
+    | .----------- hour (0-23)
+    | | .--------- day of the month (1-31)
+    | | | .------- month (1-12)
+    | | | | .----- day of the week (0-6, Sunday is 0)
+    | | | | |
+    0 7 * * *
+
+    \b
+    Each day at 7:       pinnace schedule create daily --schedule '0 7 * * *'
+    Every six hours:     pinnace schedule create often --schedule '@every 6h'
+    One namespace only:  pinnace schedule create shop --schedule '@daily' --include-namespaces shop
+    """
+    from pinnace.cli.schedule import create as schedule_create
+
+    check_arguments(names, exactly=1)
+    output = pop_output(flags)
+    flags["labels"] = merge_maps(flags["labels"])
+    flags["volume_snapshot_locations"] = flatten(flags["volume_snapshot_locations"])
+    schedule_create.create(ctx, names[0], output, flags)
+
+
+get = get_command("schedule", "schedules")
+describe = describe_command("schedule", "Describe schedules in full, with the template of their backups.")
+
+
+def _pause_command(verb: str, paused: bool) -> click.Command:
+    @click.command(
+        verb,
+        cls=Command,
+        short_help=f"{verb.capitalize()} schedules.",
+        help=f"{verb.capitalize()} schedules: "
+        + (
+            "the server makes no backups of them until they are unpaused."
+            if paused
+            else "the server makes their backups again. If a run became due meanwhile, one backup is made at "
+            "once, unless --skip-immediately is given."
+        ),
+    )
+    @names_argument("[NAME...]")
+    @boolean("--all", help=f"{verb.capitalize()} all schedules.")
+    @click.option(
+        "-l", "--selector", type=SelectorFlag(), help="Only schedules that match this label selector."
+    )
+    @_skip_immediately()
+    @click.pass_context
+    def command(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+        from pinnace.cli import schedule_pause
+
+        request = schedule_pause.Request(
+            paused=paused,
+            names=names,
+            everything=flags["all"],
+            selector=flags["selector"],
+            skip_immediately=flags["skip_immediately"],
+        )
+        schedule_pause.change(ctx, request)
+
+    return command
+
+
+pause = _pause_command("pause", True)
+unpause = _pause_command("unpause", False)
+delete = delete_command(
+    "schedule",
+    "schedules",
+    short_help="Delete schedules; their backups stay.",
+    help="Delete schedules. What they have backed up stays, unless they own their Backup objects.",
+)
+group = group_of("schedule", "Work with schedules.", create, get, describe, pause, unpause, delete)

@@ -1,0 +1,43 @@
+"""`schedule describe`. (docs/spec: CLI 6)"""
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backup import describe as describe_backup
+from pinnace.cli.output import cells, parts
+from pinnace.cli.output.describing import View
+from pinnace.cli.output.layout import Sheet
+
+
+class _Indented(Sheet):
+    """Puts a tab before each line, the empty ones too, and hands it to another sheet."""
+
+    def __init__(self, outer: Sheet) -> None:
+        super().__init__()
+        self._outer = outer
+
+    def line(self, text: str = "") -> None:
+        self._outer.line(f"\t{text}")
+
+    def paint(self, text: str, code: str) -> str:
+        return self._outer.paint(text, code)
+
+
+def describe_schedule(schedule: JSONObject, view: View) -> str:
+    """The description as aligned text, without a newline at its end."""
+    sheet = Sheet(colour=view.colour)
+    spec = cells.spec(schedule)
+    parts.metadata(sheet, schedule)
+    sheet.line()
+    # A schedule knows no phase after which there would be more to read.
+    parts.phase(sheet, schedule, "")
+    parts.validation_errors(sheet, schedule)
+    sheet.line()
+    if spec.get("paused") is True:
+        sheet.field("Paused", "true")
+        sheet.line()
+    sheet.field("Schedule", spec.get("schedule") or "")
+    sheet.line()
+    sheet.line("Backup Template:")
+    describe_backup.spec_block(_Indented(sheet), spec.get("template") or {})
+    sheet.line()
+    sheet.field("Last Backup", cells.local_time(cells.status(schedule).get("lastBackup"), "<never>"))
+    return sheet.render()

@@ -1,0 +1,1 @@
+"""Credentials of Azure. (docs/spec: STO 14.3)"""

@@ -1,0 +1,1 @@
+"""Credentials of Google Cloud. (docs/spec: STO 14.2)"""

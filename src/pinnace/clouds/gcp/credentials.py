@@ -1,0 +1,188 @@
+"""Finding the credentials for Google Cloud, in the order of Google's tools, and getting tokens with them.
+
+    1. the location's own credentials file, and nothing else if it is given
+    2. the file that GOOGLE_APPLICATION_CREDENTIALS names
+    3. what `gcloud auth application-default login` wrote (in CLOUDSDK_CONFIG, else ~/.config/gcloud)
+    4. the metadata server of the machine or of GKE (workload identity), unless NO_GCE_CHECK is true
+
+The order is decided here without any network traffic; a token is asked for when the first request needs it.
+Explicit credentials never lead to the metadata server. (docs/spec: STO 14.2)
+"""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from pinnace.clouds.tokens import Token, signed_jwt, token_of
+from pinnace.http.addresses import Addresses
+from pinnace.http.errors import StorageError, StoreConfigError
+from pinnace.http.json import json_object
+from pinnace.http.requests import Reply, RetryPolicy, new_session, send
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+"""What tokens are good for; what the account may do with it is decided by its roles."""
+
+_METADATA_HOST = "169.254.169.254"
+_METADATA_HEADERS = {"Metadata-Flavor": "Google"}
+_METADATA_SECONDS = 5.0
+_TOKEN_URI = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
+_JWT_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_WHAT = "cannot get a Google access token"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAccount:
+    """A key file of a service account."""
+
+    email: str
+    private_key: str = field(repr=False)
+    token_uri: str = _TOKEN_URI
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizedUser:
+    """What gcloud keeps of a person who logged in."""
+
+    client_id: str
+    client_secret: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataServer:
+    """The service that knows the account of a machine or a pod."""
+
+    url: str
+
+
+GoogleOrigin = ServiceAccount | AuthorizedUser | MetadataServer
+
+
+def find_google_origin(credentials_file: Path | None, environ: Mapping[str, str]) -> GoogleOrigin:
+    """Decide where tokens come from; reads at most the credentials file.
+
+    Raises:
+        StoreConfigError: the file cannot be used, or there is no source at all.
+    """
+    if credentials_file is not None:
+        return _from_file(credentials_file)
+    # The variable alone proves nothing: it is always set in a server's pod, also where a role takes the place
+    # of the file.
+    for path in _default_files(environ):
+        if path.is_file():
+            return _from_file(path)
+    if environ.get("NO_GCE_CHECK", "").lower() == "true":
+        raise StoreConfigError("no Google credentials found: no credentials file, and NO_GCE_CHECK is set")
+    return MetadataServer(f"http://{environ.get('GCE_METADATA_HOST') or _METADATA_HOST}/computeMetadata/v1")
+
+
+def _default_files(environ: Mapping[str, str]) -> list[Path]:
+    found = []
+    if named := environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
+        found.append(Path(named).expanduser())
+    if folder := environ.get("CLOUDSDK_CONFIG"):
+        found.append(Path(folder, "application_default_credentials.json"))
+    elif home := environ.get("HOME"):
+        found.append(Path(home, ".config", "gcloud", "application_default_credentials.json"))
+    return found
+
+
+def _from_file(path: Path) -> ServiceAccount | AuthorizedUser:
+    try:
+        values = json_object(path.read_bytes(), "the Google credentials file")
+    except OSError as error:
+        raise StoreConfigError(f"cannot read the Google credentials file: {error.strerror}") from error
+    except StorageError:
+        raise StoreConfigError("the Google credentials file is not a JSON key file") from None
+
+    def text(name: str) -> str:
+        value = values.get(name)
+        return value if isinstance(value, str) else ""
+
+    def wanted(name: str) -> str:
+        if not text(name):
+            raise StoreConfigError(f"the Google credentials file lacks {name}")
+        return text(name)
+
+    kind = text("type")
+    if kind == "service_account":
+        return ServiceAccount(
+            email=wanted("client_email"),
+            private_key=wanted("private_key"),
+            token_uri=text("token_uri") or _TOKEN_URI,
+            project=text("project_id"),
+        )
+    if kind == "authorized_user":
+        return AuthorizedUser(
+            client_id=wanted("client_id"),
+            client_secret=wanted("client_secret"),
+            refresh_token=wanted("refresh_token"),
+            project=text("quota_project_id"),
+        )
+    raise StoreConfigError(
+        f"the Google credentials file is of type {kind!r}: use a key of a service account, what gcloud wrote "
+        "for a user, or no file where the machine or the pod has a service account"
+    )
+
+
+async def fetch_google_token(
+    origin: GoogleOrigin,
+    *,
+    environ: Mapping[str, str],
+    policy: RetryPolicy,
+    now: datetime,
+    addresses: Addresses | None = None,
+) -> Token:
+    """Ask for a token, at the address that the credentials name. Raises StorageError."""
+    if isinstance(origin, MetadataServer):
+        url = f"{origin.url}/instance/service-accounts/default/token"
+        return token_of(await _ask_metadata(url, policy), f"{_WHAT} of the machine's account", now=now)
+    if isinstance(origin, ServiceAccount):
+        claims = {
+            "iss": origin.email,
+            "scope": SCOPE,
+            "aud": origin.token_uri,
+            "iat": int(now.timestamp()),
+            "exp": int((now + timedelta(hours=1)).timestamp()),
+        }
+        url = origin.token_uri
+        form = {"grant_type": _JWT_GRANT, "assertion": signed_jwt(origin.private_key, claims, origin.email)}
+    else:
+        url = environ.get("CLOUDSDK_AUTH_TOKEN_HOST") or _TOKEN_URI
+        form = {
+            "grant_type": "refresh_token",
+            "client_id": origin.client_id,
+            "client_secret": origin.client_secret,
+            "refresh_token": origin.refresh_token,
+        }
+    async with new_session(ssl.create_default_context(), addresses=addresses) as session:
+        reply = await send(session, "POST", url, policy=policy, data=form)
+    return token_of(reply, _WHAT, now=now)
+
+
+async def find_google_project(
+    origin: GoogleOrigin, *, environ: Mapping[str, str], policy: RetryPolicy
+) -> str:
+    """The project of the credentials. Raises StorageError."""
+    if isinstance(origin, MetadataServer):
+        reply = await _ask_metadata(f"{origin.url}/project/project-id", policy)
+        project = reply.body.decode("utf-8", "replace").strip() if reply.status == 200 else ""
+    else:
+        project = origin.project or environ.get("GOOGLE_CLOUD_PROJECT", "")
+    if not project:
+        raise StoreConfigError("the Google credentials do not say of which project they are")
+    return project
+
+
+async def _ask_metadata(url: str, policy: RetryPolicy) -> Reply:
+    near = replace(policy, attempts=min(policy.attempts, 2), request_seconds=_METADATA_SECONDS)
+
+    async def headers() -> Mapping[str, str]:
+        return _METADATA_HEADERS
+
+    async with new_session(ssl.create_default_context(), use_proxy=False) as session:
+        return await send(session, "GET", url, policy=near, headers=headers)

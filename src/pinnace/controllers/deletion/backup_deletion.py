@@ -1,0 +1,319 @@
+"""The BackupDeletion controller: removes a backup with all that belongs to it. (docs/spec: CTL 6)
+
+    checks ──> refused: Processed, with the reason; nothing was touched
+       └─────> InProgress, the Backup Deleting ──> plugins' actions, snapshots ──> restores, files ─┐
+                                    errors: Processed, with them; a new request goes on ┘           │
+                                                                               its requests <── Backup
+
+Every step may be done twice, so a request that a dead server left InProgress is processed from the top.
+What is unclear (a location or API server out of reach) is raised and tried again before anything is deleted.
+"""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
+from pinnace.api.nonadmin.names import tenant_of
+from pinnace.api.objects import JSONObject
+from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.archive.errors import ArchiveError
+from pinnace.controllers.deletion.actions import delete_actions
+from pinnace.controllers.deletion.scope import foreign_files, undeletable_snapshots
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.pod_volumes import PodVolumes
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.snapshots import SnapshotDeletion
+from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, delete_if_there
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import velero
+from pinnace.plugins.errors import PluginError
+from pinnace.plugins.operation import Operation
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError, UnreadableObject
+
+log = get_logger(__name__)
+
+NAME: Final = "backup-deletion"
+REQUESTS: Final = velero("deletebackuprequests")
+EXPIRY_PERIOD_SECONDS: Final = 3600.0
+KEPT: Final = timedelta(hours=24)
+"""How long a processed request can be read. (docs/spec: CTL 6.4)"""
+
+
+class Refusal(Exception):
+    """The backup cannot be deleted; nothing was. The text is the request's error."""
+
+
+class NotMarked(Exception):
+    """The Backup could not be marked as Deleting, so nothing of it was deleted; to be tried again."""
+
+
+class BackupDeletionReconciler:
+    """Processes DeleteBackupRequests.
+
+    Args:
+        running: keys of the backups that this process is making.
+        pod_volumes: who forgets restic snapshots; without, a backup that has some is not deleted.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        locations: LocationStores,
+        informer: Informer,
+        *,
+        running: set[Key],
+        pod_volumes: PodVolumes | None = None,
+    ) -> None:
+        self._scope = scope
+        self._locations = locations
+        self._informer = informer
+        self._running = running
+        self._pod_volumes = pod_volumes
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass over one request."""
+        try:
+            obj = await self._scope.client.get(REQUESTS, key.name, key.namespace)
+            request = decode(DeleteBackupRequest, obj)
+        except NotFound:
+            return DONE
+        except DecodeError as error:
+            log.warning("Request cannot be read", error=error)
+            return DONE
+        if request.status.phase == DeleteBackupRequestPhase.PROCESSED:
+            return DONE
+        backup = str(Key(key.namespace, request.spec.backup_name))
+        with bound_fields(backup=backup):
+            try:
+                await self._process(request)
+            except Refusal as refusal:
+                log.warning("Backup is not deleted", reason=str(refusal))
+                await self._processed(request, [str(refusal)])
+            except (StorageError, PluginError) as error:
+                await self._show_reason(request, str(error))
+                raise
+        return DONE
+
+    async def expire(self) -> None:
+        """Delete requests that were processed and created a day ago or earlier. (docs/spec: CTL 6.4)"""
+        for obj in self._informer.objects():
+            try:
+                request = decode(DeleteBackupRequest, obj)
+            except DecodeError:
+                continue
+            created = request.metadata.creation_timestamp
+            processed = request.status.phase == DeleteBackupRequestPhase.PROCESSED
+            if processed and created is not None and created + KEPT <= self._scope.clock():
+                await delete_if_there(self._scope.client, REQUESTS, Key.of(obj))
+
+    async def _process(self, request: DeleteBackupRequest) -> None:
+        if not request.spec.backup_name:
+            raise Refusal("spec.backupName is required")
+        await self._delete_other_requests(request)
+        if Key(request.metadata.namespace, request.spec.backup_name) in self._running:
+            raise Refusal("backup is still in progress")
+        backup = await self._backup(request)
+        if backup is None:
+            await self._delete_requests(request.metadata.labels)
+            return
+        if backup.status.start_timestamp is None:
+            # It never began, so nothing was stored of it; its location need not even exist. (CTL 6.6)
+            await self._begin(request, backup)
+            await self._end(request, backup, [])
+            return
+        location = await self._writable_location(backup)
+        async with (
+            self._locations.open(backup.spec.storage_location) as store,
+            self._scope.plugins.operation(
+                client=self._scope.client, namespace=self._scope.namespace
+            ) as plugins,
+        ):
+            if await foreign_files(store, backup):
+                await self._begin(request, backup)
+                errors = await self._delete_restores(store, backup)
+                log.warning("The files in the location are another backup's and are left alone")
+            else:
+                trusted = not tenant_of(location.metadata)
+                errors = await self._delete_stored(request, backup, store, plugins, trusted=trusted)
+        await self._end(request, backup, errors)
+
+    async def _delete_stored(
+        self,
+        request: DeleteBackupRequest,
+        backup: Backup,
+        store: BackupStore,
+        plugins: Operation,
+        *,
+        trusted: bool,
+    ) -> list[str]:
+        """Delete all but the Backup; what went wrong. Raises Refusal before anything is touched.
+
+        Args:
+            trusted: whether the administrator's own location holds the backup. In a tenant's, anybody could
+                have written items that are not the backup's, and plugins act with the server's rights.
+        """
+        snapshots = SnapshotDeletion(self._scope, plugins, store, backup, trusted=trusted)
+        await self._refuse_snapshots(store, backup, snapshots)
+        async with AsyncExitStack() as fetched:
+            found = plugins.delete_actions if trusted else ()
+            try:
+                running = delete_actions(self._scope, found, store, backup)
+                actions = await fetched.enter_async_context(running)
+            except ArchiveError as error:
+                raise Refusal(
+                    f"the backup's contents, which delete item actions need, cannot be read: {error}"
+                ) from error
+            await self._begin(request, backup)
+            errors = await actions.run() if actions is not None else []
+        errors += await snapshots.delete()
+        if self._pod_volumes is not None:
+            errors += await self._pod_volumes.forget(backup, store)
+        forgotten = not errors
+        errors += await self._delete_restores(store, backup)
+        if forgotten:  # else the next try must find there what is still to be forgotten
+            errors += await self._delete_files(store, backup)
+        return errors
+
+    async def _backup(self, request: DeleteBackupRequest) -> Backup | None:
+        """The Backup; None if an earlier pass deleted it, which the request's phase tells."""
+        client, namespace = self._scope.client, self._scope.namespace
+        try:
+            return decode(Backup, await client.get(BACKUPS, request.spec.backup_name, namespace))
+        except NotFound as error:
+            if request.status.phase == DeleteBackupRequestPhase.IN_PROGRESS:
+                return None
+            raise Refusal("backup not found") from error
+        except DecodeError as error:
+            raise Refusal(f"backup cannot be read: {error}") from error
+
+    async def _writable_location(self, backup: Backup) -> BackupStorageLocation:
+        name, client = backup.spec.storage_location, self._scope.client
+        try:
+            obj = await client.get(velero("backupstoragelocations"), name, self._scope.namespace)
+            location = decode(BackupStorageLocation, obj)
+        except NotFound as error:
+            raise Refusal(f"backup storage location {name} not found") from error
+        except DecodeError as error:
+            raise Refusal(f"backup storage location {name} cannot be read: {error}") from error
+        if location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY:
+            raise Refusal(
+                f"cannot delete backup because backup storage location {name} is currently in read-only mode"
+            )
+        return location
+
+    async def _refuse_snapshots(
+        self, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion
+    ) -> None:
+        try:
+            names = await undeletable_snapshots(
+                self._scope, store, backup, snapshots, with_restic=self._pod_volumes is None
+            )
+        except UnreadableObject as error:
+            raise Refusal(f"cannot tell which snapshots belong to the backup: {error}") from error
+        if names:
+            raise Refusal(f"this server cannot delete the backup's snapshots: {names}")
+
+    async def _begin(self, request: DeleteBackupRequest, backup: Backup) -> None:
+        """Mark request and Backup. A Backup that changed since it was read is looked at again."""
+        patch = {
+            "metadata": {"labels": _labels(backup)},
+            "status": {"phase": str(DeleteBackupRequestPhase.IN_PROGRESS), "errors": None},
+        }
+        await self._patch(request, patch)
+        deleting: JSONObject = {
+            "metadata": {"resourceVersion": backup.metadata.resource_version},
+            "status": {"phase": str(BackupPhase.DELETING)},
+        }
+        client, name = self._scope.client, backup.metadata.name
+        try:
+            await client.patch(BACKUPS, name, deleting, self._scope.namespace)
+        except KubeError as error:
+            raise NotMarked(f"error patching Backup: {error}") from error
+        self._scope.metrics.backup_deletion_attempted(_schedule_of(backup))
+        log.info("Deleting backup")
+
+    async def _delete_restores(self, store: BackupStore, backup: Backup) -> list[str]:
+        """Delete the backup's restores, files first; one whose files stay is kept. (docs/spec: CTL 6.2)"""
+        client, namespace, errors = self._scope.client, self._scope.namespace, []
+        for obj in await client.list_all(RESTORES, namespace):
+            if (obj.get("spec") or {}).get("backupName") != backup.metadata.name:
+                continue
+            key = Key.of(obj)
+            try:
+                await store.delete_restore(key.name)
+                await delete_if_there(client, RESTORES, key)
+            except PASSING_ERRORS:
+                raise
+            except (StorageError, KubeError) as error:
+                errors.append(f"error deleting restore {key}: {error}")
+        return errors
+
+    async def _delete_files(self, store: BackupStore, backup: Backup) -> list[str]:
+        try:
+            await store.delete_backup(backup.metadata.name)
+        except StorageError as error:
+            return [f"error deleting backup from backup storage: {error}"]
+        return []
+
+    async def _end(self, request: DeleteBackupRequest, backup: Backup, errors: list[str]) -> None:
+        """Delete the Backup and its requests; with errors keep both, so that it can be tried again."""
+        key = Key(self._scope.namespace, backup.metadata.name)
+        if not errors:
+            try:
+                await delete_if_there(self._scope.client, BACKUPS, key, uid=backup.metadata.uid)
+            except PASSING_ERRORS:
+                raise  # it may be gone: the next pass sees
+            except KubeError as error:
+                errors = [f"error deleting backup {key}: {error}"]
+        self._scope.metrics.backup_deletion_finished(_schedule_of(backup), succeeded=not errors)
+        if errors:
+            log.error("Backup could not be deleted as a whole", errors=errors)
+            await self._processed(request, errors)
+            return
+        log.info("Backup deleted")
+        await self._delete_requests(_labels(backup))
+
+    async def _show_reason(self, request: DeleteBackupRequest, reason: str) -> None:
+        """Let the user see why the request waits; it is tried again all the same."""
+        if request.status.errors != [reason]:
+            await self._patch(request, {"status": {"errors": [reason]}})
+
+    async def _processed(self, request: DeleteBackupRequest, errors: list[str]) -> None:
+        status = {"phase": str(DeleteBackupRequestPhase.PROCESSED), "errors": errors}
+        await self._patch(request, {"status": status})
+
+    async def _patch(self, request: DeleteBackupRequest, patch: JSONObject) -> None:
+        metadata = request.metadata
+        await self._scope.client.patch(REQUESTS, metadata.name, patch, metadata.namespace)
+
+    async def _delete_other_requests(self, request: DeleteBackupRequest) -> None:
+        """Requests for the same backup, whatever their phase, give way to this one. (docs/spec: CTL 6.1)"""
+        marks = {labels.BACKUP_NAME: labels.label_value(request.spec.backup_name)}
+        await self._delete_requests(marks, all_but=request.metadata.name)
+
+    async def _delete_requests(self, marks: Mapping[str, str], *, all_but: str = "") -> None:
+        names = (labels.BACKUP_NAME, labels.BACKUP_UID)
+        selector = ",".join(f"{name}={marks[name]}" for name in names if name in marks)
+        client, namespace = self._scope.client, self._scope.namespace
+        for obj in await client.list_all(REQUESTS, namespace, label_selector=selector):
+            if obj["metadata"]["name"] != all_but:
+                await delete_if_there(client, REQUESTS, Key.of(obj))
+
+
+def _labels(backup: Backup) -> Mapping[str, str]:
+    name = labels.label_value(backup.metadata.name)
+    return {labels.BACKUP_NAME: name, labels.BACKUP_UID: backup.metadata.uid}
+
+
+def _schedule_of(backup: Backup) -> str:
+    return backup.metadata.labels.get(labels.SCHEDULE_NAME, "")

@@ -1,0 +1,130 @@
+"""The GC controller: asks for the deletion of Backups that have expired. (docs/spec: CTL 5)
+
+It deletes nothing itself. A Backup whose deletion ended with errors is asked for again with the next pass
+over all Backups; that is the only automatic retry of a deletion.
+"""
+
+from collections.abc import Callable, Container
+from datetime import datetime
+from typing import Final
+
+from pinnace.api import API_VERSION, labels
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.delete_request import DeleteBackupRequestPhase
+from pinnace.api.objects import JSONObject
+from pinnace.api.storage_location import BackupStorageLocationAccessMode
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.writes import BACKUPS
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import velero
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import bound_fields, get_logger
+
+log = get_logger(__name__)
+
+NAME: Final = "gc"
+REQUESTS: Final = velero("deletebackuprequests")
+LOCATIONS: Final = velero("backupstoragelocations")
+PERIOD_SECONDS: Final = 3600.0
+
+
+class GCReconciler:
+    """Creates a DeleteBackupRequest for each Backup that has expired, unless one is being worked on.
+
+    Args:
+        informer: of the Backups.
+        running: keys of the backups that this process is making.
+        enqueue: lets a key be looked at.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        informer: Informer,
+        *,
+        running: Container[Key],
+        enqueue: Callable[[Key], None],
+    ) -> None:
+        self._scope = scope
+        self._informer = informer
+        self._running = running
+        self._enqueue = enqueue
+
+    def is_due(self, obj: JSONObject) -> bool:
+        """Whether a Backup as last seen is worth a look; most changes of most Backups are not."""
+        try:
+            return _is_expired(decode(Backup, obj), self._scope.clock())
+        except DecodeError:
+            return False
+
+    async def enqueue_expired(self) -> None:
+        """Queue all that have expired by the cache; without any request as long as none has."""
+        for obj in self._informer.objects():
+            if self.is_due(obj):
+                self._enqueue(Key.of(obj))
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass over one Backup, whatever its phase. A missing location is an error: tried again."""
+        try:
+            backup = decode(Backup, await self._scope.client.get(BACKUPS, key.name, key.namespace))
+        except NotFound:
+            return DONE
+        except DecodeError as error:
+            log.warning("Backup cannot be read and does not expire", error=error)
+            return DONE
+        # One that runs comes back with the update that ends it.
+        runs = backup.status.phase == BackupPhase.IN_PROGRESS and key in self._running
+        if runs or not _is_expired(backup, self._scope.clock()):
+            return DONE
+        with bound_fields(backup=str(key)):
+            if await self._is_deletable(backup) and not await self._is_requested(backup):
+                await self._request(backup)
+        return DONE
+
+    async def _is_deletable(self, backup: Backup) -> bool:
+        """Whether the location allows it; what never began has nothing in any. (docs/spec: CTL 6.6)"""
+        name, client = backup.spec.storage_location, self._scope.client
+        if not name and backup.status.start_timestamp is None:
+            return True
+        try:
+            location = await client.get(LOCATIONS, name, self._scope.namespace)
+        except NotFound:
+            log.warning("Backup has expired, but its storage location does not exist", location=name)
+            raise
+        mode = (location.get("spec") or {}).get("accessMode")
+        if mode == BackupStorageLocationAccessMode.READ_ONLY:
+            log.info("Backup has expired, but its storage location is read-only", location=name)
+            return False
+        return True
+
+    async def _is_requested(self, backup: Backup) -> bool:
+        selector = ",".join(f"{name}={value}" for name, value in _labels(backup).items())
+        requests = await self._scope.client.list_all(REQUESTS, self._scope.namespace, label_selector=selector)
+        phases = [(request.get("status") or {}).get("phase") for request in requests]
+        return any(phase != DeleteBackupRequestPhase.PROCESSED for phase in phases)
+
+    async def _request(self, backup: Backup) -> None:
+        name, namespace = backup.metadata.name, self._scope.namespace
+        metadata = {"generateName": f"{name}-", "namespace": namespace, "labels": _labels(backup)}
+        request = {
+            "apiVersion": API_VERSION,
+            "kind": REQUESTS.kind,
+            "metadata": metadata,
+            "spec": {"backupName": name},
+        }
+        await self._scope.client.create(REQUESTS, request, namespace)
+        log.info("Backup has expired, requested its deletion")
+
+
+def _is_expired(backup: Backup, now: datetime) -> bool:
+    expiration = backup.status.expiration
+    going = backup.metadata.deletion_timestamp is not None
+    return expiration is not None and expiration <= now and not going
+
+
+def _labels(backup: Backup) -> dict[str, str]:
+    name = labels.label_value(backup.metadata.name)
+    return {labels.BACKUP_NAME: name, labels.BACKUP_UID: backup.metadata.uid}

@@ -1,0 +1,171 @@
+"""The PodVolumeBackup controller: saves volumes of the pods of its node. (docs/spec: CTL 9, PVL 5.3)"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from pinnace.api import labels
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase
+from pinnace.api.values.times import parse_time
+from pinnace.controllers.node.orders import OrderFailed, OrderReconciler, Report, is_new
+from pinnace.controllers.node.ports import NodeScope
+from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import get_logger
+from pinnace.volumes.host_paths import HostPathError
+from pinnace.volumes.outcomes import phase_of
+from pinnace.volumes.parents import parent_snapshot
+from pinnace.volumes.pod_volume_backups import POD_VOLUME_BACKUPS
+from pinnace.volumes.restic.access import Repository
+from pinnace.volumes.restic.errors import AccessError, CommandFailed, ResticError, SnapshotMissing
+from pinnace.volumes.restic.progress import OnProgress
+
+log = get_logger(__name__)
+
+NAME: Final = "pod-volume-backup"
+CLAIM_INDEX: Final = "claim"
+SNAPSHOT_INDEX: Final = "snapshot"
+EMPTY_MESSAGE: Final = "volume was empty so no snapshot was taken"
+
+
+class Saver(Protocol):
+    """Saves a directory with restic; the id of the snapshot, empty for an empty one. Raises ResticError."""
+
+    async def back_up(
+        self,
+        repository: Repository,
+        directory: Path,
+        tags: Mapping[str, str],
+        *,
+        parent: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> str: ...
+
+
+def by_claim(obj: JSONObject) -> Iterable[str]:
+    """The index of orders by the claim whose volume they save."""
+    uid = (obj["metadata"].get("labels") or {}).get(labels.PVC_UID)
+    return (uid,) if uid else ()
+
+
+def by_snapshot(obj: JSONObject) -> Iterable[str]:
+    """The index of orders by the snapshot that came of them."""
+    snapshot = (obj.get("status") or {}).get("snapshotID")
+    return (snapshot,) if snapshot else ()
+
+
+def is_of_node(obj: JSONObject, node: str) -> bool:
+    """Whether an order is for the agent of this node."""
+    return bool((obj.get("spec") or {}).get("node") == node)
+
+
+class PodVolumeBackupWork:
+    """What is done with one PodVolumeBackup.
+
+    Args:
+        orders: all PodVolumeBackups of the namespace, with the index of claims.
+    """
+
+    def __init__(self, scope: NodeScope, volumes: NodeVolumes, restic: Saver, orders: Informer) -> None:
+        self._scope = scope
+        self._volumes = volumes
+        self._restic = restic
+        self._orders = orders
+
+    def is_wanted(self, obj: JSONObject) -> bool:
+        """Whether an order is to be taken by this node."""
+        return is_of_node(obj, self._scope.node) and is_new(obj)
+
+    def enqueued(self, obj: JSONObject) -> Iterable[Key]:
+        """The key of an order, counted."""
+        self._scope.metrics.backup_enqueued()
+        return (Key.of(obj),)
+
+    async def is_due(self, order: PodVolumeBackup) -> bool:
+        """Whether its pod is on this node; it runs there since the order was made."""
+        return order.spec.node == self._scope.node
+
+    async def carry_out(self, order: PodVolumeBackup, report: Report) -> JSONObject:
+        """Save the volume. Raises OrderFailed."""
+        pod = await self._volumes.pod(order.spec.pod)
+        directory = await self._volumes.directory(pod, order.spec.volume)
+        try:
+            path = await self._volumes.path(order.spec.pod.uid, directory)
+        except HostPathError as error:
+            raise OrderFailed(f"error getting volume path on host: {error}") from error
+        snapshot = await self._save(order, path, report)
+        if not snapshot:
+            return {"path": str(path), "message": EMPTY_MESSAGE}
+        return {"path": str(path), "snapshotID": snapshot}
+
+    def ended(self, order: PodVolumeBackup | None = None, status: JSONObject | None = None) -> None:
+        """Count the end, and how long a good one took. (docs/spec: PVL 14)"""
+        metrics = self._scope.metrics
+        metrics.backup_dequeued()
+        if order is None or status is None or status["phase"] != PodVolumePhase.COMPLETED:
+            return
+        started = order.status.start_timestamp
+        if started is not None:
+            seconds = int((parse_time(status["completionTimestamp"]) - started).total_seconds())
+            name = f"{order.metadata.namespace}/{backup_name(order)}"
+            metrics.restic_operation("backup", name, order.metadata.name, seconds)
+
+    async def fail_orphans(self, reconciler: OrderReconciler[PodVolumeBackup]) -> None:
+        """Fail what a former agent of this node left InProgress. (docs/spec: CTL-062)"""
+        for obj in self._orders.objects():
+            if is_of_node(obj, self._scope.node) and phase_of(obj) == PodVolumePhase.IN_PROGRESS:
+                await reconciler.fail_orphan(obj)
+
+    async def _save(self, order: PodVolumeBackup, path: Path, report: Report) -> str:
+        spec = order.spec
+        place = Repository(
+            identifier=spec.repo_identifier,
+            location=spec.backup_storage_location,
+            source=spec.pod.namespace,
+        )
+        try:
+            try:
+                return await self._restic.back_up(
+                    place, path, spec.tags, parent=self._parent(order), on_progress=report
+                )
+            except SnapshotMissing as error:
+                # It was forgotten, or the repository is a new one. All is read then, and saved all the same.
+                log.warning("The parent snapshot is gone", error=error)
+                return await self._restic.back_up(place, path, spec.tags, on_progress=report)
+        except AccessError as error:
+            raise OrderFailed(str(error)) from error
+        except CommandFailed as error:
+            text = f"error running restic backup, stderr={error.stderr}: {error.reason}"
+            raise OrderFailed(text) from error
+        except ResticError as error:
+            raise OrderFailed(_with_what(str(error))) from error
+
+    def _parent(self, order: PodVolumeBackup) -> str:
+        """The snapshot to compare with. (docs/spec: PVL 7.3)"""
+        others = []
+        for obj in self._orders.by_index(CLAIM_INDEX, order.metadata.labels.get(labels.PVC_UID, "")):
+            try:
+                others.append(decode(PodVolumeBackup, obj))
+            except DecodeError as error:
+                log.warning("A PodVolumeBackup cannot be read", name=obj["metadata"]["name"], error=error)
+        return parent_snapshot(order, others)
+
+
+def backup_name(order: PodVolumeBackup) -> str:
+    """The name of the Backup that an order belongs to. (docs/spec: PVL 5.3)"""
+    owners = order.metadata.owner_references
+    return owners[0].name if owners else order.spec.tags.get("backup", "")
+
+
+def _with_what(text: str) -> str:
+    """The text of an error after which the snapshot may exist but cannot be named stands for itself."""
+    own = "error getting snapshot id"
+    return text if text.startswith(own) else f"error running restic backup, stderr=: {text}"
+
+
+def new_reconciler(scope: NodeScope, work: PodVolumeBackupWork) -> OrderReconciler[PodVolumeBackup]:
+    """The reconciler of this kind."""
+    return OrderReconciler(scope, POD_VOLUME_BACKUPS, PodVolumeBackup, work)

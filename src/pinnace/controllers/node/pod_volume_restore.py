@@ -1,0 +1,233 @@
+"""The PodVolumeRestore controller: fills volumes of pods that wait for it on its node.
+
+A pod waits in its init container `restic-wait`. An order begins when that runs, and not before: the volumes
+are mounted then, and no other container writes to them. (docs/spec: CTL 10, PVL 12.3-12.4)
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Protocol
+
+from pinnace.aio.blocking import in_thread
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume import PodVolumePhase, PodVolumeRestore
+from pinnace.controllers.node.orders import (
+    NODE_ANNOTATION,
+    OrderFailed,
+    OrderReconciler,
+    Report,
+    is_new,
+)
+from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX
+from pinnace.controllers.node.ports import NodeScope
+from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import get_logger
+from pinnace.volumes.done_file import DoneFileError, remove_done_files, write_done_file
+from pinnace.volumes.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
+from pinnace.volumes.outcomes import phase_of
+from pinnace.volumes.pod_volume_restores import POD_VOLUME_RESTORES
+from pinnace.volumes.restic.access import Repository
+from pinnace.volumes.restic.errors import AccessError, CommandFailed, ResticError
+from pinnace.volumes.restic.progress import OnProgress
+
+log = get_logger(__name__)
+
+NAME: Final = "pod-volume-restore"
+POD_INDEX: Final = "pod"
+WAIT_CONTAINER: Final = "restic-wait"
+
+
+class Filler(Protocol):
+    """Writes the content of a snapshot into a directory. Raises ResticError."""
+
+    async def restore(
+        self,
+        repository: Repository,
+        snapshot: str,
+        directory: Path,
+        *,
+        only: str = "",
+        size_bytes: int = 0,
+        on_progress: OnProgress | None = None,
+    ) -> None: ...
+
+    async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool: ...
+
+
+def pod_gone(namespace: str, name: str) -> str:
+    """Why the orders of a pod fail that is no more."""
+    return f"the pod {namespace}/{name} was deleted before its volume was restored"
+
+
+def by_pod(obj: JSONObject) -> Iterable[str]:
+    """The index of orders by the uid of their pod."""
+    uid = (obj["metadata"].get("labels") or {}).get(labels.POD_UID)
+    return (uid,) if uid else ()
+
+
+def is_waiting(pod: JSONObject) -> bool:
+    """Whether the pod's init container `restic-wait` is running. (docs/spec: PVL 12.3)"""
+    named = (pod.get("spec") or {}).get("initContainers") or []
+    if not any(container.get("name") == WAIT_CONTAINER for container in named):
+        return False
+    statuses = (pod.get("status") or {}).get("initContainerStatuses") or []
+    return any(
+        status.get("name") == WAIT_CONTAINER and (status.get("state") or {}).get("running") is not None
+        for status in statuses
+    )
+
+
+def is_ending(pod: JSONObject) -> bool:
+    """Whether a pod has been told to go; its volumes go with it."""
+    return pod["metadata"].get("deletionTimestamp") is not None
+
+
+class PodVolumeRestoreWork:
+    """What is done with one PodVolumeRestore.
+
+    Args:
+        orders: all PodVolumeRestores of the namespace, with the index of pods.
+        pods: those of this node.
+        backups: all PodVolumeBackups of the namespace, with the index of snapshots.
+    """
+
+    def __init__(
+        self,
+        scope: NodeScope,
+        volumes: NodeVolumes,
+        restic: Filler,
+        *,
+        orders: Informer,
+        pods: Informer,
+        backups: Informer,
+    ) -> None:
+        self._scope = scope
+        self._volumes = volumes
+        self._restic = restic
+        self._orders = orders
+        self._pods = pods
+        self._backups = backups
+
+    def is_wanted(self, obj: JSONObject) -> bool:
+        """Whether an order can begin now."""
+        pod = self._pod_of(obj)
+        return is_new(obj) and pod is not None and is_waiting(pod) and not is_ending(pod)
+
+    def orders_of(self, pod: JSONObject) -> list[JSONObject]:
+        """The orders for a pod."""
+        return self._orders.by_index(POD_INDEX, pod["metadata"]["uid"])
+
+    def keys_of_waiting(self, pod: JSONObject) -> Iterable[Key]:
+        """The orders that a change of their pod lets begin, or, when the pod has gone, end."""
+        return [Key.of(obj) for obj in self.orders_of(pod) if is_new(obj)]
+
+    async def is_due(self, order: PodVolumeRestore) -> bool:
+        """Whether its pod waits here. Raises OrderFailed if the pod is gone."""
+        wanted = order.spec.pod
+        pod = self._pods.get(Key(wanted.namespace, wanted.name))
+        if pod is None or pod["metadata"]["uid"] != wanted.uid:
+            if not await self._volumes.exists(wanted):
+                raise OrderFailed(pod_gone(wanted.namespace, wanted.name))
+            return False
+        return is_waiting(pod) and not is_ending(pod)
+
+    async def carry_out(self, order: PodVolumeRestore, report: Report) -> JSONObject:
+        """Fill the volume and tell the pod. Raises OrderFailed."""
+        pod = await self._volumes.pod(order.spec.pod)
+        _warn_if_late(pod)
+        directory = await self._volumes.directory(pod, order.spec.volume)
+        try:
+            path = await self._volumes.path(order.spec.pod.uid, directory)
+        except HostPathError as error:
+            raise OrderFailed(f"error restoring volume: error identifying path of volume: {error}") from error
+        await self._fill(order, path, report, migrated=is_migrated(path, directory))
+        await self._mark(order, path)
+        return {}
+
+    def ended(self, order: PodVolumeRestore | None = None, status: JSONObject | None = None) -> None:
+        """Nothing is counted for restores. (docs/spec: SRV 8.2)"""
+
+    async def fail_orphans(self, reconciler: OrderReconciler[PodVolumeRestore]) -> None:
+        """Fail what a former agent of this node left InProgress. (docs/spec: CTL-062)"""
+        for obj in self._orders.objects():
+            if phase_of(obj) == PodVolumePhase.IN_PROGRESS and self._was_ours(obj):
+                await reconciler.fail_orphan(obj)
+
+    async def _fill(self, order: PodVolumeRestore, path: Path, report: Report, *, migrated: bool) -> None:
+        spec = order.spec
+        place = Repository(identifier=spec.repo_identifier, location=spec.backup_storage_location)
+        size = self._size(order)
+        try:
+            if migrated and await self._restic.has_file(place, spec.snapshot_id, CSI_NOTES):
+                # Velero saved the level above. The kubelet's notes there are of the new volume, and stay.
+                await self._restic.restore(
+                    place, spec.snapshot_id, path.parent, only=CSI_MOUNT, size_bytes=size, on_progress=report
+                )
+            else:
+                await self._restic.restore(place, spec.snapshot_id, path, size_bytes=size, on_progress=report)
+        except AccessError as error:
+            raise OrderFailed(str(error)) from error
+        except CommandFailed as error:
+            raise OrderFailed(
+                f"error restoring volume: error running restic restore, cmd={error.command}, "
+                f"stdout={error.stdout}, stderr={error.stderr}: {error.reason}"
+            ) from error
+        except ResticError as error:
+            raise OrderFailed(
+                f"error restoring volume: error running restic restore, cmd=restic restore, "
+                f"stdout=, stderr=: {error}"
+            ) from error
+
+    def _size(self, order: PodVolumeRestore) -> int:
+        """How much was saved; asking restic takes it through all directories. 0 if nobody knows."""
+        spec = order.spec
+        for obj in self._backups.by_index(SNAPSHOT_INDEX, spec.snapshot_id):
+            saved = ((obj.get("status") or {}).get("progress") or {}).get("totalBytes")
+            same_place = obj["spec"].get("backupStorageLocation") == spec.backup_storage_location
+            if same_place and isinstance(saved, int) and saved > 0:
+                return saved
+        return 0
+
+    async def _mark(self, order: PodVolumeRestore, path: Path) -> None:
+        try:
+            await in_thread(remove_done_files, path)
+        except OSError as error:
+            log.warning("The marks of earlier restores cannot be removed", error=error)
+        try:
+            await in_thread(write_done_file, path, restore_uid(order))
+        except DoneFileError as error:
+            raise OrderFailed(f"error restoring volume: {error}") from error
+
+    def _pod_of(self, obj: JSONObject) -> JSONObject | None:
+        """The pod of an order, if it is on this node."""
+        wanted = (obj.get("spec") or {}).get("pod") or {}
+        pod = self._pods.get(Key(wanted.get("namespace", ""), wanted.get("name", "")))
+        return pod if pod is not None and pod["metadata"]["uid"] == wanted.get("uid") else None
+
+    def _was_ours(self, obj: JSONObject) -> bool:
+        """Velero's agent leaves no note of its node, but the pod may still be here."""
+        noted = (obj["metadata"].get("annotations") or {}).get(NODE_ANNOTATION)
+        return noted == self._scope.node if noted else self._pod_of(obj) is not None
+
+
+def restore_uid(order: PodVolumeRestore) -> str:
+    """The uid of the Restore, for which the pod waits; empty if nothing says it."""
+    owners = order.metadata.owner_references
+    return next((owner.uid for owner in owners if owner.controller), "")
+
+
+def _warn_if_late(pod: JSONObject) -> None:
+    containers = (pod.get("spec") or {}).get("initContainers") or []
+    if containers and containers[0].get("name") != WAIT_CONTAINER:
+        log.warning(
+            f"{WAIT_CONTAINER} is not the first init container: those before it may have used the volumes",
+            pod=str(Key.of(pod)),
+        )
+
+
+def new_reconciler(scope: NodeScope, work: PodVolumeRestoreWork) -> OrderReconciler[PodVolumeRestore]:
+    """The reconciler of this kind."""
+    return OrderReconciler(scope, POD_VOLUME_RESTORES, PodVolumeRestore, work)

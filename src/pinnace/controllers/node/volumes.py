@@ -1,0 +1,68 @@
+"""Finding pods and the content of their volumes on an agent's own node. (docs/spec: PVL 6)
+
+Claims and persistent volumes are read when they are needed: twice a volume, instead of a copy of all claims
+of the cluster in the agent of each node.
+"""
+
+from pathlib import Path
+
+from pinnace.aio.blocking import in_thread
+from pinnace.api.meta import ObjectReference
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.node.orders import OrderFailed
+from pinnace.controllers.node.ports import NodeScope
+from pinnace.controllers.writes import PASSING_ERRORS
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from pinnace.volumes.host_paths import HostPathError, find_volume_path, volume_claim, volume_directory
+
+
+class NodeVolumes:
+    """Finds volumes below the kubelet's directory of pods."""
+
+    def __init__(self, scope: NodeScope) -> None:
+        self._scope = scope
+
+    async def pod(self, wanted: ObjectReference) -> JSONObject:
+        """The pod that an order names, and not another that took its name. Raises OrderFailed."""
+        try:
+            pod = await self._scope.client.get(PODS, wanted.name, wanted.namespace)
+        except PASSING_ERRORS:
+            raise
+        except KubeError as error:
+            raise OrderFailed(f"error getting pod: {error}") from error
+        if pod["metadata"]["uid"] != wanted.uid:
+            raise OrderFailed(f'error getting pod: pod "{wanted.name}" not found, another has its name')
+        return pod
+
+    async def exists(self, wanted: ObjectReference) -> bool:
+        """Whether that pod, and not another that took its name, is still there."""
+        try:
+            pod = await self._scope.client.get(PODS, wanted.name, wanted.namespace)
+        except NotFound:
+            return False
+        return bool(pod["metadata"]["uid"] == wanted.uid)
+
+    async def directory(self, pod: JSONObject, volume: str) -> str:
+        """What the volume's directory is called. Raises OrderFailed."""
+        try:
+            claim, persistent = volume_claim(pod, volume), None
+            if claim:
+                persistent = await self._persistent_volume(pod["metadata"]["namespace"], claim)
+            return volume_directory(pod, volume, persistent)
+        except PASSING_ERRORS:
+            raise
+        except (HostPathError, KubeError) as error:
+            raise OrderFailed(f"error getting volume directory name: {error}") from error
+
+    async def path(self, pod_uid: str, directory: str) -> Path:
+        """Where the volume is. Raises HostPathError, whose text needs what was to be done before it."""
+        try:
+            return await in_thread(find_volume_path, self._scope.pods_directory, pod_uid, directory)
+        except OSError as error:
+            raise HostPathError(f"the directory of the pod cannot be read: {error.strerror}") from error
+
+    async def _persistent_volume(self, namespace: str, claim: str) -> JSONObject | None:
+        found = await self._scope.client.get(PERSISTENT_VOLUME_CLAIMS, claim, namespace)
+        bound = (found.get("spec") or {}).get("volumeName")
+        return await self._scope.client.get(PERSISTENT_VOLUMES, bound) if bound else None

@@ -1,0 +1,139 @@
+"""The BackupSync controller: makes the backups of all locations known to the cluster. (docs/spec: CTL 7)
+
+It sees to it that each location is synced when it is due, and that one which cannot be opened, or is slow,
+does not keep the others from it. A tenant's store may be slow on purpose: all tenants have their turn at
+once, and together less time than one location of the administrator. What is done with one location is in
+`location_sync`.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.names import tenant_of
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.values.durations import Duration
+from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.sync.location import Caches, LocationMemory, LocationSync
+from pinnace.controllers.sync.synced import effective_period, in_order, is_due
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import velero
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.storage.errors import StorageError
+
+log = get_logger(__name__)
+
+NAME: Final = "backup-sync"
+LOCATIONS: Final = velero("backupstoragelocations")
+PERIOD_SECONDS: Final = 30.0
+"""How often it is seen which locations are due, counted from the end of the last time."""
+
+LOCATION_SECONDS: Final = 300.0
+"""For one location; what is left is done with the next pass, which goes on where this one stopped."""
+
+TENANTS_SECONDS: Final = 120.0
+"""For all tenants' locations together, those that waited longest first."""
+
+TENANT_LOCATION_SECONDS: Final = 30.0
+TENANTS_AT_ONCE: Final = 16
+
+
+class BackupSync:
+    """Keeps the Backups of the cluster in step with the locations.
+
+    Args:
+        locations: of the BackupStorageLocations.
+        caches: of what else is looked up.
+        default_location: synced first, until a location is marked as the default one.
+        period: for locations that name none.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        stores: LocationStores,
+        *,
+        locations: Informer,
+        caches: Caches,
+        default_location: str,
+        period: Duration,
+    ) -> None:
+        self._scope = scope
+        self._stores = stores
+        self._locations = locations
+        self._caches = caches
+        self._default = default_location
+        self._period = period
+        self._memories: dict[str, LocationMemory] = {}
+
+    async def run(self) -> None:
+        """Sync the locations that are due: the administrator's one after the other, then those of tenants."""
+        locations = self._in_order()
+        if not locations:
+            log.error("There is no backup storage location to sync")
+        names = {location.metadata.name for location in locations}
+        self._memories = {name: memory for name, memory in self._memories.items() if name in names}
+        of_tenants = defaultdict(list)
+        for location in filter(self._is_due, locations):
+            if tenant := tenant_of(location.metadata):
+                of_tenants[tenant].append(location)
+            else:
+                await self._sync(location, LOCATION_SECONDS)
+        await self._sync_tenants([sorted(each, key=_longest_ago) for each in of_tenants.values()])
+
+    async def _sync_tenants(self, tenants: Sequence[Sequence[BackupStorageLocation]]) -> None:
+        """Sync the locations of several tenants, one of each at a time."""
+        left = iter(sorted(tenants, key=lambda locations: _longest_ago(locations[0])))
+
+        async def worker() -> None:
+            for locations in left:
+                for location in locations:
+                    await self._sync(location, TENANT_LOCATION_SECONDS)
+
+        try:
+            async with asyncio.timeout(TENANTS_SECONDS), asyncio.TaskGroup() as group:
+                for _ in range(min(TENANTS_AT_ONCE, len(tenants))):
+                    group.create_task(worker())
+        except TimeoutError:
+            log.warning("Syncing the backups of tenants' locations takes long and goes on later")
+
+    def _is_due(self, location: BackupStorageLocation) -> bool:
+        period = effective_period(location.spec.backup_sync_period, self._period)
+        return is_due(location.status.last_synced_time, period, self._scope.clock())
+
+    async def _sync(self, location: BackupStorageLocation, limit_seconds: float) -> None:
+        with bound_fields(backupLocation=location.metadata.name):
+            await self._sync_bound(location, limit_seconds)
+
+    async def _sync_bound(self, location: BackupStorageLocation, limit_seconds: float) -> None:
+        memory = self._memories.setdefault(location.metadata.name, LocationMemory())
+        try:
+            async with asyncio.timeout(limit_seconds), self._stores.open_location(location) as store:
+                await LocationSync(self._scope, self._caches, location, store, memory).run()
+        except (StorageError, KubeError) as error:
+            log.error("Error syncing the backups of a location, will be tried again", error=error)
+        except TimeoutError:
+            log.warning("Syncing the backups of a location takes long and goes on later")
+
+    def _in_order(self) -> Sequence[BackupStorageLocation]:
+        """All locations that can be read, the default one first. (docs/spec: STO 13)"""
+        locations = []
+        for obj in self._locations.objects():
+            try:
+                locations.append(decode(BackupStorageLocation, obj))
+            except DecodeError as error:
+                # Its status says so, by the BackupStorageLocation controller.
+                log.debug("Location cannot be read", error=error)
+        marked = (each.metadata.name for each in in_order(locations, "") if each.spec.default)
+        self._default = next(marked, self._default)
+        return in_order(locations, self._default)
+
+
+def _longest_ago(location: BackupStorageLocation) -> datetime:
+    """For sorting: those never synced first."""
+    return location.status.last_synced_time or datetime.min.replace(tzinfo=UTC)

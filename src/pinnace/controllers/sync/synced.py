@@ -1,0 +1,207 @@
+"""What becomes of the objects that a location holds when they are made known to a cluster. Pure.
+
+Whoever can write to a bucket can write these files, so nothing in them may start work, reach into another
+backup or another namespace, or take a name that is not theirs: only objects in a final phase pass, a backup's
+name is that of its directory, and namespace, location, owner and the labels that tie objects together are set
+here. What else an object says of itself, fields of later versions included, is kept.
+(docs/spec: CTL 7, STO 17, NAC A33-A34, BEY 7.5)
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from pinnace.api import API_VERSION, GROUP, labels
+from pinnace.api.backup import Backup, BackupPhase, BackupStatus
+from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.meta import ObjectMeta, OwnerReference
+from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.values.durations import Duration
+
+FINAL_PHASES: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED})
+
+UNFINISHED_PHASES: Final = frozenset(
+    {
+        "WaitingForPluginOperations",
+        "WaitingForPluginOperationsPartiallyFailed",
+        "Finalizing",
+        "FinalizingPartiallyFailed",
+    }
+)
+"""Of later Velero, between upload and end. Once expired they can only be deleted. (docs/spec: BEY 7.5)"""
+
+_FINAL_POD_VOLUME_PHASES: Final = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED})
+
+DEFAULT_PERIOD: Final = Duration.minutes(1)
+MAX_OBJECT_BYTES: Final = 3 << 19
+"""1.5 MiB: what etcd takes of one object, so that no API server is bothered with more."""
+
+MAX_POD_VOLUME_BACKUPS: Final = 10_000
+"""Of one backup; far above any honest number, and bearable for an API server."""
+
+ScheduleUID = Callable[[str], str | None]
+"""The uid of the Schedule of that name in the cluster, None if there is none."""
+
+
+class Refused(Exception):
+    """An object of a location is not made known; the text says why and holds no value of it."""
+
+
+def effective_period(own: Duration | None, server: Duration) -> Duration | None:
+    """How often a location is synced; None for never. (docs/spec: CTL 7, STO 17)"""
+    if own is not None and own == Duration():
+        return None
+    if own is None or own < Duration():
+        return server if server > Duration() else DEFAULT_PERIOD
+    return own
+
+
+def is_due(last_synced: datetime | None, period: Duration | None, now: datetime) -> bool:
+    """Whether a location is synced now."""
+    if period is None:
+        return False
+    # As a difference: a period of centuries, added to a date, would leave the calendar.
+    return last_synced is None or now - last_synced >= period.to_timedelta()
+
+
+def in_order(locations: Iterable[BackupStorageLocation], default: str) -> Sequence[BackupStorageLocation]:
+    """Default location first, so that it wins where two hold backups of one name; then by name."""
+    return sorted(locations, key=lambda each: (each.metadata.name != default, each.metadata.name))
+
+
+def is_found_in_location(backup: Backup) -> bool:
+    """Whether a Backup was made known from a location: its object is younger than its end."""
+    created, completed = backup.metadata.creation_timestamp, backup.status.completion_timestamp
+    if backup.status.phase not in FINAL_PHASES or created is None:
+        return False
+    return completed is None or created > completed
+
+
+def backup_object(
+    data: bytes,
+    *,
+    name: str,
+    location: str,
+    namespace: str,
+    now: datetime,
+    schedule_uid: ScheduleUID,
+    tenant: str = "",
+) -> bytes:
+    """The Backup to create for a stored `velero-backup.json`.
+
+    Args:
+        data: the file.
+        name: of its directory.
+        tenant: the namespace that the location belongs to, empty for the administrator's.
+
+    Raises:
+        Refused: it is no Backup, has not ended, is too large, or is not of that tenant.
+    """
+    raw = _parsed(data)
+    try:
+        backup = decode(Backup, raw, require_kind=True)
+    except DecodeError as error:
+        raise Refused(str(error)) from error
+    if tenant and not _is_of_tenant(backup, name, tenant):
+        raise Refused("it says that it is of another namespace than the one that owns the location")
+    metadata = _metadata(
+        backup.metadata, name, namespace, {labels.STORAGE_LOCATION: labels.label_value(location)}
+    )
+    owners = [owner for owner in backup.metadata.owner_references if _is_kept(owner, schedule_uid)]
+    if owners:
+        metadata["ownerReferences"] = [encode(owner) for owner in owners]
+    return _body(
+        {
+            **raw,
+            "metadata": metadata,
+            "spec": {**(raw.get("spec") or {}), "storageLocation": location},
+            "status": {**(raw.get("status") or {}), "phase": _synced_phase(backup.status, now)},
+        }
+    )
+
+
+def pod_volume_backup_object(
+    raw: JSONObject, *, backup: str, backup_uid: str, location: str, namespace: str, tenant: str = ""
+) -> tuple[str, bytes]:
+    """Name and body of the PodVolumeBackup to create for one that is stored with a backup.
+
+    Args:
+        backup, backup_uid: the Backup that has just been made known; its only owner.
+        tenant: the namespace that the location belongs to, empty for the administrator's.
+
+    Raises:
+        Refused: it is no PodVolumeBackup, has not ended, has no name, is too large, or is not of that tenant.
+    """
+    try:
+        stored = decode(PodVolumeBackup, raw)
+    except DecodeError as error:
+        raise Refused(str(error)) from error
+    if stored.status.phase not in _FINAL_POD_VOLUME_PHASES:
+        raise Refused("the pod volume backup has not ended")
+    if not (name := stored.metadata.name):
+        raise Refused("the pod volume backup has no name")
+    if tenant and stored.spec.pod.namespace != tenant:
+        raise Refused("the pod volume backup is of a pod of another namespace")
+    marks = {labels.BACKUP_NAME: labels.label_value(backup), labels.BACKUP_UID: backup_uid}
+    metadata = _metadata(stored.metadata, name, namespace, marks)
+    owner = {"apiVersion": API_VERSION, "kind": "Backup", "name": backup, "uid": backup_uid}
+    metadata["ownerReferences"] = [{**owner, "controller": True}]
+    spec = {**(raw.get("spec") or {}), "backupStorageLocation": location}
+    kind = {"apiVersion": API_VERSION, "kind": "PodVolumeBackup"}
+    return name, _body({**raw, **kind, "metadata": metadata, "spec": spec})
+
+
+def _is_of_tenant(backup: Backup, name: str, tenant: str) -> bool:
+    """Whether a Backup in a tenant's location was made for that tenant by self-service. (NAC A14)"""
+    marks, notes = backup.metadata.labels, backup.metadata.annotations
+    return (
+        marks.get(Origin.BACKUP.id_label) == name
+        and notes.get(Origin.BACKUP.namespace_annotation) == tenant
+        and backup.spec.included_namespaces == [tenant]
+    )
+
+
+def _synced_phase(status: BackupStatus, now: datetime) -> str:
+    if status.phase in FINAL_PHASES:
+        return str(status.phase)
+    expired = status.expiration is not None and status.expiration <= now
+    if status.phase in UNFINISHED_PHASES and expired:
+        return BackupPhase.PARTIALLY_FAILED.value
+    raise Refused("the backup has not ended")
+
+
+def _is_kept(owner: OwnerReference, schedule_uid: ScheduleUID) -> bool:
+    """A Schedule that is not here would let the cluster collect the Backup at once. (docs/spec: BEY 7.5)"""
+    is_schedule = owner.kind == "Schedule" and owner.api_version.split("/")[0] == GROUP
+    return not is_schedule or schedule_uid(owner.name) == owner.uid
+
+
+def _metadata(stored: ObjectMeta, name: str, namespace: str, marks: dict[str, str]) -> dict[str, Any]:
+    """Labels and annotations only: the rest, finalizers included, speaks of another cluster."""
+    metadata = {"name": name, "namespace": namespace, "labels": {**stored.labels, **marks}}
+    return {**metadata, "annotations": stored.annotations} if stored.annotations else metadata
+
+
+def _parsed(data: bytes) -> JSONObject:
+    try:
+        raw = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise Refused(f"not valid JSON: {error.msg}") from None
+    if not isinstance(raw, dict):
+        raise Refused("not a JSON object")
+    return raw
+
+
+def _body(obj: JSONObject) -> bytes:
+    try:
+        body = orjson.dumps(obj)
+    except orjson.JSONEncodeError as error:
+        raise Refused(f"cannot be written as JSON again: {error}") from None
+    if len(body) > MAX_OBJECT_BYTES:
+        raise Refused(f"larger than {MAX_OBJECT_BYTES} bytes, which no cluster stores")
+    return body

@@ -1,0 +1,267 @@
+"""The actions that take CSI snapshots of claims during a backup. (docs/spec: BKP 11, SRV 18.2)
+
+    claim ──> makes a VolumeSnapshot ──additional item──> the snapshot's action waits for its content,
+              ──additional items──> class and content ──> Secrets that the driver needs
+
+They carry the names of the plugin that users know, and do what it does.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Sequence
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.csi import snapshots as csi
+from pinnace.csi.objects import TIMEOUT_SECONDS, wait_for_content
+from pinnace.csi.snapshots import CSIError, SnapshotKinds
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
+from pinnace.plugins.logs import get_logger
+from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
+from pinnace.volumes.creating import create_generated
+from pinnace.volumes.pod_claims import claim_name, find_volume
+from pinnace.volumes.selection import is_running, wanted_volumes
+
+Answer = tuple[JSONObject, Sequence[ResourceIdentifier]]
+Sleep = Callable[[float], Awaitable[None]]
+
+log = get_logger(__name__)
+
+NOTHING_MORE: Final[Sequence[ResourceIdentifier]] = ()
+
+
+def csi_backup_actions(
+    client: KubeClient, discovery: Discovery, *, restic: bool, sleep: Sleep = asyncio.sleep
+) -> list[BackupItemAction]:
+    """The four actions.
+
+    Args:
+        restic: whether this backup saves the content of pod volumes, so that those need no snapshot.
+
+    Raises:
+        CSIError: the cluster has no such kinds.
+    """
+    kinds, made = SnapshotKinds.needed(discovery), set[tuple[str, str]]()
+    return [
+        SnapshotClaim(client, kinds, discovery.canonical, made, restic=restic),
+        AwaitSnapshot(client, kinds, made, sleep),
+        AddSecretOf("velero.io/csi-volumesnapshotclass-backupper", csi.CLASSES, labels.CSI_LIST_SECRET),
+        AddSecretOf(
+            "velero.io/csi-volumesnapshotcontent-backupper",
+            csi.CONTENTS,
+            labels.CSI_SNAPSHOTTER_SECRET,
+            labels.CSI_DELETION_SECRET,
+        ),
+    ]
+
+
+class SnapshotClaim:
+    """Makes a VolumeSnapshot of a claim on a CSI volume.
+
+    Args:
+        made: gets namespace and name of each.
+    """
+
+    name = "velero.io/csi-pvc-backupper"
+
+    def __init__(
+        self,
+        client: KubeClient,
+        kinds: SnapshotKinds,
+        canonical: Callable[[str], str],
+        made: set[tuple[str, str]],
+        *,
+        restic: bool,
+    ) -> None:
+        self._client = client
+        self._made = made
+        self._kinds = kinds
+        self._canonical = canonical
+        self._restic = restic
+
+    async def applies_to(self) -> ResourceSelector:
+        """PersistentVolumeClaims."""
+        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+
+    async def execute(self, item: JSONObject, backup: Backup) -> Answer:
+        """Make the snapshot and note it in the claim; nothing for claims that need none.
+
+        Raises:
+            CSIError, KubeError: the claim needs a snapshot and cannot have one.
+        """
+        if backup.spec.snapshot_volumes is False:
+            return item, NOTHING_MORE
+        spec, fields = item.get("spec") or {}, _fields(item)
+        if not spec.get("volumeName") or (item.get("status") or {}).get("phase") != "Bound":
+            log.info("The claim is not bound, so there is no volume to take a snapshot of", extra=fields)
+            return item, NOTHING_MORE
+        volume = await self._client.get(PERSISTENT_VOLUMES, spec["volumeName"])
+        if not (volume.get("spec") or {}).get("csi"):
+            return item, NOTHING_MORE
+        if self._restic and await self._is_for_restic(item, backup):
+            log.info("The volume of the claim is saved with restic, no snapshot is taken", extra=fields)
+            return item, NOTHING_MORE
+        if not self._may_keep_snapshots(backup):
+            log.warning(
+                "No snapshot of the volume is taken: the backup leaves out VolumeSnapshots, without which"
+                " the claim could not be restored from one",
+                extra=fields,
+            )
+            return item, NOTHING_MORE
+        snapshot = await self._snapshot(item, backup)
+        csi.mark_claim(item, snapshot["metadata"]["name"], backup.metadata.name)
+        return item, [_identifier(csi.SNAPSHOTS, snapshot["metadata"]["name"], fields["namespace"])]
+
+    async def _snapshot(self, claim: JSONObject, backup: Backup) -> JSONObject:
+        driver = await self._driver(claim)
+        classes = await self._client.list_all(self._kinds.classes)
+        chosen = csi.choose_class(classes, driver, named=csi.named_class(claim, backup, driver))
+        name, fields = chosen["metadata"]["name"], _fields(claim)
+        if not csi.keeps_snapshot(chosen):
+            log.warning(
+                f"The VolumeSnapshotClass {name} does not say deletionPolicy: Retain, so the snapshot is lost"
+                " when its namespace is deleted",
+                extra=fields,
+            )
+        body = csi.new_snapshot(self._kinds, claim, backup, name)
+        made = await create_generated(self._client, self._kinds.snapshots, body, fields["namespace"])
+        self._made.add((fields["namespace"], made["metadata"]["name"]))
+        log.info("Created VolumeSnapshot", extra={**fields, "volumeSnapshot": made["metadata"]["name"]})
+        return made
+
+    async def _driver(self, claim: JSONObject) -> str:
+        """The driver, by the storage class: without one the claim could not be provisioned again."""
+        class_name = (claim.get("spec") or {}).get("storageClassName")
+        if not class_name:
+            raise CSIError("cannot take a snapshot of the volume: the claim has no storage class")
+        try:
+            found = await self._client.get(STORAGE_CLASSES, class_name)
+        except KubeError as error:
+            raise CSIError(f"error getting storage class {class_name}: {error}") from error
+        return str(found.get("provisioner") or "")
+
+    async def _is_for_restic(self, claim: JSONObject, backup: Backup) -> bool:
+        """Whether a pod has the claim's volume saved with restic; none does that is not running."""
+        opt_out = bool(backup.spec.default_volumes_to_restic)
+        for pod in await self._client.list_all(PODS, claim["metadata"]["namespace"]):
+            if not is_running(pod):
+                continue
+            for name in wanted_volumes(pod, opt_out=opt_out):
+                volume = find_volume(pod, name)
+                if volume is not None and claim_name(pod, volume) == claim["metadata"]["name"]:
+                    return True
+        return False
+
+    def _may_keep_snapshots(self, backup: Backup) -> bool:
+        spec = backup.spec
+        resources = IncludesExcludes.resolved(
+            spec.included_resources, spec.excluded_resources, self._canonical
+        )
+        return resources.matches(csi.SNAPSHOTS)
+
+
+class AwaitSnapshot:
+    """Waits for the snapshots of this backup, and notes in each what a restore needs.
+
+    Args:
+        made: namespace and name of those. A label would not tell: whoever writes it on a snapshot that never
+            comes could keep the server waiting.
+    """
+
+    name = "velero.io/csi-volumesnapshot-backupper"
+
+    def __init__(
+        self, client: KubeClient, kinds: SnapshotKinds, made: Container[tuple[str, str]], sleep: Sleep
+    ) -> None:
+        self._client = client
+        self._made = made
+        self._kinds = kinds
+        self._sleep = sleep
+
+    async def applies_to(self) -> ResourceSelector:
+        """VolumeSnapshots, of whomever."""
+        return ResourceSelector(included_resources=(csi.SNAPSHOTS,))
+
+    async def execute(self, item: JSONObject, backup: Backup) -> Answer:
+        """Name the class and the content. Somebody else's snapshot is taken as it is, but for our notes.
+
+        Raises:
+            CSIError, KubeError: the snapshot was not made in time, or its content cannot be read.
+        """
+        more = []
+        if class_name := (item.get("spec") or {}).get("volumeSnapshotClassName"):
+            more.append(_identifier(csi.CLASSES, class_name))
+        content = await self._content(item, backup)
+        csi.unmark_snapshot(item)
+        if content is not None:
+            csi.mark_snapshot(item, content)
+            more.append(_identifier(csi.CONTENTS, content["metadata"]["name"]))
+        return item, more
+
+    async def _content(self, item: JSONObject, backup: Backup) -> JSONObject | None:
+        metadata = item["metadata"]
+        if (metadata.get("namespace", ""), metadata["name"]) not in self._made:
+            bound = csi.bound_content(item)
+            return await self._client.get(self._kinds.contents, bound) if bound else None
+        asked = backup.spec.csi_snapshot_timeout
+        found, content = await wait_for_content(
+            self._client,
+            self._kinds,
+            item,
+            sleep=self._sleep,
+            timeout_seconds=asked.total_seconds() if asked else TIMEOUT_SECONDS,
+        )
+        item["status"] = found.get("status") or {}
+        await self._label(content, backup)
+        return content
+
+    async def _label(self, content: JSONObject, backup: Backup) -> None:
+        """By its label the content is found when the backup ends, and when it is deleted."""
+        name, marks = (
+            content["metadata"]["name"],
+            {labels.BACKUP_NAME: labels.label_value(backup.metadata.name)},
+        )
+        try:
+            await self._client.patch(self._kinds.contents, name, {"metadata": {"labels": marks}})
+        except KubeError as error:
+            log.warning(
+                "The VolumeSnapshotContent could not be labelled, so it is not deleted with the backup",
+                exc_info=error,
+                extra={"volumeSnapshotContent": name},
+            )
+
+
+class AddSecretOf:
+    """Names the Secret that two annotations of an object name.
+
+    Args:
+        prefixes: of the pairs of annotations that are looked at.
+    """
+
+    def __init__(self, name: str, group_resource: str, *prefixes: str) -> None:
+        self.name = name
+        self._group_resource = group_resource
+        self._prefixes = prefixes
+
+    async def applies_to(self) -> ResourceSelector:
+        """The objects of one kind."""
+        return ResourceSelector(included_resources=(self._group_resource,))
+
+    async def execute(self, item: JSONObject, backup: Backup) -> Answer:
+        """Leave the object as it is."""
+        found = (csi.secret_named_by(item, prefix) for prefix in self._prefixes)
+        return item, [_identifier("secrets", name, namespace) for namespace, name in filter(None, found)]
+
+
+def _identifier(group_resource: str, name: str, namespace: str = "") -> ResourceIdentifier:
+    resource, _, group = group_resource.partition(".")
+    return ResourceIdentifier(group=group, resource=resource, namespace=namespace, name=name)
+
+
+def _fields(claim: JSONObject) -> dict[str, str]:
+    return {"namespace": claim["metadata"]["namespace"], "persistentVolumeClaim": claim["metadata"]["name"]}

@@ -1,0 +1,241 @@
+"""The actions that restore claims from CSI snapshots. (docs/spec: RST 8, SRV 18.2)
+
+    VolumeSnapshot ──> a new content that names the snapshot by its handle, and the VolumeSnapshot bound to it
+    claim          ──> provisioned from that VolumeSnapshot
+
+They carry the names of the plugin that users know. What they do better: namespaces that are mapped, the
+user's annotations, and contents, which are never created as the backup has them: for one that names the uid
+of a VolumeSnapshot that is not there, the cluster would delete the snapshot.
+"""
+
+from collections.abc import Container, Iterable
+
+import orjson
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.csi import snapshots as csi
+from pinnace.csi.snapshots import CSIError, SnapshotKinds
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError
+from pinnace.plugins.logs import get_logger
+from pinnace.plugins.protocols import (
+    ResourceIdentifier,
+    ResourceSelector,
+    RestoreItemAction,
+    RestoreItemInput,
+    RestoreItemOutput,
+)
+from pinnace.volumes.creating import create_generated
+
+log = get_logger(__name__)
+
+
+def csi_restore_actions(
+    client: KubeClient, discovery: Discovery, *, recorded: Container[str] | None = None
+) -> list[RestoreItemAction]:
+    """The four actions.
+
+    Args:
+        recorded: the handles of the only snapshots that are bound; None for whatever a VolumeSnapshot says.
+
+    Raises:
+        CSIError: the cluster has no such kinds.
+    """
+    kinds = SnapshotKinds.needed(discovery)
+    return [
+        ProvisionClaim(client, kinds),
+        BindSnapshot(client, kinds, recorded),
+        RestoreClass(kinds),
+        LeaveContent(),
+    ]
+
+
+def claims_with_snapshots(archive: ArchiveIndex, backup: str) -> frozenset[tuple[str, str]]:
+    """Namespace and name of the claims that the backup has CSI snapshots of.
+
+    Their volumes are provisioned from those: the old volume, restored beside it, would be bound instead.
+    """
+    found = set()
+    for namespace in archive.namespaces(csi.SNAPSHOTS):
+        for name in archive.names(csi.SNAPSHOTS, namespace):
+            try:
+                snapshot = orjson.loads(archive.read(csi.SNAPSHOTS, namespace, name))
+            except (ArchiveError, orjson.JSONDecodeError):
+                continue  # its own item says so
+            claim = _claim_of(snapshot, backup)
+            if claim:
+                found.add((namespace, claim))
+    return frozenset(found)
+
+
+def _claim_of(snapshot: object, backup: str) -> str:
+    """The claim of a snapshot that can be restored from; empty for anything else, whatever its shape."""
+    try:
+        if not isinstance(snapshot, dict) or not csi.is_of_backup(snapshot, backup):
+            return ""
+        if not csi.annotations_of(snapshot).get(labels.CSI_SNAPSHOT_HANDLE):
+            return ""
+        return str(snapshot["spec"]["source"].get("persistentVolumeClaimName") or "")
+    except (LookupError, TypeError, AttributeError):
+        return ""
+
+
+class ProvisionClaim:
+    """Has a claim provisioned from its snapshot instead of bound to its old volume."""
+
+    name = "velero.io/csi-pvc-restorer"
+
+    def __init__(self, client: KubeClient, kinds: SnapshotKinds) -> None:
+        self._client = client
+        self._kinds = kinds
+
+    async def applies_to(self) -> ResourceSelector:
+        """PersistentVolumeClaims."""
+        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Point the claim at the VolumeSnapshot that was restored before it.
+
+        Raises:
+            CSIError: there is no such VolumeSnapshot, or a size is none.
+        """
+        snapshot_name = csi.snapshot_of_claim(given.item, given.restore.spec.backup_name)
+        if not snapshot_name:
+            return RestoreItemOutput(item=given.item)
+        if given.restore.spec.restore_pvs is False:
+            log.info(
+                "The claim is not restored from its snapshot: the restore leaves volumes out",
+                extra={
+                    "namespace": target_namespace(given),
+                    "persistentVolumeClaim": given.item["metadata"]["name"],
+                },
+            )
+            return RestoreItemOutput(item=given.item)
+        namespace = target_namespace(given)
+        try:
+            snapshot = await self._client.get(self._kinds.snapshots, snapshot_name, namespace)
+        except KubeError as error:
+            raise CSIError(
+                f"the VolumeSnapshot {namespace}/{snapshot_name}, which the claim is to be restored from,"
+                f" cannot be had: {error}"
+            ) from error
+        csi.provision_from(given.item, snapshot)
+        return RestoreItemOutput(item=given.item)
+
+
+class BindSnapshot:
+    """Binds a VolumeSnapshot to the storage system's snapshot that the backup made."""
+
+    name = "velero.io/csi-volumesnapshot-restorer"
+
+    def __init__(
+        self, client: KubeClient, kinds: SnapshotKinds, recorded: Container[str] | None = None
+    ) -> None:
+        self._client = client
+        self._kinds = kinds
+        self._recorded = recorded
+
+    async def applies_to(self) -> ResourceSelector:
+        """VolumeSnapshots."""
+        return ResourceSelector(included_resources=(csi.SNAPSHOTS,))
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Make the content and let the VolumeSnapshot name it, unless the VolumeSnapshot exists.
+
+        Raises:
+            CSIError, KubeError: the backup does not say which snapshot it is, or the content was refused.
+        """
+        item, restore = served(given.item, self._kinds), given.restore
+        namespace, name = target_namespace(given), item["metadata"]["name"]
+        fields = {"namespace": namespace, "volumeSnapshot": name}
+        if restore.spec.restore_pvs is False:
+            return RestoreItemOutput(item=item, skip=True)
+        maker = csi.labels_of(item).get(labels.BACKUP_NAME)
+        if maker and not csi.is_of_backup(item, restore.spec.backup_name):
+            log.info("VolumeSnapshot is not restored: another backup made it", extra={**fields, "by": maker})
+            return RestoreItemOutput(item=item, skip=True)
+        if await self._exists(namespace, name):
+            log.info("VolumeSnapshot exists and is left alone", extra=fields)
+            return RestoreItemOutput(item=item, skip=True)
+        marks = {labels.RESTORE_NAME: labels.label_value(restore.metadata.name)}
+        body = csi.static_content(self._kinds, item, namespace, marks)
+        if self._recorded is not None and csi.handle_of(body) not in self._recorded:
+            raise CSIError(
+                f"VolumeSnapshot {namespace}/{name} names a snapshot that the backup has no record of:"
+                " whoever made the VolumeSnapshot can have written any name"
+            )
+        if not csi.keeps_snapshot(body):
+            log.warning(
+                "The restored VolumeSnapshot has deletionPolicy Delete: with it, the backup's snapshot goes",
+                extra=fields,
+            )
+        content = await create_generated(self._client, self._kinds.contents, body, "")
+        item.setdefault("spec", {})["source"] = {"volumeSnapshotContentName": content["metadata"]["name"]}
+        return RestoreItemOutput(item=item)
+
+    async def _exists(self, namespace: str, name: str) -> bool:
+        """Whether it is there; what cannot be looked up is not. (docs/spec: SRV 18.2)"""
+        try:
+            await self._client.get(self._kinds.snapshots, name, namespace)
+        except KubeError:
+            return False
+        return True
+
+
+class RestoreClass:
+    """Restores a VolumeSnapshotClass, and before it the Secret that its annotations name."""
+
+    name = "velero.io/csi-volumesnapshotclass-restorer"
+
+    def __init__(self, kinds: SnapshotKinds) -> None:
+        self._kinds = kinds
+
+    async def applies_to(self) -> ResourceSelector:
+        """VolumeSnapshotClasses."""
+        return ResourceSelector(included_resources=(csi.CLASSES,))
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Leave the class as it is."""
+        secret = csi.secret_named_by(given.item, labels.CSI_LIST_SECRET)
+        return RestoreItemOutput(
+            item=served(given.item, self._kinds), additional_items=_secrets([secret] if secret else [])
+        )
+
+
+class LeaveContent:
+    """Leaves contents out: those that a restore needs are made with their VolumeSnapshots."""
+
+    name = "velero.io/csi-volumesnapshotcontent-restorer"
+
+    async def applies_to(self) -> ResourceSelector:
+        """VolumeSnapshotContents."""
+        return ResourceSelector(included_resources=(csi.CONTENTS,))
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Skip it."""
+        return RestoreItemOutput(item=given.item, skip=True)
+
+
+def target_namespace(given: RestoreItemInput) -> str:
+    """Where the item is restored to: actions see it with its namespace of the backup."""
+    namespace: str = given.item["metadata"].get("namespace") or ""
+    return given.restore.spec.namespace_mapping.get(namespace, namespace)
+
+
+def served(item: JSONObject, kinds: SnapshotKinds) -> JSONObject:
+    """The item in the version that the cluster serves; the versions differ in nothing that is kept.
+
+    (docs/spec: SRV 18.1)
+    """
+    return {**item, "apiVersion": kinds.snapshots.api_version}
+
+
+def _secrets(found: Iterable[tuple[str, str]]) -> list[ResourceIdentifier]:
+    return [
+        ResourceIdentifier(group="", resource="secrets", namespace=namespace, name=name)
+        for namespace, name in found
+    ]

@@ -1,0 +1,356 @@
+"""CSI snapshots as objects of a cluster: which there are, what they say, how they are made. Pure.
+
+A backup makes a VolumeSnapshot of a claim; the cluster's snapshot controller makes the snapshot and a
+VolumeSnapshotContent that stands for it. A restore binds a new VolumeSnapshot to the same snapshot, by a
+content that names its handle, and has the claim provisioned from it. (docs/spec: BKP 11, SRV 18)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.quantities import parse_quantity, size_quantity
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import APIResource
+
+FEATURE: Final = "EnableCSI"
+GROUP: Final = "snapshot.storage.k8s.io"
+SNAPSHOTS: Final = f"volumesnapshots.{GROUP}"
+CONTENTS: Final = f"volumesnapshotcontents.{GROUP}"
+CLASSES: Final = f"volumesnapshotclasses.{GROUP}"
+
+_VERSIONS: Final = ("v1", "v1beta1")
+_DELETE: Final = "Delete"
+_RETAIN: Final = "Retain"
+
+_OF_THE_OLD_CLAIM: Final = (
+    labels.PV_BIND_COMPLETED,
+    labels.PV_BOUND_BY_CONTROLLER,
+    labels.CLAIM_PROVISIONER,
+    labels.CLAIM_PROVISIONER_BETA,
+    labels.SELECTED_NODE,
+)
+"""What a claim says of the volume it had. All else is the user's. (docs/spec: SRV 18.2, defect c)"""
+
+
+_NOTES: Final = frozenset(
+    {
+        labels.CSI_SNAPSHOT_HANDLE,
+        labels.CSI_DRIVER_NAME,
+        labels.CSI_DELETION_POLICY,
+        labels.CSI_RESTORE_SIZE,
+        labels.LATER_CSI_RESTORE_SIZE,
+        f"{labels.CSI_NOTED_DELETION_SECRET}-namespace",
+        f"{labels.CSI_NOTED_DELETION_SECRET}-name",
+    }
+)
+"""What `mark_snapshot` says of a snapshot, and later versions."""
+
+
+class CSIError(Exception):
+    """A snapshot cannot be made, or a claim not be restored from one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotKinds:
+    """The three kinds in the version that a cluster serves."""
+
+    snapshots: APIResource
+    contents: APIResource
+    classes: APIResource
+
+    @classmethod
+    def served(cls, discovery: Discovery) -> Self | None:
+        """v1 if there is one, else v1beta1; None where the cluster has no snapshots. (docs/spec: SRV 18.1)"""
+        for version in _VERSIONS:
+            found = [discovery.served(name, version) for name in (SNAPSHOTS, CONTENTS, CLASSES)]
+            snapshots, contents, classes = found
+            if snapshots is not None and contents is not None and classes is not None:
+                return cls(snapshots=snapshots, contents=contents, classes=classes)
+        return None
+
+    @classmethod
+    def needed(cls, discovery: Discovery) -> Self:
+        """As `served`. Raises CSIError where the cluster has no snapshots."""
+        if (found := cls.served(discovery)) is None:
+            raise CSIError(
+                f"the feature {FEATURE} is on, but the cluster does not serve {SNAPSHOTS}: install the"
+                " definitions and the controller of the CSI snapshotter, or switch the feature off"
+            )
+        return found
+
+
+def backup_selector(backup: str) -> str:
+    """Finds the snapshots and contents of a backup. (docs/spec: SRV 18.1)"""
+    return f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
+
+
+def is_of_backup(obj: JSONObject, backup: str) -> bool:
+    """Whether an object was made by that backup."""
+    return labels_of(obj).get(labels.BACKUP_NAME) == labels.label_value(backup)
+
+
+# --- Making a snapshot ----------------------------------------------------------------------------------
+
+
+def choose_class(classes: Iterable[JSONObject], driver: str, *, named: str = "") -> JSONObject:
+    """The class for a driver's snapshots: the named one, else the first that is labelled for us.
+
+    Args:
+        classes: in the order of a list.
+        named: by an annotation of the claim or the backup; empty if none is.
+
+    Raises:
+        CSIError: there is none. (docs/spec: SRV 18.2, BEY 6.6)
+    """
+    of_driver = [each for each in classes if each.get("driver") == driver]
+    if named:
+        found = next((each for each in of_driver if each["metadata"]["name"] == named), None)
+        if found is None:
+            raise CSIError(f"VolumeSnapshotClass {named} does not exist, or is not of the driver {driver}")
+        return found
+    found = next((each for each in of_driver if labels.CSI_SNAPSHOT_CLASS in labels_of(each)), None)
+    if found is None:
+        raise CSIError(
+            f"there is no VolumeSnapshotClass of the driver {driver} with the label"
+            f" {labels.CSI_SNAPSHOT_CLASS}: put it on the class to use"
+        )
+    return found
+
+
+def named_class(claim: JSONObject, backup: Backup, driver: str) -> str:
+    """The class that an annotation of the claim, or of the backup for this driver, asks for."""
+    of_driver = f"{labels.CSI_SNAPSHOT_CLASS}_{driver.lower()}"
+    return annotations_of(claim).get(labels.CSI_SNAPSHOT_CLASS) or backup.metadata.annotations.get(
+        of_driver, ""
+    )
+
+
+def new_snapshot(kinds: SnapshotKinds, claim: JSONObject, backup: Backup, snapshot_class: str) -> JSONObject:
+    """The VolumeSnapshot to create for a claim; its name is still to be generated."""
+    name = claim["metadata"]["name"]
+    return {
+        "apiVersion": kinds.snapshots.api_version,
+        "kind": kinds.snapshots.kind,
+        "metadata": {
+            "generateName": f"velero-{name}-",
+            "namespace": claim["metadata"]["namespace"],
+            "labels": {labels.BACKUP_NAME: labels.label_value(backup.metadata.name)},
+        },
+        "spec": {
+            "source": {"persistentVolumeClaimName": name},
+            "volumeSnapshotClassName": snapshot_class,
+        },
+    }
+
+
+def mark_claim(claim: JSONObject, snapshot: str, backup: str) -> None:
+    """Note in the stored claim, in place, which snapshot it has. (docs/spec: SRV 18.2)"""
+    notes = {labels.VOLUME_SNAPSHOT_NAME: snapshot, labels.BACKUP_NAME: backup}
+    metadata = claim["metadata"]
+    metadata["annotations"] = {**annotations_of(claim), **notes}
+    short = {name: labels.label_value(value) for name, value in notes.items()}
+    metadata["labels"] = {**labels_of(claim), **short}
+
+
+def unmark_snapshot(snapshot: JSONObject) -> None:
+    """Forget, in place, notes that somebody else wrote: a restore would believe them.
+
+    Whoever may create a VolumeSnapshot could else name any snapshot of the storage system. (NAC 17 A35)
+    """
+    kept = {name: value for name, value in annotations_of(snapshot).items() if name not in _NOTES}
+    if len(kept) != len(annotations_of(snapshot)):
+        snapshot["metadata"]["annotations"] = kept
+
+
+def mark_snapshot(snapshot: JSONObject, content: JSONObject) -> None:
+    """Note in the stored VolumeSnapshot, in place, all that a restore needs. (docs/spec: SRV 18.2)"""
+    spec, status = content.get("spec") or {}, content.get("status") or {}
+    notes = {labels.CSI_DELETION_POLICY: spec.get("deletionPolicy") or ""}
+    if handle := status.get("snapshotHandle"):
+        notes[labels.CSI_SNAPSHOT_HANDLE] = handle
+        notes[labels.CSI_DRIVER_NAME] = spec.get("driver") or ""
+    size_bytes = status.get("restoreSize")
+    if size_bytes is not None:
+        notes[labels.CSI_RESTORE_SIZE] = size_quantity(int(size_bytes))
+    if secret := secret_named_by(content, labels.CSI_DELETION_SECRET):
+        notes |= _naming(labels.CSI_NOTED_DELETION_SECRET, secret)
+    snapshot["metadata"]["annotations"] = {**annotations_of(snapshot), **notes}
+
+
+def bound_content(snapshot: JSONObject) -> str:
+    """The name of a VolumeSnapshot's content; empty while it has none."""
+    return str((snapshot.get("status") or {}).get("boundVolumeSnapshotContentName") or "")
+
+
+def handle_of(content: JSONObject) -> str:
+    """The storage system's name for the snapshot; empty while there is none."""
+    status, source = content.get("status") or {}, (content.get("spec") or {}).get("source") or {}
+    return str(status.get("snapshotHandle") or source.get("snapshotHandle") or "")
+
+
+def secret_named_by(obj: JSONObject, prefix: str) -> tuple[str, str] | None:
+    """Namespace and name of the Secret that two annotations of this prefix name; None unless both do."""
+    notes = annotations_of(obj)
+    namespace, name = notes.get(f"{prefix}-namespace"), notes.get(f"{prefix}-name")
+    return (namespace, name) if namespace and name else None
+
+
+# --- Restoring from one ---------------------------------------------------------------------------------
+
+
+def snapshot_of_claim(claim: JSONObject, backup: str) -> str:
+    """The snapshot that a backup made of a stored claim; empty if it made none.
+
+    A claim that was restored from a snapshot keeps the note, which then speaks of another backup.
+    """
+    notes = annotations_of(claim)
+    if notes.get(labels.BACKUP_NAME, backup) != backup:
+        return ""
+    # Later versions leave a label only. (docs/spec: BEY 6.6)
+    return notes.get(labels.VOLUME_SNAPSHOT_NAME) or labels_of(claim).get(labels.VOLUME_SNAPSHOT_NAME) or ""
+
+
+def provision_from(claim: JSONObject, snapshot: JSONObject) -> None:
+    """Let a claim be provisioned from a VolumeSnapshot, in place. (docs/spec: SRV 18.2, SRV-024)
+
+    Raises:
+        CSIError: the size that the snapshot or the claim names is none.
+    """
+    kept = {name: value for name, value in annotations_of(claim).items() if name not in _OF_THE_OLD_CLAIM}
+    claim["metadata"]["annotations"] = kept
+    spec = claim["spec"]
+    notes = annotations_of(snapshot)
+    if size := notes.get(labels.CSI_RESTORE_SIZE) or notes.get(labels.LATER_CSI_RESTORE_SIZE):
+        _raise_request(spec, size)
+    spec.pop("volumeName", None)
+    # The server fills it in from dataSource, and refuses two that differ.
+    spec.pop("dataSourceRef", None)
+    name = snapshot["metadata"]["name"]
+    spec["dataSource"] = {"apiGroup": GROUP, "kind": "VolumeSnapshot", "name": name}
+
+
+def _raise_request(spec: JSONObject, size: str) -> None:
+    resources = spec.get("resources") or {}
+    requests = resources.get("requests") or {}
+    wanted = requests.get("storage")
+    try:
+        is_too_small = wanted is None or parse_quantity(str(wanted)) < parse_quantity(size)
+    except ValueError as error:
+        raise CSIError(
+            f"cannot compare the snapshot's size {size} with the request {wanted}: {error}"
+        ) from error
+    if is_too_small:
+        spec["resources"] = {**resources, "requests": {**requests, "storage": size}}
+
+
+def static_content(
+    kinds: SnapshotKinds, snapshot: JSONObject, namespace: str, content_labels: Mapping[str, str]
+) -> JSONObject:
+    """A content that binds a stored VolumeSnapshot to its snapshot; its name is still to be generated.
+
+    Args:
+        snapshot: as the backup has it, with the notes of `mark_snapshot`.
+        namespace: where the VolumeSnapshot is to be.
+
+    Raises:
+        CSIError: the notes are missing. (docs/spec: SRV-025)
+    """
+    name, notes = snapshot["metadata"]["name"], annotations_of(snapshot)
+    for annotation in (labels.CSI_SNAPSHOT_HANDLE, labels.CSI_DRIVER_NAME):
+        if not notes.get(annotation):
+            raise CSIError(f"VolumeSnapshot {namespace}/{name} does not have the annotation {annotation}")
+    metadata: JSONObject = {"generateName": f"velero-{name}-", "labels": dict(content_labels)}
+    if secret := secret_named_by(snapshot, labels.CSI_NOTED_DELETION_SECRET):
+        metadata["annotations"] = _naming(labels.CSI_DELETION_SECRET, secret)
+    return {
+        "apiVersion": kinds.contents.api_version,
+        "kind": kinds.contents.kind,
+        "metadata": metadata,
+        "spec": {
+            "deletionPolicy": notes.get(labels.CSI_DELETION_POLICY) or _RETAIN,
+            "driver": notes[labels.CSI_DRIVER_NAME],
+            "source": {"snapshotHandle": notes[labels.CSI_SNAPSHOT_HANDLE]},
+            "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": namespace, "name": name},
+        },
+    }
+
+
+def synced_content(kinds: SnapshotKinds, stored: JSONObject, backup: str) -> JSONObject:
+    """The content to create in another cluster for one that a location holds. (docs/spec: SRV 18.1, CTL 7)
+
+    It names the snapshot by its handle, so that nobody takes a new one, and no uid of another cluster, for
+    which the snapshot controller would delete it.
+
+    Raises:
+        CSIError: it is no content, or does not say which snapshot it stands for.
+    """
+    metadata, spec = stored.get("metadata"), stored.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        raise CSIError("not a VolumeSnapshotContent")
+    name, reference, handle = metadata.get("name"), spec.get("volumeSnapshotRef"), handle_of(stored)
+    if not isinstance(name, str) or not name or not isinstance(reference, dict) or not handle:
+        raise CSIError("the VolumeSnapshotContent lacks its name, its snapshot or its handle")
+    body: JSONObject = {
+        "apiVersion": kinds.contents.api_version,
+        "kind": kinds.contents.kind,
+        "metadata": {
+            "name": name,
+            "labels": {labels.BACKUP_NAME: labels.label_value(backup)},
+        },
+        "spec": {
+            key: spec[key]
+            for key in ("deletionPolicy", "driver", "sourceVolumeMode", "volumeSnapshotClassName")
+            if key in spec
+        },
+    }
+    if secret := secret_named_by(stored, labels.CSI_DELETION_SECRET):
+        body["metadata"]["annotations"] = _naming(labels.CSI_DELETION_SECRET, secret)
+    members = ("kind", "namespace", "name")
+    body["spec"] |= {
+        "source": {"snapshotHandle": handle},
+        "volumeSnapshotRef": {key: reference[key] for key in members if key in reference},
+    }
+    return body
+
+
+def _naming(prefix: str, secret: tuple[str, str]) -> dict[str, str]:
+    namespace, name = secret
+    return {f"{prefix}-namespace": namespace, f"{prefix}-name": name}
+
+
+# --- Deleting one ---------------------------------------------------------------------------------------
+
+DELETE_WITH_OBJECT: Final[JSONObject] = {"spec": {"deletionPolicy": _DELETE}}
+"""The patch of a content whose snapshot is to go with it. (docs/spec: CTL 6.5)"""
+
+
+def missing_here(stored: Sequence[JSONObject], live: Iterable[JSONObject]) -> list[str]:
+    """Those of a location's contents that no content of the cluster stands for, as an operator finds them."""
+    known = {handle_of(content) for content in live}
+    missing = []
+    for content in stored:
+        handle = handle_of(content)
+        if handle and handle not in known:
+            driver = (content.get("spec") or {}).get("driver", "")
+            missing.append(f"{handle} of {driver}")
+    return missing
+
+
+def keeps_snapshot(obj: JSONObject) -> bool:
+    """Whether a class or a content lets the snapshot outlive its objects."""
+    policy = obj.get("deletionPolicy") or (obj.get("spec") or {}).get("deletionPolicy")
+    return bool(policy == _RETAIN)
+
+
+def labels_of(obj: JSONObject) -> dict[str, str]:
+    """`metadata.labels`, empty if there are none."""
+    return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def annotations_of(obj: JSONObject) -> dict[str, str]:
+    """`metadata.annotations`, empty if there are none."""
+    return (obj.get("metadata") or {}).get("annotations") or {}

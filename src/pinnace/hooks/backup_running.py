@@ -1,0 +1,59 @@
+"""Runs the hooks of a backup in the containers of its pods. (docs/spec: BKP 7.2, API 15.2)"""
+
+from pinnace.api.backup import HookErrorMode
+from pinnace.api.hooks import container_names
+from pinnace.api.objects import JSONObject
+from pinnace.archive.runlog import RunLog
+from pinnace.hooks.backup_selection import PodHook
+from pinnace.hooks.errors import HookDefective, HookFailed
+from pinnace.kube.commands import NO_COMMAND, Executor, PodCommand, run_pod_command
+
+
+class PodHookRunner:
+    """A `HookRunner` by way of the API server. What a hook leaves open is decided anew for each pod."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def run(self, hook: PodHook, pod: JSONObject, log: RunLog) -> None:
+        """Run one hook; its output is logged, also if it fails.
+
+        The pod's phase is not looked at: in a pod that does not run, the command fails.
+
+        Raises:
+            HookDefective: no such container, or no command.
+            HookFailed: the command failed or took too long.
+        """
+        if not hook.exec.command:
+            raise HookDefective(NO_COMMAND)
+        metadata = pod.get("metadata") or {}
+        command = PodCommand(
+            namespace=metadata.get("namespace", ""),
+            pod=metadata.get("name", ""),
+            container=_container(hook.exec.container, pod),
+            command=hook.exec.command,
+            timeout=hook.exec.timeout,
+        )
+        log = log.child(hookContainer=command.container)
+        log.info(
+            "Running hook",
+            hookCommand=str(command.command),
+            hookOnError=hook.exec.on_error or HookErrorMode.FAIL.value,
+            hookTimeout=str(command.effective_timeout or "none"),
+        )
+        report = await run_pod_command(self._executor, command)
+        if report.outputs:
+            log.info("Output of hook", **report.outputs)
+        if report.failure:
+            raise HookFailed(report.failure)
+
+
+def _container(wanted: str, pod: JSONObject) -> str:
+    names = container_names(pod)
+    if wanted:
+        if wanted not in names:
+            raise HookDefective(f'no such container: "{wanted}"')
+        return wanted
+    if not names:
+        raise HookDefective("the pod has no container to run the hook in")
+    return names[0]

@@ -1,0 +1,152 @@
+"""Which hooks run for a pod: from its annotations, or else from the backup's spec. Pure.
+
+(docs/spec: BKP 7.1, API 15)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from pinnace.api.backup import BackupHooks, BackupResourceHook, ExecHook, HookErrorMode
+from pinnace.api.hooks import FROM_ANNOTATION, parse_command
+from pinnace.api.labels import (
+    HOOK_COMMAND,
+    HOOK_CONTAINER,
+    HOOK_ON_ERROR,
+    HOOK_TIMEOUT,
+    LEGACY_BACKUP_HOOK_PREFIX,
+    POST_BACKUP_HOOK_PREFIX,
+    PRE_BACKUP_HOOK_PREFIX,
+)
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.selection.selectors import Selector
+from pinnace.api.values.durations import Duration
+
+_PODS = "pods"
+
+
+class HookPhase(StrEnum):
+    """When a hook runs: before the item's additional items are saved, or after."""
+
+    PRE = "pre"
+    POST = "post"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodHook:
+    """One command to run for one pod. `source` is `annotation`, or `backupSpec` with the entry's name."""
+
+    source: str
+    name: str
+    exec: ExecHook
+    warnings: Sequence[str] = ()
+    """What is wrong with the annotations without keeping the hook from being run."""
+    is_suspect: bool = False
+    """Whether an annotation's command was meant to be a JSON array of strings and is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SpecHooks:
+    name: str
+    namespaces: IncludesExcludes
+    resources: IncludesExcludes
+    selector: Selector
+    hooks: Mapping[HookPhase, Sequence[BackupResourceHook]]
+
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        return (
+            self.resources.matches(_PODS)
+            and self.namespaces.matches(namespace)
+            and self.selector.matches(labels)
+        )
+
+
+class HookChoice:
+    """The hooks of a backup, ready to be chosen from for each pod."""
+
+    def __init__(self, entries: Sequence[_SpecHooks]) -> None:
+        self._entries = entries
+
+    @classmethod
+    def of(cls, hooks: BackupHooks, *, canonical: Callable[[str], str]) -> Self:
+        """Read the spec's hooks.
+
+        Raises:
+            ValueError: a label selector is not valid; the backup fails. (docs/spec: BKP 3.2)
+        """
+        return cls(
+            [
+                _SpecHooks(
+                    name=entry.name,
+                    namespaces=IncludesExcludes(entry.included_namespaces, entry.excluded_namespaces),
+                    resources=IncludesExcludes.resolved(
+                        entry.included_resources, entry.excluded_resources, canonical
+                    ),
+                    selector=Selector.from_label_selector(entry.label_selector),
+                    hooks={HookPhase.PRE: entry.pre, HookPhase.POST: entry.post},
+                )
+                for entry in hooks.resources
+            ]
+        )
+
+    def for_pod(self, phase: HookPhase, pod: JSONObject) -> list[PodHook]:
+        """The hooks of a phase, in the order in which they run. An annotation replaces those of the spec."""
+        metadata = pod.get("metadata", {})
+        annotated = hook_of_annotations(phase, metadata.get("annotations") or {})
+        if annotated is not None:
+            return [annotated]
+        namespace, labels = metadata.get("namespace", ""), metadata.get("labels") or {}
+        return [
+            PodHook(source="backupSpec", name=entry.name, exec=hook.exec)
+            for entry in self._entries
+            if entry.matches(namespace, labels)
+            for hook in entry.hooks[phase]
+            if hook.exec is not None
+        ]
+
+    def any_for(self, pod: JSONObject) -> bool:
+        """Whether anything is to be run for the pod."""
+        return any(self.for_pod(phase, pod) for phase in HookPhase)
+
+
+def hook_of_annotations(phase: HookPhase, annotations: Mapping[str, str]) -> PodHook | None:
+    """The hook that a pod's annotations ask for; the bare prefix is an old form of the pre hook."""
+    prefixes = [PRE_BACKUP_HOOK_PREFIX, LEGACY_BACKUP_HOOK_PREFIX]
+    if phase is HookPhase.POST:
+        prefixes = [POST_BACKUP_HOOK_PREFIX]
+    for prefix in prefixes:
+        command = annotations.get(prefix + HOOK_COMMAND, "")
+        if command:
+            return _annotated(prefix, command, annotations)
+    return None
+
+
+def _annotated(prefix: str, command: str, annotations: Mapping[str, str]) -> PodHook:
+    on_error = annotations.get(prefix + HOOK_ON_ERROR, "")
+    text = annotations.get(prefix + HOOK_TIMEOUT, "")
+    timeout, warnings = Duration(), []
+    if text:
+        try:
+            timeout = Duration.parse(text)
+        except ValueError:
+            warnings.append(f"Unable to parse hook timeout {text!r}, using the default")
+    if on_error not in ("", HookErrorMode.CONTINUE, HookErrorMode.FAIL):
+        warnings.append(f"Unknown error mode {on_error!r} of a hook, using {HookErrorMode.FAIL}")
+    words = parse_command(command)
+    is_suspect = command.startswith("[") and words == [command]
+    if is_suspect:
+        warnings.append("The hook's command is not a JSON array of strings, running it as one word")
+    return PodHook(
+        source="annotation",
+        name=FROM_ANNOTATION,
+        exec=ExecHook(
+            container=annotations.get(prefix + HOOK_CONTAINER, ""),
+            command=words,
+            on_error=on_error if on_error in (HookErrorMode.CONTINUE, HookErrorMode.FAIL) else "",
+            timeout=timeout,
+        ),
+        warnings=warnings,
+        is_suspect=is_suspect,
+    )

@@ -1,0 +1,23 @@
+"""What can go wrong with hooks.
+
+HookError
+├── HookFailed     a hook could not be run, or its command failed
+│   └── HookDefective  the hook itself is wrong, so that nothing was run
+└── InvalidHooks   the hooks of a Restore cannot be understood
+"""
+
+
+class HookError(Exception):
+    """Base of the errors of hooks."""
+
+
+class HookFailed(HookError):
+    """A hook could not be run, or its command failed."""
+
+
+class HookDefective(HookFailed):
+    """The hook itself is wrong, so that nothing was run: no such container, or no command."""
+
+
+class InvalidHooks(HookError):
+    """The hooks in a Restore's spec cannot be understood; the text says why."""

@@ -1,0 +1,110 @@
+"""Restored pods seen as they change: one watch for each namespace, however many pods are followed in it.
+
+A watch sees only the pods of one restore, by their label. It begins with the first pod that is followed and
+ends with the last; so it never outlives the tasks that need it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import PODS
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+
+Observe = Callable[[JSONObject | None], None]
+
+
+class PodSight(Protocol):
+    """A way to see pods."""
+
+    def following(self, pod: JSONObject, observe: Observe) -> AbstractAsyncContextManager[None]:
+        """While entered, `observe` gets each new state of the pod, and None when it is gone."""
+        ...
+
+    async def look(self, pod: JSONObject) -> JSONObject | None:
+        """The pod of this name as it is now; None if there is none. Raises KubeError."""
+        ...
+
+
+@dataclass(slots=True)
+class _Watch:
+    """One watch, and who wants to hear of which pod."""
+
+    informer: Informer
+    task: asyncio.Task[None]
+    observers: dict[Key, Observe] = field(default_factory=dict)
+
+    def tell(self, pod: JSONObject, state: JSONObject | None) -> None:
+        observe = self.observers.get(Key.of(pod))
+        if observe is not None:
+            observe(state)
+
+
+class PodWatches:
+    """The watches of one restore: a `PodSight` by way of the API server."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._watches: dict[tuple[str, str], _Watch] = {}
+
+    async def look(self, pod: JSONObject) -> JSONObject | None:
+        """The pod of this name as it is now; None if there is none. Raises KubeError."""
+        key = Key.of(pod)
+        try:
+            return await self._client.get(PODS, key.name, key.namespace)
+        except NotFound:
+            return None
+
+    @asynccontextmanager
+    async def following(self, pod: JSONObject, observe: Observe) -> AsyncIterator[None]:
+        """While entered, `observe` gets each new state of the pod, and None when it is gone.
+
+        A deletion in the moment in which the watch begins can be missed: look now and then.
+        """
+        key, place = Key.of(pod), _place(pod)
+        watch = self._watches.get(place)
+        if watch is None:
+            watch = self._watches[place] = self._begin(*place)
+        watch.observers[key] = observe
+        known = watch.informer.get(key)
+        if known is not None:
+            observe(known)
+        try:
+            yield
+        finally:
+            del watch.observers[key]
+            if not watch.observers:
+                del self._watches[place]
+                await _end(watch.task)
+
+    def _begin(self, namespace: str, selector: str) -> _Watch:
+        informer = Informer(self._client, PODS, namespace, label_selector=selector)
+        # The last follower ends and awaits it; until then there is always one in whose time it runs.
+        watch = _Watch(informer, asyncio.create_task(informer.run(), name=f"pods of {namespace}"))
+        informer.add_handlers(
+            on_add=lambda pod: watch.tell(pod, pod),
+            on_update=lambda _, pod: watch.tell(pod, pod),
+            on_delete=lambda pod: watch.tell(pod, None),
+        )
+        return watch
+
+
+def _place(pod: JSONObject) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    restore = (metadata.get("labels") or {}).get(labels.RESTORE_NAME)
+    # Should a webhook have taken the label away, the whole namespace is watched.
+    return metadata.get("namespace", ""), f"{labels.RESTORE_NAME}={restore}" if restore else ""
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()  # a defect of the watch must not stay unseen

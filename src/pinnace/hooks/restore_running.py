@@ -1,0 +1,230 @@
+"""Runs exec hooks in pods that a restore created, as soon as their containers run. (docs/spec: RST 21)
+
+Pods go their ways side by side; within a pod one command runs at a time. The first error of any pod ends
+what all of them still have before them, though not the commands that are running.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pinnace.aio.timing import SystemTimer, Timer, wait_for
+from pinnace.api.hooks import container_names
+from pinnace.api.objects import JSONObject
+from pinnace.archive.eventlog import EventLog
+from pinnace.hooks.pod_watches import PodSight, PodWatches
+from pinnace.hooks.restore_selection import PodExecHook, pod_wait_seconds
+from pinnace.kube.client import KubeClient
+from pinnace.kube.commands import Executor, PodCommand, run_pod_command
+from pinnace.kube.errors import KubeError
+
+COMMANDS_AT_ONCE: Final = 32
+"""In all pods together: each is a connection, here and at the API server."""
+LOOK_SECONDS: Final = 60.0
+"""How often a pod that is waited for is looked at apart from its watch, and mentioned in the log."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Common:
+    """What the pods of one restore share."""
+
+    executor: Executor
+    sight: PodSight
+    timer: Timer
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
+    waiting: set[asyncio.Event] = field(default_factory=set)
+    failed: bool = False
+
+    def fail(self) -> None:
+        """End all hooks that have not begun."""
+        self.failed = True
+        for news in self.waiting:
+            news.set()
+
+
+class PodExecHooks:
+    """The `ExecHooks` of one restore.
+
+    Args:
+        executor: runs commands.
+        sight: shows the pods.
+        timer: for the waits for containers.
+    """
+
+    def __init__(self, executor: Executor, sight: PodSight, *, timer: Timer | None = None) -> None:
+        self._common = _Common(executor=executor, sight=sight, timer=timer or SystemTimer())
+
+    @classmethod
+    def of(cls, client: KubeClient) -> "PodExecHooks":
+        """With both from one cluster."""
+        return cls(client, PodWatches(client))
+
+    async def run(self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
+        """Wait for the pod's containers and run their hooks; the errors of those that had to succeed."""
+        work = _PodWork(self._common, pod, log)
+        await work.run(hooks)
+        return work.errors
+
+
+class _PodWork:
+    """The hooks of one pod, until none is left or nothing can be done any more."""
+
+    def __init__(self, common: _Common, pod: JSONObject, log: EventLog) -> None:
+        self.errors: list[str] = []
+        self._common = common
+        self._pod = pod
+        self._log = log
+        self._namespace: str = pod["metadata"].get("namespace", "")
+        self._name: str = pod["metadata"]["name"]
+        self._state: JSONObject | None = pod
+        self._news = asyncio.Event()
+        self._pending: dict[str, deque[PodExecHook]] = {}
+        self._begun = common.timer.monotonic()
+        self._wait_seconds: float | None = None
+
+    async def run(self, hooks: Sequence[PodExecHook]) -> None:
+        """Do everything; what went wrong is in the log and, where it matters, in `errors`."""
+        self._sort(hooks)
+        if not self._pending:
+            return
+        self._common.waiting.add(self._news)
+        try:
+            async with self._common.sight.following(self._pod, self._observe):
+                await self._look()
+                reason = await self._run_pending()
+        finally:
+            self._common.waiting.discard(self._news)
+        for hook in self._left():
+            where = f"in container {hook.container} in pod {self._namespace}/{self._name}"
+            self._failed(hook, f"Hook {hook.name} {where} not executed: {reason}")
+
+    def _sort(self, hooks: Sequence[PodExecHook]) -> None:
+        """Put the hooks in the order of the pod's containers; within a container, theirs stays."""
+        names = container_names(self._pod)
+        for hook in hooks:
+            for annotation, text in hook.bad_durations:
+                self._log.warning(
+                    f"Ignoring annotation {annotation}: {text!r} is no duration", **self._fields(hook)
+                )
+            if hook.container not in names:
+                self._log.warning("The pod has no such container: hook is not run", **self._fields(hook))
+        for name in names:
+            found = deque(hook for hook in hooks if hook.container == name)
+            if found:
+                self._pending[name] = found
+        self._wait_seconds = pod_wait_seconds(self._left())
+
+    def _left(self) -> list[PodExecHook]:
+        return [hook for hooks in self._pending.values() for hook in hooks]
+
+    async def _run_pending(self) -> str:
+        """Run hooks as containers come to run; why those that are left were not run."""
+        common = self._common
+        while self._pending:
+            self._news.clear()
+            if (obstacle := self._obstacle()) is not None:
+                return f"{obstacle}: context canceled"
+            container = self._running_container()
+            waited = common.timer.monotonic() - self._begun
+            if container is not None:
+                async with common.slots:
+                    if not common.failed:
+                        await self._run(self._take(container), waited)
+            elif self._wait_seconds is None or waited < self._wait_seconds:
+                await self._wait(waited)
+            else:
+                return "context deadline exceeded"
+        return ""
+
+    def _obstacle(self) -> str | None:
+        """Why no further hook can or may be run."""
+        if self._common.failed:
+            return "a restore hook failed"
+        if self._state is None:
+            return "the pod was deleted"
+        phase = (self._state.get("status") or {}).get("phase")
+        return f"the pod is {phase}" if phase in ("Succeeded", "Failed") else None
+
+    def _running_container(self) -> str | None:
+        """The first container that runs, ready or not, and has hooks to run."""
+        status = (self._state or {}).get("status") or {}
+        running = {
+            container.get("name")
+            for container in status.get("containerStatuses") or ()
+            if (container.get("state") or {}).get("running") is not None
+        }
+        return next((name for name in self._pending if name in running), None)
+
+    def _take(self, container: str) -> PodExecHook:
+        hooks = self._pending[container]
+        hook = hooks.popleft()
+        if not hooks:
+            del self._pending[container]
+        return hook
+
+    async def _run(self, hook: PodExecHook, waited: float) -> None:
+        what = f"Hook {hook.name} in container {hook.container}"
+        if hook.wait_seconds is not None and waited > hook.wait_seconds:
+            self._failed(hook, f"{what} expired before executing")
+            return
+        command = PodCommand(
+            namespace=self._namespace,
+            pod=self._name,
+            container=hook.container,
+            command=hook.command,
+            timeout=hook.exec_timeout,
+        )
+        fields = self._fields(hook)
+        timeout = str(command.effective_timeout or "none")
+        self._log.info("Running hook", hookCommand=str(list(hook.command)), hookTimeout=timeout, **fields)
+        report = await run_pod_command(self._common.executor, command)
+        if report.outputs:
+            self._log.info("Output of hook", **report.outputs, **fields)
+        if report.failure:
+            self._failed(hook, f"{what} failed: {report.failure}")
+
+    def _failed(self, hook: PodExecHook, text: str) -> None:
+        """Log it; if the hook had to succeed, it is an error of the restore and ends all hooks."""
+        self._log.error(text, **self._fields(hook))
+        if hook.must_succeed:
+            self.errors.append(f"pod {self._namespace}/{self._name}: {text}")
+            self._common.fail()
+
+    async def _wait(self, waited: float) -> None:
+        """Wait for news of the pod, but not for ever: a watch that broke must not hold up a restore."""
+        left = LOOK_SECONDS if self._wait_seconds is None else self._wait_seconds - waited
+        pause = min(left, LOOK_SECONDS)
+        if await wait_for(self._news, timer=self._common.timer, timeout_seconds=pause):
+            return
+        if pause == LOOK_SECONDS:
+            containers = ", ".join(self._pending)
+            self._log.info(
+                f"Waiting for containers to run, to run their hooks: {containers}", **self._fields(None)
+            )
+        await self._look()
+
+    async def _look(self) -> None:
+        try:
+            self._observe(await self._common.sight.look(self._pod))
+        except KubeError as error:
+            self._log.warning("Cannot look at a pod with hooks", error=error, **self._fields(None))
+
+    def _observe(self, state: JSONObject | None) -> None:
+        # Another pod of that name was not created by this restore.
+        same = state is not None and state["metadata"].get("uid") == self._pod["metadata"].get("uid")
+        self._state = state if same else None
+        self._news.set()
+
+    def _fields(self, hook: PodExecHook | None) -> dict[str, str]:
+        fields = {"resource": "pods", "namespace": self._namespace, "name": self._name}
+        if hook is not None:
+            fields |= {
+                "hookName": hook.name,
+                "hookSource": hook.source,
+                "hookType": "exec",
+                "hookPhase": "post",
+                "hookContainer": hook.container,
+            }
+        return fields

@@ -1,0 +1,119 @@
+"""Which commands run in a restored pod: from its annotations, or else from the Restore's hooks. Pure.
+
+(docs/spec: RST 21, API 16.3, 16.4)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pinnace.api import labels
+from pinnace.api.backup import HookErrorMode
+from pinnace.api.hooks import FROM_ANNOTATION, container_names, parse_command
+from pinnace.api.objects import JSONObject
+from pinnace.api.restore import ExecRestoreHook, RestoreHooks
+from pinnace.api.values.durations import Duration
+from pinnace.hooks.errors import InvalidHooks
+from pinnace.plugins.builtin.restore.init_hooks import HookSelector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodExecHook:
+    """One command to run in one container of one pod.
+
+    Attributes:
+        source: `annotation` or `restoreSpec`.
+        container: the pod's first one if the hook names none; "" if the pod has none either.
+        bad_durations: what an annotation gives as a duration and is none, by annotation; taken as not given.
+    """
+
+    source: str
+    name: str
+    container: str
+    command: tuple[str, ...]
+    on_error: str
+    exec_timeout: Duration
+    wait_timeout: Duration
+    bad_durations: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def must_succeed(self) -> bool:
+        """Whether its failure is an error of the restore; by default it is not. (docs/spec: API 16.3)"""
+        return self.on_error == HookErrorMode.FAIL
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """How long its container may take to run; None for as long as it likes."""
+        return self.wait_timeout.total_seconds() if self.wait_timeout > Duration() else None
+
+
+class ExecHookFinder:
+    """The exec hooks of a Restore, ready to be chosen from for each pod.
+
+    Raises:
+        InvalidHooks: a hook's label selector is not valid.
+    """
+
+    def __init__(self, hooks: RestoreHooks) -> None:
+        try:
+            self._groups = [
+                (group.name, HookSelector(group), [hook.exec for hook in group.post_hooks if hook.exec])
+                for group in hooks.resources
+            ]
+        except ValueError as error:
+            raise InvalidHooks(f"error parsing restore hooks: {error}") from error
+
+    def hooks_of(self, pod: JSONObject) -> list[PodExecHook]:
+        """The hooks of a pod as the API server returned it; selectors see its namespace of now."""
+        metadata = pod["metadata"]
+        annotations = metadata.get("annotations") or {}
+        first = next(iter(container_names(pod)), "")
+        if annotations.get(labels.POST_RESTORE_HOOK_COMMAND):
+            return [_annotated(annotations, first)]
+        return [
+            _specified(name, hook, first)
+            for name, selector, hooks in self._groups
+            if selector.matches(metadata.get("namespace", ""), metadata.get("labels"))
+            for hook in hooks
+        ]
+
+
+def pod_wait_seconds(hooks: list[PodExecHook]) -> float | None:
+    """How long a pod is watched: its most patient hook decides. (docs/spec: RST 21)"""
+    waits = [hook.wait_seconds for hook in hooks]
+    limits = [wait for wait in waits if wait is not None]
+    return max(limits) if limits and len(limits) == len(waits) else None
+
+
+def _specified(name: str, hook: ExecRestoreHook, first: str) -> PodExecHook:
+    return PodExecHook(
+        source="restoreSpec",
+        name=name,
+        container=hook.container or first,
+        command=tuple(hook.command),
+        on_error=hook.on_error,
+        exec_timeout=hook.exec_timeout,
+        wait_timeout=hook.wait_timeout,
+    )
+
+
+def _annotated(annotations: Mapping[str, str], first: str) -> PodExecHook:
+    bad: list[tuple[str, str]] = []
+
+    def duration(annotation: str) -> Duration:
+        text = annotations.get(annotation, "")
+        try:
+            return Duration.parse(text) if text else Duration()
+        except ValueError:
+            bad.append((annotation, text))
+            return Duration()
+
+    return PodExecHook(
+        source="annotation",
+        name=FROM_ANNOTATION,
+        container=annotations.get(labels.POST_RESTORE_HOOK_CONTAINER) or first,
+        command=tuple(parse_command(annotations[labels.POST_RESTORE_HOOK_COMMAND])),
+        on_error=annotations.get(labels.POST_RESTORE_HOOK_ON_ERROR, ""),
+        exec_timeout=duration(labels.POST_RESTORE_HOOK_EXEC_TIMEOUT),
+        wait_timeout=duration(labels.POST_RESTORE_HOOK_WAIT_TIMEOUT),
+        bad_durations=tuple(bad),
+    )

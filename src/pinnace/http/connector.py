@@ -1,0 +1,104 @@
+"""The connections of a session to an object store or a cloud, none of which outlives the session.
+
+aiohttp says goodbye to a TLS connection that is not kept, forgets it, and leaves waiting for the other side's
+goodbye to the event loop. Who closes the session and then the loop leaves such a connection behind, open.
+
+Here alone connections are made, so here the addresses of tenants' stores are checked: those that a connection
+is about to be made to, after names have been resolved.
+"""
+
+import asyncio
+import socket
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_reqrep import ClientRequest
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
+
+from pinnace.http.addresses import Addresses, literal_address
+from pinnace.http.errors import StoreUnavailable
+
+_END_SECONDS = 5.0
+_RESOLVE_SECONDS = 10.0
+
+
+class Connector(aiohttp.TCPConnector):
+    """A connector that is closed when all its connections have ended.
+
+    Args:
+        addresses: where connections may go; None is anywhere. A session with them must not use a proxy, which
+            would resolve names by itself.
+        settings: as of TCPConnector.
+    """
+
+    def __init__(self, *, addresses: Addresses | None = None, **settings: Any) -> None:
+        if addresses is not None:
+            settings["resolver"] = CheckedResolver(aiohttp.DefaultResolver(), addresses)
+        super().__init__(**settings)
+        self._addresses = addresses
+        self._ends: dict[asyncio.Transport, asyncio.Future[None]] = {}
+
+    async def connect(
+        self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        """See BaseConnector.connect. Raises AddressRefused."""
+        if self._addresses is not None:
+            self._addresses.check_literal(req.url.raw_host or "")  # an address is not resolved
+        connection = await super().connect(req, traces, timeout)
+        transport, protocol = connection.transport, connection.protocol
+        if transport is not None and protocol is not None and transport not in self._ends:
+            end = protocol.closed
+            if end is not None:
+                self._ends[transport] = end
+                end.add_done_callback(lambda _: self._ends.pop(transport, None))
+        return connection
+
+    async def close(self, *, abort_ssl: bool = False) -> None:
+        """See BaseConnector.close; what waits for a goodbye is cut."""
+        await super().close(abort_ssl=abort_ssl)
+        for transport in list(self._ends):
+            transport.abort()
+        if self._ends:
+            await asyncio.wait(list(self._ends.values()), timeout=_END_SECONDS)
+
+
+async def check_host(host: str, addresses: Addresses) -> None:
+    """See that a host may be connected to, for a program that makes its connections itself.
+
+    Raises:
+        AddressRefused: it may not.
+        StoreUnavailable: it cannot be resolved.
+    """
+    addresses.check_literal(host)
+    if addresses.allows_host(host) or literal_address(host) is not None:
+        return
+    resolver = CheckedResolver(aiohttp.DefaultResolver(), addresses)
+    try:
+        async with asyncio.timeout(_RESOLVE_SECONDS):
+            await resolver.resolve(host, family=socket.AF_UNSPEC)
+    except (OSError, TimeoutError) as error:
+        raise StoreUnavailable(f"the host {host[:253]!r} cannot be resolved: {error}") from error
+    finally:
+        await resolver.close()
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves names, and refuses those with an address that connections may not go to."""
+
+    def __init__(self, resolver: AbstractResolver, addresses: Addresses) -> None:
+        self._resolver = resolver
+        self._addresses = addresses
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """See AbstractResolver.resolve. Raises AddressRefused."""
+        found = await self._resolver.resolve(host, port, family)
+        self._addresses.check(host, [each["host"] for each in found])
+        return found
+
+    async def close(self) -> None:
+        """See AbstractResolver.close."""
+        await self._resolver.close()

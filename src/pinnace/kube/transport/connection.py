@@ -1,0 +1,394 @@
+"""One request to one API server, once: connection, credentials, headers, and errors made our own.
+
+Nothing is tried again here, save once after a 401 with renewed credentials. Retries and limits are
+stacked on top of it (`retrying`).
+"""
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import pycurl
+
+from pinnace.kube.auth.credentials import ClientCertificate, Credentials, Impersonation
+from pinnace.kube.config import ClusterConfig
+from pinnace.kube.errors import (
+    ConfigError,
+    ConnectionFailed,
+    DeadlineExceeded,
+    NotSent,
+    NotTrusted,
+    Unauthorized,
+    error_from_body,
+)
+from pinnace.kube.transport.curl import BUFFER_BYTES, Transfer, TransferFailed, Transfers
+from pinnace.kube.transport.proxy import split_proxy
+from pinnace.kube.transport.requests import CONNECT_SECONDS, Request, retry_after_seconds
+from pinnace.kube.transport.tls import build_ssl_context, pem_certificates
+
+if TYPE_CHECKING:
+    from aiohttp import ClientWebSocketResponse
+
+    from pinnace.kube.transport.websocket import Upgrades
+
+KEEP_ALIVE_SECONDS = 30
+"""Below the 90 s after which Go's servers close idle connections: a request must not meet the closing."""
+
+_SUPPRESS_CONNECT_HEADERS = 265
+"""Keeps what a proxy says to CONNECT out of the answer; libcurl's number, for pycurl has no name for it."""
+
+# What a header name may hold beside letters and digits (RFC 7230); the rest is percent-encoded.
+_HEADER_NAME_CHARACTERS = "!#$&'*+-.^_`|~"
+_FORBIDDEN_IN_HEADERS = frozenset("\r\n\0")
+
+
+class Transport:
+    """The connections to one API server; an async context manager.
+
+    Args:
+        config: where and as whom.
+        user_agent: what we call ourselves.
+        gzip: let the server compress; pays below about 400 Mbit/s.
+    """
+
+    def __init__(self, config: ClusterConfig, *, user_agent: str, gzip: bool) -> None:
+        self._config = config
+        self._base_headers = _base_headers(user_agent, config.impersonation, gzip=gzip)
+        self._proxy, self._proxy_headers = split_proxy(config.proxy)
+        self._target = _Target.of(config)
+        self._transfers: Transfers | None = None
+        self._upgrades: Upgrades | None = None
+        self._checked: ClientCertificate | None = None
+
+    @property
+    def server(self) -> str:
+        """The server's base URL, for error texts."""
+        return self._config.server
+
+    async def __aenter__(self) -> Self:
+        await self._check_certificates(None)
+        self._transfers = Transfers()
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        transfers, self._transfers = self._transfers, None
+        upgrades, self._upgrades = self._upgrades, None
+        if transfers is not None:
+            transfers.close()
+        if upgrades is not None:
+            await upgrades.close()
+
+    async def fetch(self, request: Request) -> bytes:
+        """The body of a successful answer.
+
+        Raises:
+            APIStatusError, ConnectionFailed: what went wrong.
+        """
+        async with self._open(request, is_streamed=False) as answer:
+            return await answer.body()
+
+    @asynccontextmanager
+    async def open(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The parts of a successful answer as they come in; what is left unread is dropped at the end.
+
+        Raises:
+            APIStatusError, ConnectionFailed: what went wrong; the latter while reading, too.
+        """
+        async with self._open(request, is_streamed=True) as answer:
+            yield answer.chunks()
+
+    @asynccontextmanager
+    async def _open(self, request: Request, *, is_streamed: bool) -> AsyncIterator["_Answer"]:
+        auth = self._config.auth
+        credentials = await auth.credentials()
+        transfer = await self._start(request, credentials, is_streamed)
+        try:
+            answer = _Answer(transfer, self.server, is_proxied=self._proxy is not None)
+            try:
+                await answer.check()
+            except Unauthorized:
+                if not await auth.rejected(credentials):
+                    raise
+                transfer.close()
+                transfer = await self._start(request, await auth.credentials(), is_streamed)
+                answer = _Answer(transfer, self.server, is_proxied=self._proxy is not None)
+                await answer.check()
+            yield answer
+        finally:
+            transfer.close()
+
+    async def upgrade(self, request: Request, protocols: Sequence[str]) -> "ClientWebSocketResponse":
+        """A websocket that speaks one of the protocols, or none of them; the caller closes it.
+
+        Args:
+            request: `timeout_seconds` is for the connection to be made, not for its life.
+
+        Raises:
+            APIStatusError, ConnectionFailed: there is none; the server's own words.
+        """
+        auth = self._config.auth
+        credentials = await auth.credentials()
+        try:
+            return await self._upgrade(request, protocols, credentials)
+        except Unauthorized:
+            if not await auth.rejected(credentials):
+                raise
+        return await self._upgrade(request, protocols, await auth.credentials())
+
+    async def _upgrade(
+        self, request: Request, protocols: Sequence[str], credentials: Credentials
+    ) -> "ClientWebSocketResponse":
+        if self._transfers is None:
+            raise RuntimeError("the client is not open; use it with 'async with'")
+        if self._upgrades is None:
+            # Most runs execute no command, and the library under it takes long to import.
+            from pinnace.kube.transport.websocket import Upgrades
+
+            self._upgrades = Upgrades(
+                self.server, proxy=self._config.proxy, server_name=self._config.tls.server_name
+            )
+        context = None
+        if self._target.is_https:
+            context = await asyncio.to_thread(build_ssl_context, self._config.tls, credentials.certificate)
+        headers = self._headers(request, credentials)
+        return await self._upgrades.open(request, protocols, headers=headers, context=context)
+
+    async def _start(self, request: Request, credentials: Credentials, is_streamed: bool) -> Transfer:
+        if self._transfers is None:
+            raise RuntimeError("the client is not open; use it with 'async with'")
+        await self._check_certificates(credentials.certificate)
+        handle = pycurl.Curl()
+        self._describe_connection(handle, credentials.certificate or self._config.tls.certificate)
+        self._describe_request(handle, request, credentials)
+        return self._transfers.start(
+            handle,
+            is_streamed=is_streamed,
+            timeout_seconds=request.timeout_seconds,
+            stall_seconds=request.stall_seconds,
+        )
+
+    async def _check_certificates(self, certificate: ClientCertificate | None) -> None:
+        """Load them once the way Python does: libcurl refuses unusable ones too, but cannot say which file.
+
+        Raises:
+            ConfigError: a certificate or key cannot be used.
+        """
+        if self._target.is_https and (certificate or _NONE) != self._checked:
+            await asyncio.to_thread(build_ssl_context, self._config.tls, certificate)
+            self._checked = certificate or _NONE
+
+    def _describe_connection(self, handle: Any, certificate: ClientCertificate | None) -> None:
+        """What transfers must have in common to share a connection."""
+        setopt = handle.setopt
+        setopt(pycurl.NOSIGNAL, 1)
+        setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
+        setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        setopt(pycurl.CONNECTTIMEOUT_MS, int(CONNECT_SECONDS * 1000))
+        setopt(pycurl.MAXAGE_CONN, KEEP_ALIVE_SECONDS)
+        # The environment has been read already, by Go's rules; an empty text keeps libcurl from doing so.
+        setopt(pycurl.PROXY, self._proxy or "")
+        setopt(pycurl.NOPROXY, "")
+        if self._proxy_headers:
+            setopt(pycurl.HEADEROPT, pycurl.HEADER_SEPARATE)
+            setopt(pycurl.PROXYHEADER, [f"{name}: {value}" for name, value in self._proxy_headers.items()])
+        setopt(_SUPPRESS_CONNECT_HEADERS, 1)
+        if self._target.is_https:
+            self._describe_tls(handle, certificate)
+
+    def _describe_tls(self, handle: Any, certificate: ClientCertificate | None) -> None:
+        setopt, tls = handle.setopt, self._config.tls
+        setopt(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
+        if self._target.connect_to:
+            setopt(pycurl.CONNECT_TO, [self._target.connect_to])
+        if tls.insecure:
+            setopt(pycurl.SSL_VERIFYPEER, 0)
+            setopt(pycurl.SSL_VERIFYHOST, 0)
+        elif tls.ca is None:
+            _trust_the_system(handle)
+        else:
+            handle.unsetopt(pycurl.CAPATH)
+            setopt(pycurl.CAINFO_BLOB, pem_certificates(tls.ca))
+        if certificate is not None:
+            setopt(pycurl.SSLCERT_BLOB, certificate.certificate)
+            setopt(pycurl.SSLKEY_BLOB, certificate.key)
+            # The empty password keeps OpenSSL from asking for one on the terminal.
+            setopt(pycurl.KEYPASSWD, "")
+
+    def _describe_request(self, handle: Any, request: Request, credentials: Credentials) -> None:
+        setopt = handle.setopt
+        setopt(pycurl.URL, self._target.url + request.path)
+        # A redirect could take the credentials elsewhere; API servers do not redirect.
+        setopt(pycurl.FOLLOWLOCATION, 0)
+        # Unpack whatever comes, though only `Accept-Encoding` says what is welcome.
+        setopt(pycurl.ACCEPT_ENCODING, "")
+        headers = self._headers(request, credentials)
+        if self._target.connect_to:
+            headers.append(("Host", self._target.host))
+        lines = [_line(name, value) for name, value in headers]
+        if request.body is not None:
+            lines.append("Expect:")
+            setopt(pycurl.POST, 1)
+            setopt(pycurl.POSTFIELDSIZE, len(request.body))
+            # Not as POSTFIELDS: libcurl sends those anew, on a new connection, when a kept one is cut before
+            # an answer, though the server may have acted. A body it has read cannot be read again.
+            setopt(pycurl.READFUNCTION, BytesIO(request.body).read)
+        if request.method != ("GET" if request.body is None else "POST"):
+            setopt(pycurl.CUSTOMREQUEST, request.method)
+        setopt(pycurl.HTTPHEADER, lines)
+
+    def _headers(self, request: Request, credentials: Credentials) -> list[tuple[str, str]]:
+        headers = [*self._base_headers, ("Accept", request.accept)]
+        if credentials.authorization:
+            headers.append(("Authorization", credentials.authorization))
+        if request.body is not None:
+            headers.append(("Content-Type", request.content_type))
+        return headers
+
+
+class _Answer:
+    """What the server said to one request; reading it raises our errors."""
+
+    def __init__(self, transfer: Transfer, server: str, *, is_proxied: bool) -> None:
+        self._transfer = transfer
+        self._server = server
+        self._is_proxied = is_proxied
+
+    async def check(self) -> None:
+        """Wait for status and headers.
+
+        Raises:
+            APIStatusError: it is a refusal.
+            ConnectionFailed: there is none.
+        """
+        try:
+            await self._transfer.head()
+        except TransferFailed as error:
+            raise _connection_error(error, self._server, self._is_proxied) from error
+        status, headers = self._transfer.status, self._transfer.headers
+        if not 200 <= status < 300:
+            raise error_from_body(
+                status,
+                await self.body(),
+                retry_after_seconds=retry_after_seconds(headers.get("retry-after", "")),
+            )
+
+    async def body(self) -> bytes:
+        """All of it. Raises ConnectionFailed."""
+        try:
+            return await self._transfer.body()
+        except TransferFailed as error:
+            raise _connection_error(error, self._server, self._is_proxied) from error
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Its parts as they come in. Raises ConnectionFailed."""
+        try:
+            async for chunk in self._transfer.chunks():
+                yield chunk
+        except TransferFailed as error:
+            raise _connection_error(error, self._server, self._is_proxied) from error
+
+
+_NONE = ClientCertificate(b"", b"")
+"""Stands for: none but the configured one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where requests go: `url` names whom TLS asks for, `connect_to` where that is found, if elsewhere."""
+
+    url: str
+    host: str
+    connect_to: str
+    is_https: bool
+
+    @classmethod
+    def of(cls, config: ClusterConfig) -> Self:
+        parts = urlsplit(config.server)
+        name = config.tls.server_name
+        is_https = parts.scheme == "https"
+        if not is_https or not name or name == parts.hostname:
+            return cls(config.server, parts.netloc, "", is_https)
+        port = parts.port or 443
+        shown = f"[{name}]" if ":" in name else name
+        real = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        url = urlunsplit(parts._replace(netloc=f"{shown}:{port}"))
+        return cls(url, parts.netloc, f"{shown}:{port}:{real}:{port}", is_https)
+
+
+def _trust_the_system(handle: Any) -> None:
+    """Trust whom Python trusts: the library's own default is that of the machine it was built on."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile is not None:
+        handle.setopt(pycurl.CAINFO, paths.cafile)
+    if paths.capath is not None:
+        handle.setopt(pycurl.CAPATH, paths.capath)
+
+
+_UNTRUSTED = frozenset(
+    {pycurl.E_PEER_FAILED_VERIFICATION, pycurl.E_SSL_CACERT_BADFILE, pycurl.E_SSL_ISSUER_ERROR}
+)
+_NO_TLS = frozenset({pycurl.E_SSL_CONNECT_ERROR, pycurl.E_SSL_CERTPROBLEM, pycurl.E_SSL_CIPHER})
+
+
+def _connection_error(error: TransferFailed, server: str, is_proxied: bool) -> ConnectionFailed:
+    """Ours for the library's. Its texts name hosts only where they are repeated here."""
+    reason = os.strerror(error.os_error) if error.os_error else error.text
+    code = error.code
+    if code in _UNTRUSTED:
+        return NotTrusted(f"the certificate of {server} is not trusted: {error.text}")
+    if code in _NO_TLS:
+        return NotTrusted(f"no TLS connection to {server}: {error.text}")
+    if code == pycurl.E_COULDNT_RESOLVE_PROXY:
+        return NotSent(f"cannot reach the proxy to {server}: its name cannot be resolved")
+    if error.proxy_status and not 200 <= error.proxy_status < 300:
+        return NotSent(f"the proxy to {server} refused: HTTP status {error.proxy_status}")
+    if code == pycurl.E_COULDNT_RESOLVE_HOST:
+        return NotSent(f"cannot reach {server}: its name cannot be resolved")
+    if code == pycurl.E_COULDNT_CONNECT:
+        return NotSent(f"cannot reach {'the proxy to ' if is_proxied else ''}{server}: {reason}")
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        if not error.was_connected:
+            return NotSent(f"cannot reach {server}: no connection within {CONNECT_SECONDS:g} seconds")
+        return DeadlineExceeded(f"{server} did not answer in time")
+    if code in (pycurl.E_GOT_NOTHING, pycurl.E_SEND_FAIL_REWIND):
+        return ConnectionFailed(f"{server} closed the connection without an answer")
+    if code in (pycurl.E_PARTIAL_FILE, pycurl.E_BAD_CONTENT_ENCODING):
+        return ConnectionFailed(f"the connection to {server} was cut in the middle of an answer")
+    if code in (pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR):
+        return ConnectionFailed(f"the connection to {server} was lost: {reason}")
+    return ConnectionFailed(f"no valid HTTP answer from {server} ({reason})")
+
+
+def _base_headers(
+    user_agent: str, impersonation: Impersonation | None, *, gzip: bool
+) -> tuple[tuple[str, str], ...]:
+    headers = [("User-Agent", user_agent), ("Accept-Encoding", "gzip" if gzip else "identity")]
+    if impersonation is not None:
+        headers.append(("Impersonate-User", impersonation.user))
+        if impersonation.uid:
+            headers.append(("Impersonate-Uid", impersonation.uid))
+        headers += (("Impersonate-Group", group) for group in impersonation.groups)
+        for key, values in impersonation.extra.items():
+            name = f"Impersonate-Extra-{quote(key.lower(), safe=_HEADER_NAME_CHARACTERS)}"
+            headers += ((name, value) for value in values)
+    return tuple(headers)
+
+
+def _line(name: str, value: str) -> str:
+    """One header as libcurl takes it. Raises ConfigError for one that would be more; never quotes it."""
+    if _FORBIDDEN_IN_HEADERS & set(value):
+        raise ConfigError(f"the value for the header {name} holds a line break")
+    # The semicolon is libcurl's way of saying: send it, although it is empty.
+    return f"{name}: {value}" if value else f"{name};"

@@ -1,0 +1,88 @@
+"""TLS towards an API server: whom we trust and, with a client certificate, who we are."""
+
+import re
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pinnace.kube.auth.credentials import ClientCertificate
+from pinnace.kube.errors import ConfigError
+
+_PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TLSSettings:
+    """What kubeconfig or the pod says about TLS.
+
+    Attributes:
+        ca: PEM certificates to trust instead of the system's.
+        insecure: trust anyone; only when asked for.
+        server_name: the name to ask for and check, if it is not the host of the URL.
+        certificate: our own certificate.
+        origin: file and entry that say so, for error texts.
+    """
+
+    ca: bytes | None = field(default=None, repr=False)
+    insecure: bool = False
+    server_name: str = ""
+    certificate: ClientCertificate | None = None
+    origin: str = ""
+
+
+def build_ssl_context(tls: TLSSettings, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
+    """A context for one set of settings; `certificate` goes before the configured one.
+
+    Blocks on file access: call it in a thread. Private keys touch the disk only as a file of mode 0600
+    in a folder of mode 0700 that is gone when this returns, since OpenSSL loads them from files alone.
+
+    Raises:
+        ConfigError: if a certificate or key cannot be used; names the file and the field.
+    """
+    # Not create_default_context(): from Python 3.13 on it refuses the CAs of many existing clusters
+    # (VERIFY_X509_STRICT wants extensions that kubeadm's older certificates lack).
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if tls.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif tls.ca is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _trust(context, tls.ca, tls.origin)
+    certificate = certificate or tls.certificate
+    if certificate is not None:
+        _load_certificate(context, certificate, tls.origin)
+    return context
+
+
+def pem_certificates(ca: bytes) -> bytes:
+    """The PEM blocks alone, without the text that may stand between them."""
+    return b"\n".join(_PEM_CERTIFICATE.findall(ca))
+
+
+def _trust(context: ssl.SSLContext, ca: bytes, origin: str) -> None:
+    # Only the PEM blocks: OpenSSL's text form between them may hold characters that cadata refuses.
+    blocks = pem_certificates(ca)
+    try:
+        if not blocks:
+            raise ConfigError(f"{origin}: certificate-authority holds no PEM certificate")
+        context.load_verify_locations(cadata=blocks.decode("ascii"))
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{origin}: certificate-authority holds no usable certificate") from error
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate, origin: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
+        certificate_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        certificate_file.write_bytes(certificate.certificate)
+        key_file.touch(mode=0o600)
+        key_file.write_bytes(certificate.key)
+        try:
+            # The empty password keeps OpenSSL from asking for one on the terminal.
+            context.load_cert_chain(certificate_file, key_file, password="")
+        except (ssl.SSLError, OSError) as error:
+            reason = getattr(error, "reason", None) or "unreadable, encrypted, or not a pair"
+            raise ConfigError(f"{origin}: client-certificate and client-key: {reason}") from error

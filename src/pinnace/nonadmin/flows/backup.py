@@ -1,0 +1,300 @@
+"""What to do next with a NonAdminBackup. Pure. (docs/spec: NAC 9)
+
+    spec.deleteBackup ───────> Deleting, delete itself, then restores, DeleteBackupRequest, wait, finalizer
+    deletionTimestamp ───────> Deleting, delete the Backup object (the data stays), wait, finalizer
+    synced from storage ─────> take over the Backup that is there, or refuse
+    else ─> New ─> validate ─> unique id ─> finalizer ─> Backup ─> Created, mirrored ever after
+
+The order unique id, finalizer, Backup is never changed: whatever dies in between goes on with the same id. A
+Backup that was made once is never made again. One that is not the request's own is neither shown nor touched.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.nonadmin.common import NonAdminPhase
+from pinnace.api.nonadmin.names import BACKUP_FINALIZER, NAMESPACE_UID_ANNOTATION, Origin
+from pinnace.api.objects import JSONObject, listed, mapping, member, text
+from pinnace.api.values.times import parse_time
+from pinnace.kube.resources import velero
+from pinnace.nonadmin import mirror
+from pinnace.nonadmin.flows.conditions import (
+    Observation,
+    condition,
+    holds,
+    with_condition,
+    with_phase,
+    without_condition,
+)
+from pinnace.nonadmin.flows.request import RequestFlow
+from pinnace.nonadmin.flows.steps import (
+    DONE,
+    REQUEUE,
+    Create,
+    Delete,
+    Fail,
+    Finish,
+    PassMemory,
+    Step,
+    WriteStatus,
+)
+from pinnace.nonadmin.identity import former_namespace, is_own_backup, marks, new_id, synced_from
+from pinnace.nonadmin.objects import (
+    NABS,
+    NARS,
+    has_finalizer,
+    is_being_deleted,
+    velero_body,
+)
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.specs import limits
+from pinnace.nonadmin.specs.backup import StorageChoice, backup_problem, backup_spec
+
+BACKUPS: Final = velero("backups")
+DELETE_REQUESTS: Final = velero("deletebackuprequests")
+
+REMOVED: Final = (
+    "NonAdminBackup is finalized and its associated Velero Backup has been removed. "
+    "Please create a new NonAdminBackup to initiate a new backup"
+)
+NOTHING_TO_SYNC: Final = "related Velero Backup to be synced from does not exist"
+FOREIGN: Final = "related Velero Backup does not point to NonAdminBackup namespace"
+PLAIN_DELETE: Final = "permanent backup deletion requires setting spec.deleteBackup to true"
+PERMANENT_DELETE: Final = "backup accepted for deletion"
+
+FIRST_RETRY: Final = timedelta(seconds=30)
+LONGEST_RETRY: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupWorld:
+    """What is known beside a NonAdminBackup.
+
+    Attributes:
+        namespace: the server's.
+        new_uuid: for the unique id, should one be needed.
+        storage: the location it names.
+        backup: the Backup with its unique id.
+        backup_location: the BackupStorageLocation that holds that Backup.
+        delete_requests: DeleteBackupRequests of that Backup.
+        restores: NonAdminRestores of its namespace that name it.
+        pod_volumes: PodVolumeBackups of that Backup.
+        position: of that Backup in the queue.
+        unfinished: how many other Backups of the namespace are not served yet.
+        namespace_uid: of the request's namespace, where it is needed; empty if there is none.
+        ambiguous: why the Backup could not be told; nothing is done then.
+    """
+
+    namespace: str
+    settings: AdminSettings
+    now: datetime
+    new_uuid: str
+    storage: StorageChoice
+    backup: JSONObject | None = None
+    backup_location: JSONObject | None = None
+    delete_requests: Sequence[JSONObject] = ()
+    restores: Sequence[JSONObject] = ()
+    pod_volumes: Sequence[JSONObject] = ()
+    position: int = 0
+    unfinished: int = 0
+    namespace_uid: str = ""
+    ambiguous: str = ""
+
+
+def backup_id(nab: JSONObject) -> str:
+    """The unique id: from the status, or of the Backup that it says it was found by."""
+    return stored_id(nab) or synced_from(nab)
+
+
+def stored_id(nab: JSONObject) -> str:
+    """The unique id that was stored in the status; empty before."""
+    return text(nab, "status", "veleroBackup", "nacuuid")
+
+
+def next_backup_step(nab: JSONObject, world: BackupWorld, memory: PassMemory) -> Step:
+    """The next thing to do; the same for the same object and world, however often it is asked."""
+    flow = _BackupFlow(nab, world, memory)
+    if member(nab, "spec", "deleteBackup") is True:
+        return flow.delete_for_good()
+    if is_being_deleted(nab):
+        return flow.delete_object()
+    if synced_from(nab):
+        return flow.take_over()
+    return flow.create_or_update()
+
+
+class _BackupFlow(RequestFlow):
+    def __init__(self, nab: JSONObject, world: BackupWorld, memory: PassMemory) -> None:
+        super().__init__(nab, memory, finalizer=BACKUP_FINALIZER, now=world.now)
+        self._nab = nab
+        self._world = world
+        self._id = stored_id(nab)
+
+    # --- Create and update (NAC 9.2) --------------------------------------------------------------------
+
+    def create_or_update(self) -> Step:
+        if self._world.ambiguous:
+            return Fail(error=self._world.ambiguous)
+        if self._world.backup is not None and not self._is_own():
+            return Finish(refusal=FOREIGN)
+        if step := self._noticed() or self._validated():
+            return step
+        if not self._id:
+            namespace, name = self._key
+            return self._store_id(new_id(namespace, name, self._world.new_uuid))
+        return self._finalize() or self._create_or_mirror()
+
+    def _validated(self) -> Step | None:
+        world = self._world
+        if self._was_removed() or (self._is_own() and self._was_accepted()):
+            return None
+        if problem := backup_problem(self._nab, world.storage, world.settings, world.namespace):
+            return self._refuse("InvalidBackupSpec", problem)
+        limit = world.settings.max_unfinished_backups
+        if world.backup is None and limit and world.unfinished >= limit:
+            return self._refuse(limits.BACKUPS, limits.message("backups", limit))
+        return self._accept("BackupAccepted", "backup accepted")
+
+    def _create_or_mirror(self) -> Step:
+        if self._world.backup is not None:
+            return self._mirror()
+        if holds(self._status, "Queued"):
+            return self._refuse("VeleroBackupNotFound", REMOVED)
+        marked = marks(Origin.BACKUP, self._id, self._key)
+        if self._world.namespace_uid:
+            marked["annotations"][NAMESPACE_UID_ANNOTATION] = self._world.namespace_uid
+        metadata = {"name": self._id, "namespace": self._world.namespace, **marked}
+        spec = backup_spec(self._nab, self._world.storage, self._world.settings)
+        body = velero_body(BACKUPS, metadata, spec)
+        return Create(resource=BACKUPS, namespace=self._world.namespace, body=body)
+
+    def _was_removed(self) -> bool:
+        """Whether there was a Backup and is none: then no spec changes anything."""
+        return self._world.backup is None and holds(self._status, "Queued")
+
+    # --- Found in storage (NAC 9.3) ---------------------------------------------------------------------
+
+    def take_over(self) -> Step:
+        if self._world.ambiguous:
+            return Fail(error=self._world.ambiguous)
+        queued = holds(self._status, "Queued")
+        if not self._is_own() or (not self._id and self._is_of_former_namespace()):
+            # Somebody else's Backup does not exist for this tenant. (docs/spec: NAC 17 A7, A29, A31)
+            return self._refuse("VeleroBackupNotFound", REMOVED if queued else NOTHING_TO_SYNC)
+        if not self._id:
+            return self._store_id(synced_from(self._nab))
+        return self._finalize() or self._mirror()
+
+    def _is_of_former_namespace(self) -> bool:
+        """Whether the Backup stays with who had the namespace of this name before. (docs/spec: NAC 17 A29)"""
+        uid = self._world.namespace_uid
+        former = former_namespace(self._world.backup, self._world.backup_location)
+        return bool(former) and not self._world.settings.hands_over(self._key.namespace, former, uid)
+
+    # --- Deletion of the object (NAC 9.4) ---------------------------------------------------------------
+
+    def delete_object(self) -> Step:
+        step = self._begin_deletion(PLAIN_DELETE)
+        if step is not None:
+            return step
+        if self._world.ambiguous:
+            return Fail(error=self._world.ambiguous)
+        if not self._id or not self._is_own():
+            return self._let_go()
+        # The request first, so that the server does not act on it meanwhile.
+        for obj in (*self._world.delete_requests, self._world.backup):
+            if obj is not None and not is_being_deleted(obj) and self._not_yet_deleted(obj):
+                resource = BACKUPS if obj is self._world.backup else DELETE_REQUESTS
+                return Delete(resource=resource, obj=obj)
+        return REQUEUE
+
+    # --- Deletion with everything (NAC 9.5) -------------------------------------------------------------
+
+    def delete_for_good(self) -> Step:
+        step = self._begin_deletion(PERMANENT_DELETE, requeue=True)
+        if step is not None:
+            return step
+        if not is_being_deleted(self._nab) and self._not_yet_deleted(self._nab):
+            return Delete(resource=NABS, obj=self._nab, requeue=True)
+        if self._memory.requeue:
+            return REQUEUE
+        for restore in self._world.restores:
+            if not is_being_deleted(restore) and self._not_yet_deleted(restore):
+                return Delete(resource=NARS, obj=restore)
+        if self._world.ambiguous:
+            return Fail(error=self._world.ambiguous)
+        if not self._id or not has_finalizer(self._nab, BACKUP_FINALIZER) or not self._is_own():
+            return self._let_go()
+        return self._have_deleted()
+
+    def _have_deleted(self) -> Step:
+        """Ask the server to delete the Backup with its data, and wait until it has."""
+        requests = self._world.delete_requests
+        if len(requests) > 1:
+            return Fail(error=f"multiple DeleteBackupRequest objects found for Velero Backup {self._id}")
+        if not requests:
+            return Create(
+                resource=DELETE_REQUESTS, namespace=self._world.namespace, body=self._delete_request()
+            )
+        shown = mirror.with_delete_request(self._status, requests[0], self._id)
+        if self._world.backup is not None:
+            shown = self._mirrored(shown)
+        if step := self._write(shown):
+            return step
+        if self._is_due_again(requests[0]) and self._not_yet_deleted(requests[0]):
+            return Delete(resource=DELETE_REQUESTS, obj=requests[0])
+        return REQUEUE
+
+    def _delete_request(self) -> JSONObject:
+        marked = marks(Origin.BACKUP, self._id, self._key)
+        backup = {
+            labels.BACKUP_NAME: labels.label_value(self._id),
+            labels.BACKUP_UID: text(self._world.backup, "metadata", "uid"),
+        }
+        metadata = {
+            "generateName": f"{self._id}-",
+            "namespace": self._world.namespace,
+            "labels": {**marked["labels"], **backup},
+            "annotations": marked["annotations"],
+        }
+        return velero_body(DELETE_REQUESTS, metadata, {"backupName": self._id})
+
+    def _is_due_again(self, request: JSONObject) -> bool:
+        """Whether a request that the server could not fulfil is made anew: after as long as tried so far."""
+        status = mapping(request, "status")
+        if text(status, "phase") != "Processed" or not listed(status, "errors"):
+            return False
+        created = parse_time(text(request, "metadata", "creationTimestamp"))
+        since = text(condition(self._status, "Deleting"), "lastTransitionTime")
+        tried = created - (parse_time(since) if since else created)
+        return self._world.now - created >= min(max(tried, FIRST_RETRY), LONGEST_RETRY)
+
+    # --- Parts ------------------------------------------------------------------------------------------
+
+    def _is_own(self) -> bool:
+        backup = self._world.backup
+        return backup is not None and is_own_backup(backup, self._world.backup_location, self._key)
+
+    def _store_id(self, unique_id: str) -> Step:
+        return WriteStatus(
+            status=mirror.with_reference(self._status, "veleroBackup", unique_id, self._world.namespace)
+        )
+
+    def _mirror(self) -> Step:
+        status = with_phase(self._status, NonAdminPhase.CREATED)
+        if text(condition(status, "Accepted"), "reason") == "VeleroBackupNotFound":
+            status = without_condition(status, "Accepted")
+        queued = Observation(
+            type="Queued", holds=True, reason="BackupScheduled", message="Created Velero Backup object"
+        )
+        status = self._mirrored(with_condition(status, queued, self._world.now))
+        return self._write(status) or DONE
+
+    def _mirrored(self, status: JSONObject) -> JSONObject:
+        if self._world.backup is None:
+            return status
+        shown = mirror.with_backup(status, self._world.backup, self._world.pod_volumes)
+        return mirror.with_queue_position(shown, self._world.position)

@@ -1,0 +1,208 @@
+"""Carries out what a flow decides: read, decide one step, do it, read again, until the pass ends.
+
+Each status write carries the version that was read, so that nothing is decided from an old state; a conflict
+begins the pass anew. A pass can be stopped after any step: the next one finds what was done. (NAC 8)
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from pinnace.api.codec import merge_patch
+from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, NotFound
+from pinnace.kube.resources import APIResource
+from pinnace.nonadmin.flows.steps import (
+    Create,
+    Delete,
+    Fail,
+    Finish,
+    PassMemory,
+    Patch,
+    SetFinalizer,
+    Step,
+    WriteStatus,
+)
+from pinnace.runtime.backoff import FailureBackoff
+from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+MAX_STEPS: Final = 50
+"""After so many steps others get their turn; only a deletion with many restores needs more."""
+
+
+class StepFailed(Exception):
+    """A pass cannot go on; it is tried again."""
+
+
+class Flow(Protocol):
+    """What is done with requests of one kind."""
+
+    @property
+    def resource(self) -> APIResource: ...
+
+    @property
+    def finalizer(self) -> str: ...
+
+    async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
+        """Look at the world and decide."""
+        ...
+
+
+class RequestReconciler:
+    """Passes over requests of one kind.
+
+    Args:
+        backoff: delays of passes that ask for another.
+        gone: told of requests that are not there any more.
+        passes: told of each pass.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        flow: Flow,
+        *,
+        backoff: FailureBackoff[Key] | None = None,
+        gone: Callable[[Key], Awaitable[None]] | None = None,
+        passes: Callable[[Key], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._flow = flow
+        self._gone = gone
+        self._backoff: FailureBackoff[Key] = backoff or FailureBackoff()
+        self._passes = passes
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass. What is raised lets the key be tried again."""
+        self._passes(key)
+        try:
+            request = await self._client.get(self._flow.resource, key.name, key.namespace)
+        except NotFound as error:
+            self._backoff.forget(key)
+            # Without a reason it is the kind that the cluster does not know.
+            if self._gone is not None and error.reason:
+                await self._gone(key)
+            return DONE
+        try:
+            finish = await _Pass(self._client, self._flow, request).through()
+        except Conflict as error:
+            log.debug("Object has changed meanwhile", error=error)
+            finish = Finish(requeue=True)
+        except NotFound as error:
+            finish = await self._after_not_found(key, error)
+        if finish.refusal:
+            log.info("Request is refused", reason=finish.refusal)
+        if finish.requeue:
+            return Result.after(self._backoff.next_delay(key))
+        self._backoff.forget(key)
+        return DONE if finish.after_seconds is None else Result.after(finish.after_seconds)
+
+    async def _after_not_found(self, key: Key, error: NotFound) -> Finish:
+        """The request is gone: done. Anything else that is not there (a namespace) is an error."""
+        try:
+            await self._client.get(self._flow.resource, key.name, key.namespace)
+        except NotFound:
+            return Finish()
+        raise error
+
+
+class _Pass:
+    def __init__(self, client: KubeClient, flow: Flow, request: JSONObject) -> None:
+        self._client = client
+        self._flow = flow
+        self._request = request
+        self._key = Key.of(request)
+        self._memory = PassMemory()
+
+    async def through(self) -> Finish:
+        for _ in range(MAX_STEPS):
+            step = await self._flow.next_step(self._request, self._memory)
+            match step:
+                case Finish():
+                    return step
+                case Fail():
+                    raise StepFailed(step.error)
+                case WriteStatus():
+                    await self._write_status(step.status)
+                    self._memory.requeue |= step.requeue
+                case SetFinalizer():
+                    await self._set_finalizer(step.present)
+                    if not step.present:
+                        return Finish()
+                case Delete():
+                    if not await self._delete(step):
+                        return Finish(requeue=self._memory.requeue)
+                case Create() | Patch():
+                    await self._make(step)
+        return Finish(requeue=True)
+
+    async def _write_status(self, status: JSONObject) -> None:
+        changes = merge_patch(mapping(self._request, "status"), status)
+        if changes:
+            version = {"resourceVersion": text(self._request, "metadata", "resourceVersion")}
+            patch = {"metadata": version, "status": changes}
+            resource, (namespace, name) = self._flow.resource, self._key
+            self._request = await self._client.patch(resource, name, patch, namespace, subresource="status")
+        self._memory.created = self._memory.patched = frozenset()
+
+    async def _set_finalizer(self, present: bool) -> None:
+        """A patch, since a whole write could change what the tenant wrote. (docs/spec: NAC 8)"""
+        others = [
+            name for name in listed(self._request, "metadata", "finalizers") if name != self._flow.finalizer
+        ]
+        patch = {
+            "metadata": {
+                "resourceVersion": text(self._request, "metadata", "resourceVersion"),
+                "finalizers": [*others, self._flow.finalizer] if present else others,
+            }
+        }
+        self._request = await self._client.patch(
+            self._flow.resource, self._key.name, patch, self._key.namespace
+        )
+
+    async def _delete(self, step: Delete) -> bool:
+        """Whether the request itself is still there."""
+        uid = text(step.obj, "metadata", "uid")
+        try:
+            await self._client.delete(step.resource, step.key.name, step.key.namespace, uid=uid or None)
+        except (NotFound, Conflict):
+            log.debug("Object was gone already", resource=step.resource.name, object=str(step.key))
+        else:
+            log.info("Deleted an object", resource=step.resource.name, object=str(step.key))
+        self._memory.deleted |= {uid}
+        self._memory.requeue |= step.requeue
+        if step.resource == self._flow.resource and step.key == self._key:
+            try:
+                self._request = await self._client.get(step.resource, self._key.name, self._key.namespace)
+            except NotFound:
+                return False
+        return True
+
+    async def _make(self, step: Create | Patch) -> None:
+        resource = step.resource
+        self._memory.wrote = True
+        try:
+            if isinstance(step, Create):
+                created = await self._client.create(resource, step.body, step.namespace)
+                log.info("Created an object", resource=resource.name, object=str(Key.of(created)))
+                self._memory.created |= {resource.name}
+            else:
+                key = Key.of(step.obj)
+                version = {"resourceVersion": text(step.obj, "metadata", "resourceVersion")}
+                patch = {**step.patch, "metadata": {**mapping(step.patch, "metadata"), **version}}
+                await self._client.patch(
+                    resource, key.name, patch, key.namespace, subresource=step.subresource
+                )
+                self._memory.patched |= {resource.name}
+        except AlreadyExists:
+            log.info("Object is there already", resource=resource.name)
+        except Conflict:
+            raise
+        except APIStatusError:
+            if step.failed_status is not None:
+                await self._write_status(step.failed_status)
+            raise

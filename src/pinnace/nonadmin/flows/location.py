@@ -1,0 +1,340 @@
+"""What to do next with a NonAdminBackupStorageLocation. Pure. (docs/spec: NAC 12)
+
+deletionTimestamp ──> Deleting, delete request, Secret, location and the tenant's requests on it, finalizer
+else ─> New ─> validate ─> unique id ─> request ─> finalizer ─> decision
+             approved: Secret copied ─> location ─> Created, mirrored ever after
+             pending, rejected: Secret and location removed
+             spec edited since: everything stays as it was approved
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pinnace.api.codec import merge_patch
+from pinnace.api.nonadmin.common import NonAdminPhase
+from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, LOCATION_FINALIZER, Origin
+from pinnace.api.nonadmin.storage_location import ApprovalDecision, RequestPhase
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.storage_location import BackupStorageLocationSpec
+from pinnace.kube.resources import SECRETS, APIResource, velero
+from pinnace.nonadmin import mirror
+from pinnace.nonadmin.flows.conditions import (
+    Observation,
+    condition,
+    with_phase,
+    with_renewed_condition,
+    without_condition,
+)
+from pinnace.nonadmin.flows.request import RequestFlow
+from pinnace.nonadmin.flows.steps import (
+    DONE,
+    REQUEUE,
+    Create,
+    Delete,
+    Fail,
+    Finish,
+    PassMemory,
+    Patch,
+    Step,
+    WriteStatus,
+)
+from pinnace.nonadmin.identity import id_of, marks, new_id, origin_key
+from pinnace.nonadmin.objects import (
+    NABS,
+    NABSL_REQUESTS,
+    is_being_deleted,
+    velero_body,
+)
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.specs.location import location_problem, location_spec, location_spec_of, secret_problem
+from pinnace.nonadmin.specs.values import fields, same
+
+LOCATIONS: Final = velero("backupstoragelocations")
+MEMBER: Final = "veleroBackupStorageLocation"
+SECRET_POLL_SECONDS: Final = 20.0
+"""Secrets of tenants are read when needed, not watched: the server needs no right to list them all."""
+
+_SPEC_UPDATE: Final = (
+    "NaBSL Spec update not allowed. Changes will not be applied. "
+    "Delete NaBSL and create new one with updated spec"
+)
+_REQUEST: Final = "NonAdminBackupStorageLocationRequest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocationWorld:
+    """What is known beside a NonAdminBackupStorageLocation.
+
+    Attributes:
+        namespace: the server's.
+        new_uuid: for the unique id, should one be needed.
+        secret: the tenant's Secret that it names.
+        request: the NonAdminBackupStorageLocationRequest with its unique id.
+        secret_copy: the Secret of the server's namespace with its unique id.
+        location: the BackupStorageLocation with its unique id.
+        backups: NonAdminBackups of its namespace that name it.
+        ambiguous: why one of those could not be told; nothing is done then.
+    """
+
+    namespace: str
+    settings: AdminSettings
+    now: datetime
+    new_uuid: str
+    secret: JSONObject | None = None
+    request: JSONObject | None = None
+    secret_copy: JSONObject | None = None
+    location: JSONObject | None = None
+    backups: Sequence[JSONObject] = ()
+    ambiguous: str = ""
+
+
+def next_location_step(nabsl: JSONObject, world: LocationWorld, memory: PassMemory) -> Step:
+    """The next thing to do; the same for the same object and world, however often it is asked."""
+    flow = _LocationFlow(nabsl, world, memory)
+    if world.ambiguous:
+        return Fail(error=world.ambiguous)
+    return flow.delete() if is_being_deleted(nabsl) else flow.create_or_update()
+
+
+class _LocationFlow(RequestFlow):
+    def __init__(self, nabsl: JSONObject, world: LocationWorld, memory: PassMemory) -> None:
+        super().__init__(nabsl, memory, finalizer=LOCATION_FINALIZER, now=world.now)
+        self._nabsl = nabsl
+        self._world = world
+        self._id = text(self._status, MEMBER, "nacuuid")
+
+    def create_or_update(self) -> Step:
+        if step := self._noticed():
+            return step
+        for obj in (self._world.request, self._world.secret_copy, self._world.location):
+            if obj is not None and not self._is_own(obj):
+                return Finish(refusal="an object of the server's namespace belongs to another location")
+        return (
+            self._validated()
+            or self._identified()
+            or self._requested()
+            or self._finalize()
+            or self._decided()
+            or self._secret_synced()
+            or self._location_synced()
+            or self._mirrored()
+        )
+
+    # --- Steps before the decision (NAC 12.1, 1-5) ------------------------------------------------------
+
+    def _validated(self) -> Step | None:
+        settings = self._world.settings
+        problem = location_problem(self._nabsl, settings, self._world.namespace)
+        of_secret = "" if problem else secret_problem(self._nabsl, self._world.secret, settings)
+        if problem or of_secret:
+            wait_seconds = SECRET_POLL_SECONDS if of_secret else None
+            return self._refuse("BslSpecValidation", problem or of_secret, after_seconds=wait_seconds)
+        return self._accept("BslSpecValidation", "NonAdminBackupStorageLocation spec validation successful")
+
+    def _identified(self) -> Step | None:
+        if self._id:
+            return None
+        unique_id = new_id(*self._key, self._world.new_uuid)
+        status = mirror.with_reference(self._status, MEMBER, unique_id, self._world.namespace)
+        return WriteStatus(status=status)
+
+    def _requested(self) -> Step | None:
+        """See to it that there is a request, and that it says what is asked for and what was decided."""
+        asked = mapping(self._status, MEMBER, "requestedSpec")
+        if self._world.request is None:
+            if not asked or self._world.settings.require_approval:
+                asked = location_spec_of(self._nabsl)
+            noted = {**mapping(self._status, MEMBER), "requestedSpec": asked}
+            if noted != mapping(self._status, MEMBER):
+                return WriteStatus(status={**self._status, MEMBER: noted})
+            return Create(resource=NABSL_REQUESTS, namespace=self._world.namespace, body=self._new_request())
+        request = self._world.request
+        wanted = self._request_status(asked)
+        if missing := merge_patch(mapping(request, "status"), wanted):
+            return Patch(
+                resource=NABSL_REQUESTS, obj=request, patch={"status": missing}, subresource="status"
+            )
+        decision = text(request, "spec", "approvalDecision")
+        if not self._world.settings.require_approval and decision != ApprovalDecision.APPROVE:
+            patch = {"spec": {"approvalDecision": str(ApprovalDecision.APPROVE)}}
+            return Patch(resource=NABSL_REQUESTS, obj=request, patch=patch)
+        # The decision is taken from what is stored, in a pass of its own.
+        return REQUEUE if NABSL_REQUESTS.name in self._memory.created else None
+
+    def _new_request(self) -> JSONObject:
+        required = self._world.settings.require_approval
+        decision = ApprovalDecision.PENDING if required else ApprovalDecision.APPROVE
+        metadata = {"name": self._id, "namespace": self._world.namespace, **self._marks()}
+        return velero_body(NABSL_REQUESTS, metadata, {"approvalDecision": str(decision)})
+
+    def _request_status(self, asked: JSONObject) -> JSONObject:
+        status = mapping(self._world.request, "status")
+        source = mapping(status, "nonAdminBackupStorageLocation")
+        phases = {
+            ApprovalDecision.APPROVE: RequestPhase.APPROVED,
+            ApprovalDecision.REJECT: RequestPhase.REJECTED,
+        }
+        decision = text(self._world.request, "spec", "approvalDecision")
+        phase = next((phases[known] for known in phases if known == decision), RequestPhase.PENDING)
+        if not mapping(source, "requestedSpec"):
+            reference = {"nacuuid": self._id, "name": self._key.name, "namespace": self._key.namespace}
+            source = {"requestedSpec": asked or location_spec_of(self._nabsl), **reference}
+        return {**status, "phase": str(phase), "nonAdminBackupStorageLocation": source}
+
+    # --- The decision (NAC 12.2) ------------------------------------------------------------------------
+
+    def _decided(self) -> Step | None:
+        source = mapping(self._world.request, "status", "nonAdminBackupStorageLocation")
+        if not _same_spec(location_spec_of(self._nabsl), mapping(source, "requestedSpec")):
+            status = self._observe("SpecUpdateApproved", False, "BslSpecUpdateRejected", _SPEC_UPDATE)
+            return self._write(status) or Finish(refusal=_SPEC_UPDATE)
+        if condition(self._status, "SpecUpdateApproved"):
+            return WriteStatus(status=without_condition(self._status, "SpecUpdateApproved"))
+        if text(source, "nacuuid") != self._id:
+            message = f"{_REQUEST} does not contain valid NAC UUID and can not be approved"
+            return self._withhold("BslSpecUpdateRejected", message)
+        match text(self._world.request, "spec", "approvalDecision"):
+            case ApprovalDecision.APPROVE:
+                message = f"{_REQUEST} approval decision set to Approve"
+                status = self._observe("ClusterAdminApproved", True, "BslSpecApproved", message)
+                return self._write(status)
+            case ApprovalDecision.PENDING | "":
+                message = f"{_REQUEST} approval pending"
+                return self._withhold("BslSpecApprovalPending", message, phase=NonAdminPhase.NEW)
+            case ApprovalDecision.REJECT:
+                return self._withhold("BslSpecRejected", f"{_REQUEST} approval decision set to Reject")
+            case _:
+                return self._withhold("BslSpecInvalid", f"{_REQUEST} approval decision is invalid")
+
+    def _withhold(
+        self, reason: str, message: str, *, phase: NonAdminPhase = NonAdminPhase.BACKING_OFF
+    ) -> Step:
+        """Say why the location is not used, and remove what may be left of when it was."""
+        status = self._observe("ClusterAdminApproved", False, reason, message)
+        for kind in ("SecretSynced", "BackupStorageLocationSynced"):
+            status = without_condition(status, kind)
+        status = {**status, "phase": str(phase)}
+        return self._write(status) or self._deletion_of_copies() or Finish(refusal=message)
+
+    # --- What an approved location gets (NAC 12.1, 7-9) -------------------------------------------------
+
+    def _secret_synced(self) -> Step | None:
+        secret, copy = mapping(self._world.secret), self._world.secret_copy
+        failed = self._observe(
+            "SecretSynced", False, "SecretSyncFailed", "Failed to sync secret to OADP namespace"
+        )
+        if copy is None:
+            body = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": self._id, "namespace": self._world.namespace, **self._marks()},
+                "type": text(secret, "type") or "Opaque",
+                "data": mapping(secret, "data"),
+            }
+            return Create(resource=SECRETS, namespace=self._world.namespace, body=body, failed_status=failed)
+        if text(copy, "type") != text(secret, "type") and self._not_yet_deleted(copy):
+            return Delete(resource=SECRETS, obj=copy)
+        if difference := merge_patch(mapping(copy, "data"), mapping(secret, "data")):
+            return Patch(resource=SECRETS, obj=copy, patch={"data": difference}, failed_status=failed)
+        return self._note(
+            SECRETS,
+            "SecretSynced",
+            ("SecretCreated", "Secret successfully created in the OADP namespace"),
+            ("SecretUpdated", "Secret successfully updated in the OADP namespace"),
+        )
+
+    def _location_synced(self) -> Step | None:
+        wanted = location_spec(self._nabsl, self._world.settings, self._id)
+        failed = self._observe(
+            "BackupStorageLocationSynced",
+            False,
+            "BackupStorageLocationSyncError",
+            "BackupStorageLocation failure during sync",
+        )
+        location = self._world.location
+        if location is None:
+            marked = self._marks()
+            marked["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] = self._allowed_endpoints()
+            metadata = {"name": self._id, "namespace": self._world.namespace, **marked}
+            body = velero_body(LOCATIONS, metadata, wanted)
+            return Create(
+                resource=LOCATIONS, namespace=self._world.namespace, body=body, failed_status=failed
+            )
+        if not _same_spec(mapping(location, "spec"), wanted):
+            patch = {"spec": merge_patch(mapping(location, "spec"), wanted)}
+            return Patch(resource=LOCATIONS, obj=location, patch=patch, failed_status=failed)
+        allowed = self._allowed_endpoints()
+        if text(location, "metadata", "annotations", ALLOWED_ENDPOINTS_ANNOTATION) != allowed:
+            annotations = {ALLOWED_ENDPOINTS_ANNOTATION: allowed}
+            patch = {"metadata": {"annotations": annotations}}
+            return Patch(resource=LOCATIONS, obj=location, patch=patch, failed_status=failed)
+        return self._note(
+            LOCATIONS,
+            "BackupStorageLocationSynced",
+            (
+                "BackupStorageLocationCreated",
+                "BackupStorageLocation successfully created in the OADP namespace",
+            ),
+            (
+                "BackupStorageLocationUpdated",
+                "BackupStorageLocation successfully updated in the OADP namespace",
+            ),
+        )
+
+    def _allowed_endpoints(self) -> str:
+        """For the server and its node agents, which know the location but not the settings."""
+        return ",".join(self._world.settings.endpoints())
+
+    def _note(
+        self, resource: APIResource, kind: str, created: tuple[str, str], updated: tuple[str, str]
+    ) -> Step | None:
+        """Say that a copy is in step; a write anew each time, so that its time shows."""
+        was_created = resource.name in self._memory.created
+        was_patched = resource.name in self._memory.patched
+        if text(condition(self._status, kind), "status") == "True" and not (was_created or was_patched):
+            return None
+        reason, message = updated if was_patched else created
+        seen = Observation(type=kind, holds=True, reason=reason, message=message)
+        return WriteStatus(status=with_renewed_condition(self._status, seen, self._world.now))
+
+    def _mirrored(self) -> Step:
+        status = with_phase(self._status, NonAdminPhase.CREATED)
+        status = mirror.with_location(status, self._world.location)
+        return self._write(status) or DONE
+
+    # --- Deletion (NAC 12.4) ----------------------------------------------------------------------------
+
+    def delete(self) -> Step:
+        if step := self._write(with_phase(self._status, NonAdminPhase.DELETING)):
+            return step
+        request = self._world.request
+        if request is not None and self._is_own(request) and self._not_yet_deleted(request):
+            return Delete(resource=NABSL_REQUESTS, obj=request)
+        if step := self._deletion_of_copies():
+            return step
+        for nab in self._world.backups:
+            if not is_being_deleted(nab) and self._not_yet_deleted(nab):
+                return Delete(resource=NABS, obj=nab)
+        return self._let_go()
+
+    def _deletion_of_copies(self) -> Step | None:
+        for resource, obj in ((SECRETS, self._world.secret_copy), (LOCATIONS, self._world.location)):
+            if obj is not None and self._is_own(obj) and self._not_yet_deleted(obj):
+                return Delete(resource=resource, obj=obj)
+        return None
+
+    # --- Parts ------------------------------------------------------------------------------------------
+
+    def _marks(self) -> JSONObject:
+        return marks(Origin.LOCATION, self._id, self._key)
+
+    def _is_own(self, obj: JSONObject) -> bool:
+        return origin_key(obj, Origin.LOCATION) == self._key and id_of(obj, Origin.LOCATION) == self._id
+
+
+def _same_spec(one: JSONObject, other: JSONObject) -> bool:
+    """Whether two specs mean the same."""
+    nodes = fields(BackupStorageLocationSpec).items()
+    return all(same(one.get(name), other.get(name), node) for name, node in nodes)

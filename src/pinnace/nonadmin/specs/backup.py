@@ -1,0 +1,140 @@
+"""A tenant's BackupSpec: whether it is allowed, and the Backup's spec that follows. Pure.
+
+(docs/spec: NAC 6.1, 6.5)
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pinnace.api.backup import BackupSpec
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.common import NonAdminPhase
+from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
+from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.values.durations import Duration
+from pinnace.nonadmin.objects import (
+    MAX_SPEC_BYTES,
+    is_too_large,
+    present,
+)
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.specs.enforcement import filled_in, violation
+
+MAX_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
+"""The server's own, unless the administrator enforces another."""
+
+_PREFIX: Final = "NonAdminBackup spec.backupSpec"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageChoice:
+    """What is known of the location that a request names.
+
+    Attributes:
+        request: the NonAdminBackupStorageLocation in the tenant's namespace.
+        location: the BackupStorageLocation with its id.
+        ambiguous: why the BackupStorageLocation could not be told.
+    """
+
+    request: JSONObject | None = None
+    location: JSONObject | None = None
+    ambiguous: str = ""
+
+
+def location_id(nabsl: JSONObject | None) -> str:
+    """The unique id of a tenant's location; empty before it has one."""
+    return text(nabsl, "status", "veleroBackupStorageLocation", "nacuuid")
+
+
+def backup_problem(
+    nab: JSONObject, storage: StorageChoice, settings: AdminSettings, server_namespace: str
+) -> str:
+    """Why a request is refused; empty if it is not. The first failing check counts."""
+    namespace = text(nab, "metadata", "namespace")
+    spec = mapping(nab, "spec").get("backupSpec")
+    if namespace == server_namespace:
+        return "NonAdminBackup can not be used in the namespace of the server"
+    if not isinstance(spec, dict):
+        return f"{_PREFIX} is not set"
+    if is_too_large(spec):
+        return f"{_PREFIX} is larger than {MAX_SPEC_BYTES} bytes"
+    try:
+        decode(BackupSpec, present(spec))
+    except DecodeError as error:
+        return f"{_PREFIX} can not be read: {error.path}: {error.problem}"
+    return (
+        _scope_problem(spec, namespace)
+        or _storage_problem(spec, storage)
+        or (
+            f"{_PREFIX}.volumeSnapshotLocations is restricted"
+            if spec.get("volumeSnapshotLocations") is not None
+            else ""
+        )
+        or violation(BackupSpec, settings.backup, spec, "spec.backupSpec")
+        or _wait_problem(spec, settings)
+    )
+
+
+def _scope_problem(spec: JSONObject, namespace: str) -> str:
+    if any(name != namespace for name in listed(spec, "includedNamespaces")):
+        return (
+            f"{_PREFIX}.includedNamespaces is restricted, can not contain namespaces other than: {namespace}"
+        )
+    if spec.get("excludedNamespaces") is not None:
+        return f"{_PREFIX}.excludedNamespaces is restricted"
+    if spec.get("includeClusterResources"):
+        return f"{_PREFIX}.includeClusterResources is restricted, can only be set to false"
+    if spec.get("includedClusterScopedResources"):
+        return f"{_PREFIX}.includedScopedResources is restricted, must remain empty"
+    return ""
+
+
+def _wait_problem(spec: JSONObject, settings: AdminSettings) -> str:
+    """Snapshots that never come would keep everybody waiting who is behind in the line."""
+    timeout = Duration.parse(text(spec, "csiSnapshotTimeout") or "0s")
+    if timeout > MAX_SNAPSHOT_TIMEOUT and not settings.backup.get("csiSnapshotTimeout"):
+        return f"{_PREFIX}.csiSnapshotTimeout can not be longer than {MAX_SNAPSHOT_TIMEOUT}"
+    return ""
+
+
+def _storage_problem(spec: JSONObject, storage: StorageChoice) -> str:
+    name = text(spec, "storageLocation")
+    if not name:
+        return ""
+    if storage.request is None:
+        return (
+            "NonAdminBackupStorageLocation not found in the namespace: "
+            f'NonAdminBackupStorageLocation.oadp.openshift.io "{name}" not found'
+        )
+    if text(storage.request, "status", "phase") != NonAdminPhase.CREATED:
+        return (
+            "NonAdminBackupStorageLocation is not in created state and can not be used for the NonAdminBackup"
+        )
+    unique_id = location_id(storage.request)
+    if not unique_id:
+        return "unable to get VeleroBackupStorageLocation UUID from NonAdminBackupStorageLocation Status"
+    if storage.ambiguous:
+        return (
+            f"unable to get valid VeleroBackupStorageLocation referenced by the NACUUID {unique_id} "
+            f"from NonAdminBackupStorageLocation Status: {storage.ambiguous}"
+        )
+    if storage.location is None:
+        return f"VeleroBackupStorageLocation with NACUUID {unique_id} not found in the OADP namespace"
+    if text(storage.location, "status", "phase") != "Available":
+        return (
+            f"VeleroBackupStorageLocation with NACUUID {unique_id} is not in available state "
+            "and can not be used for the NonAdminBackup"
+        )
+    return ""
+
+
+def backup_spec(nab: JSONObject, storage: StorageChoice, settings: AdminSettings) -> JSONObject:
+    """The Backup's spec for a request that was found valid. (docs/spec: NAC 6.5)"""
+    spec = filled_in(BackupSpec, settings.backup, mapping(nab, "spec", "backupSpec"))
+    spec["includedNamespaces"] = [text(nab, "metadata", "namespace")]
+    if text(spec, "storageLocation"):
+        spec["storageLocation"] = text(storage.request, "status", "veleroBackupStorageLocation", "name")
+        # The owner of the bucket could write other snapshots' ids into it, and have them deleted. (A15)
+        spec["snapshotVolumes"] = False
+    spec["excludedResources"] = [*listed(spec, "excludedResources"), *ALWAYS_EXCLUDED]
+    return spec

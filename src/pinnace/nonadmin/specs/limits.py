@@ -1,0 +1,90 @@
+"""How much one tenant may have waiting at the server, which works on one backup after the other. Pure.
+
+Places are taken when a Backup or Restore is about to be made, for a cache would show it too late, and are
+free again when the server has served it. Requests without a place wait, oldest first. (docs/spec: NAC 17 A27)
+"""
+
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
+from typing import Final
+
+from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.nonadmin.flows.conditions import condition
+from pinnace.nonadmin.identity import origin_key
+from pinnace.nonadmin.objects import (
+    is_being_deleted,
+)
+from pinnace.nonadmin.queue_position import is_served
+from pinnace.runtime.keys import Key
+
+BACKUPS: Final = "TooManyUnfinishedBackups"
+RESTORES: Final = "TooManyUnfinishedRestores"
+
+
+def message(kind: str, limit: int) -> str:
+    """What a request is told that has to wait."""
+    return (
+        f"the administrator allows {limit} unfinished {kind} in a namespace: "
+        "this one begins when one of the others has ended"
+    )
+
+
+def is_waiting(request: JSONObject) -> bool:
+    """Whether a request waits for a place."""
+    accepted = condition(mapping(request, "status"), "Accepted")
+    refused = text(accepted, "status") == "False" and text(accepted, "reason") in (BACKUPS, RESTORES)
+    return refused and not is_being_deleted(request)
+
+
+def first(waiting: Iterable[JSONObject], count: int) -> list[Key]:
+    """The keys of those that waited longest."""
+    return [key for _, key in nsmallest(count, ((_age(request), Key.of(request)) for request in waiting))]
+
+
+def _age(request: JSONObject) -> str:
+    return text(request, "metadata", "creationTimestamp")
+
+
+class Places:
+    """Who of each namespace has a Backup, or Restore, that is not served yet."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._taken: dict[str, set[str]] = {}
+        self._listeners: list[Callable[[str], None]] = []
+
+    def on_free(self, listener: Callable[[str], None]) -> None:
+        """Be told of each namespace where a place has become free."""
+        self._listeners.append(listener)
+
+    def taken(self, namespace: str, *, besides: str = "") -> int:
+        """How many are unfinished, without the one of that name."""
+        return len(self._taken.get(namespace, set()) - {besides})
+
+    def put(self, obj: JSONObject) -> None:
+        """Take a Backup or Restore as it is now."""
+        if is_served(obj):
+            self.remove(obj)
+        elif request := origin_key(obj, self._origin):
+            self.take(request.namespace, Key.of(obj).name)
+
+    def remove(self, obj: JSONObject) -> None:
+        """Take that a Backup or Restore does not wait any more."""
+        if request := origin_key(obj, self._origin):
+            self.free(request.namespace, Key.of(obj).name)
+
+    def take(self, namespace: str, name: str) -> None:
+        """A Backup or Restore of that name is there, or about to be made."""
+        self._taken.setdefault(namespace, set()).add(name)
+
+    def free(self, namespace: str, name: str) -> None:
+        """It is not, or no more."""
+        names = self._taken.get(namespace, set())
+        if name not in names:
+            return
+        names.remove(name)
+        if not names:
+            del self._taken[namespace]
+        for listener in self._listeners:
+            listener(namespace)

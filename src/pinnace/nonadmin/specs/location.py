@@ -1,0 +1,179 @@
+"""A tenant's storage location: whether it is allowed, and the location's spec that follows. Pure.
+
+(docs/spec: NAC 6.3, 12.3, 17 A16-A20)
+"""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.storage_location import BackupStorageLocationSpec
+from pinnace.api.values.durations import Duration
+from pinnace.http.addresses import Addresses, AddressRefused, parse_allowed
+from pinnace.nonadmin.objects import (
+    MAX_SPEC_BYTES,
+    is_too_large,
+    present,
+)
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.specs.credentials import credentials_problem
+from pinnace.nonadmin.specs.enforcement import filled_in, location_violation
+
+_PREFIX: Final = "NonAdminBackupStorageLocation spec.bslSpec"
+
+ALLOWED_CONFIG: Final = {
+    "aws": frozenset(
+        {
+            "region",
+            "s3Url",
+            "publicUrl",
+            "kmsKeyId",
+            "serverSideEncryption",
+            "s3ForcePathStyle",
+            "signatureVersion",
+        }
+    ),
+    "gcp": frozenset({"kmsKeyName"}),
+    "azure": frozenset({"resourceGroup", "storageAccount", "subscriptionId", "blockSizeInBytes"}),
+}
+"""Providers that tenants may use, and their settings that reach nothing on the server's side."""
+
+_METADATA_HOSTS: Final = ("metadata", "metadata.google.internal")
+MAX_PREFIX_CHARACTERS: Final = 512
+MIN_VALIDATION_FREQUENCY: Final = Duration.seconds(10)
+"""More often, and the server would do nothing but look at that one location."""
+
+
+def location_spec_of(nabsl: JSONObject) -> JSONObject:
+    """What the tenant wrote, without what says nothing; empty if there is nothing to read."""
+    return present(mapping(nabsl, "spec", "backupStorageLocationSpec"))
+
+
+def location_problem(nabsl: JSONObject, settings: AdminSettings, server_namespace: str) -> str:
+    """Why a location is refused, but for its credentials; empty if it is not. The first check counts."""
+    if text(nabsl, "metadata", "namespace") == server_namespace:
+        return "NonAdminBackupStorageLocation can not be used in the namespace of the server"
+    if not isinstance(mapping(nabsl, "spec").get("backupStorageLocationSpec"), dict):
+        return f"{_PREFIX} is not set"
+    spec = location_spec_of(nabsl)
+    if is_too_large(spec):
+        return f"{_PREFIX} is larger than {MAX_SPEC_BYTES} bytes"
+    try:
+        decode(BackupStorageLocationSpec, spec)
+    except DecodeError as error:
+        return f"{_PREFIX} can not be read: {error.path}: {error.problem}"
+    if spec.get("default"):
+        return "NonAdminBackupStorageLocation cannot be used as a default BSL"
+    if spec.get("credential") is None:
+        return f"{_PREFIX}.credential is not set"
+    if not text(spec, "credential", "name") or not text(spec, "credential", "key"):
+        return f"{_PREFIX}.credential.name or spec.bslSpec.credential.key is not set"
+    return (
+        _period_problem(spec, settings)
+        or location_violation(settings.location, spec)
+        or _hostile(spec, settings)
+    )
+
+
+def secret_problem(nabsl: JSONObject, secret: JSONObject | None, settings: AdminSettings) -> str:
+    """Why the credentials are refused; empty if they are not."""
+    spec = location_spec_of(nabsl)
+    name, key = text(spec, "credential", "name"), text(spec, "credential", "key")
+    if "/" in name:
+        return f"{_PREFIX}.credential.name is no name of a Secret"
+    if secret is None:
+        return f'BSL credentials secret not found: Secret "{name}" not found'
+    return credentials_problem(
+        _provider(filled_in(BackupStorageLocationSpec, settings.location, spec)), secret, key
+    )
+
+
+def _period_problem(spec: JSONObject, settings: AdminSettings) -> str:
+    given = text(spec, "backupSyncPeriod") or text(settings.location, "backupSyncPeriod")
+    period = Duration.parse(given) if given else settings.velero_sync_period
+    if settings.sync_period and period >= settings.sync_period:
+        return (
+            f"NABSL spec.backupStorageLocationSpec.backupSyncPeriod ({period}) can not be greater or equal "
+            f"non admin backupSyncPeriod ({settings.sync_period})"
+        )
+    return ""
+
+
+def _hostile(spec: JSONObject, settings: AdminSettings) -> str:
+    """What would let the server act outside the tenant's own bucket."""
+    store, config = mapping(spec, "objectStorage"), mapping(spec, "config")
+    bucket, prefix = text(store, "bucket"), text(store, "prefix")
+    if "/" in bucket or not bucket.isprintable():
+        return f"{_PREFIX}.objectStorage.bucket is no name of a bucket"
+    if not is_plain_prefix(prefix):
+        return (
+            f"{_PREFIX}.objectStorage.prefix can not be used: it may not begin or end with a slash, "
+            'nor have parts that are empty, "." or ".."'
+        )
+    frequency = Duration.parse(text(spec, "validationFrequency") or "0s")
+    is_enforced = bool(text(settings.location, "validationFrequency"))
+    if not is_enforced and Duration() < frequency < MIN_VALIDATION_FREQUENCY:
+        return f"{_PREFIX}.validationFrequency can not be shorter than {MIN_VALIDATION_FREQUENCY}"
+    provider = _provider(filled_in(BackupStorageLocationSpec, settings.location, spec))
+    if provider not in ALLOWED_CONFIG:
+        if text(settings.location, "provider"):
+            return ""
+        return f"{_PREFIX}.provider can not be used, only: {', '.join(ALLOWED_CONFIG)}"
+    if settings.location.get("config"):
+        return ""
+    for name in sorted(config):
+        if name not in ALLOWED_CONFIG[provider]:
+            return f"{_PREFIX}.config is restricted, can not contain {name[:63]!r}"
+    allowed = parse_allowed(settings.endpoints())
+    for name in ("s3Url", "publicUrl"):
+        if name in config and (problem := _url_problem(text(config, name), allowed)):
+            return f"{_PREFIX}.config.{name} {problem}"
+    return ""
+
+
+def is_plain_prefix(prefix: str) -> bool:
+    """Whether a prefix stays below the one that it is put behind. (docs/spec: NAC 17 A19)"""
+    if not prefix:
+        return True
+    parts = prefix.split("/")
+    return (
+        prefix.isprintable()
+        and "\\" not in prefix
+        and len(prefix) <= MAX_PREFIX_CHARACTERS
+        and not any(part in ("", ".", "..") for part in parts)
+    )
+
+
+def _url_problem(url: str, allowed: Addresses) -> str:
+    """What is wrong with a store's URL. What names resolve to is checked where connections are made."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in ("http", "https") or parts.username is not None:
+        return "is no http or https URL of a store"
+    try:
+        allowed.check_literal(host)
+        if host.lower().rstrip(".") in _METADATA_HOSTS:
+            allowed.check(host, ["169.254.169.254"])
+    except AddressRefused as error:
+        return f"can not be used: {error}"
+    return ""
+
+
+def _provider(spec: JSONObject) -> str:
+    return text(spec, "provider").removeprefix("velero.io/")
+
+
+def location_spec(nabsl: JSONObject, settings: AdminSettings, unique_id: str) -> JSONObject:
+    """The BackupStorageLocation's spec for one that was found valid. (docs/spec: NAC 12.3)"""
+    spec = filled_in(BackupStorageLocationSpec, settings.location, location_spec_of(nabsl))
+    namespace, prefix = text(nabsl, "metadata", "namespace"), text(spec, "objectStorage", "prefix")
+    spec["credential"] = {"name": unique_id, "key": text(spec, "credential", "key")}
+    spec["objectStorage"] = {
+        **mapping(spec, "objectStorage"),
+        "prefix": f"{namespace}/{prefix}" if prefix else namespace,
+    }
+    return spec

@@ -1,0 +1,88 @@
+"""A tenant's RestoreSpec: whether it is allowed, and the Restore's spec that follows. Pure.
+
+(docs/spec: NAC 6.2, 6.6, 17 A12-A15)
+"""
+
+from typing import Final
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.common import NonAdminPhase
+from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
+from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.restore import RestoreSpec
+from pinnace.nonadmin.objects import (
+    MAX_SPEC_BYTES,
+    is_too_large,
+    present,
+)
+from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.specs.enforcement import filled_in, violation
+
+_PREFIX: Final = "NonAdminRestore spec.restoreSpec"
+_RESTRICTED: Final = "NonAdminRestore nonAdminRestore.spec.restoreSpec"
+
+
+def wanted_backup(nar: JSONObject) -> str:
+    """The name of the NonAdminBackup that a request is about."""
+    return text(nar, "spec", "restoreSpec", "backupName")
+
+
+def restore_problem(
+    nar: JSONObject, nab: JSONObject | None, settings: AdminSettings, server_namespace: str
+) -> str:
+    """Why a request is refused; empty if it is not. The first failing check counts.
+
+    Args:
+        nab: the NonAdminBackup that it names, in its own namespace.
+    """
+    spec = mapping(nar, "spec").get("restoreSpec")
+    if text(nar, "metadata", "namespace") == server_namespace:
+        return "NonAdminRestore can not be used in the namespace of the server"
+    if not isinstance(spec, dict):
+        return f"{_PREFIX} is not set"
+    if is_too_large(spec):
+        return f"{_PREFIX} is larger than {MAX_SPEC_BYTES} bytes"
+    try:
+        decode(RestoreSpec, present(spec))
+    except DecodeError as error:
+        return f"{_PREFIX} can not be read: {error.path}: {error.problem}"
+    if text(spec, "scheduleName"):
+        return f"{_RESTRICTED}.scheduleName is restricted"
+    if problem := _backup_problem(spec, nab):
+        return problem
+    for name in ("includedNamespaces", "excludedNamespaces", "namespaceMapping"):
+        if spec.get(name) is not None:
+            return f"{_RESTRICTED}.{name} is restricted"
+    if spec.get("includeClusterResources"):
+        return f"{_RESTRICTED}.includeClusterResources is restricted, can only be set to false"
+    return violation(RestoreSpec, settings.restore, spec, "spec.restoreSpec")
+
+
+def _backup_problem(spec: JSONObject, nab: JSONObject | None) -> str:
+    name = text(spec, "backupName")
+    if not name:
+        return f"{_PREFIX}.backupName is not set"
+    if nab is None:
+        missing = f'NonAdminBackup.oadp.openshift.io "{name}" not found'
+        return f"{_PREFIX}.backupName is invalid: {missing}"
+    if text(nab, "status", "phase") != NonAdminPhase.CREATED:
+        return f"{_PREFIX}.backupName is invalid: NonAdminBackup is not ready to be restored"
+    return ""
+
+
+def restore_spec(nar: JSONObject, nab: JSONObject, settings: AdminSettings, *, trusted: bool) -> JSONObject:
+    """The Restore's spec for a request that was found valid.
+
+    Args:
+        trusted: whether the administrator's own location holds the backup.
+    """
+    spec = present(mapping(nar, "spec", "restoreSpec"))
+    spec["backupName"] = text(nab, "status", "veleroBackup", "name")
+    spec["includedNamespaces"] = [text(nar, "metadata", "namespace")]
+    spec = filled_in(RestoreSpec, settings.restore, spec)
+    excluded = listed(spec, "excludedResources")
+    if not trusted:
+        spec |= {"includeClusterResources": False, "restorePVs": False}
+        excluded = [*excluded, *UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS]
+    spec["excludedResources"] = [*excluded, "volumesnapshotclasses"]
+    return spec

@@ -1,0 +1,1 @@
+"""The built-in backup item actions; `actions` lists them in order. (docs/spec: BKP 8.3)"""

@@ -1,0 +1,1 @@
+"""The built-in restore item actions; `actions` lists them in order. (docs/spec: RST 15-16)"""

@@ -1,0 +1,47 @@
+"""All built-in restore actions, in order of execution. (docs/spec: RST 15, 16)"""
+
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import STORAGE_CLASSES
+from pinnace.plugins.builtin.restore.accounts import ForgetAccountTokens, RenewTokenSecret
+from pinnace.plugins.builtin.restore.config import ClusterReader
+from pinnace.plugins.builtin.restore.crds import PreserveUnknownFields, SkipManagedAPIService
+from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
+from pinnace.plugins.builtin.restore.jobs import FreeJob
+from pinnace.plugins.builtin.restore.pod_volumes import WaitForPodVolumes
+from pinnace.plugins.builtin.restore.pods import AddClaimsOfPod, FreePod
+from pinnace.plugins.builtin.restore.rbac import MapClusterRoleBinding, MapRoleBinding
+from pinnace.plugins.builtin.restore.services import FreeService
+from pinnace.plugins.builtin.restore.storage import AddVolumeOfClaim, ChangeSelectedNode, ChangeStorageClass
+from pinnace.plugins.protocols import RestoreItemAction
+
+
+def restore_actions(
+    client: ClusterReader, discovery: Discovery, namespace: str, *, pod_volumes: bool = False
+) -> list[RestoreItemAction]:
+    """The actions, sorted by name.
+
+    Args:
+        client: of the cluster that is restored into.
+        discovery: what that cluster serves.
+        namespace: the server's, where the ConfigMaps of the actions are.
+        pod_volumes: whether somebody fills the volumes of pods, for which these then wait.
+    """
+    storage_classes = discovery.preferred(STORAGE_CLASSES.group_resource) or STORAGE_CLASSES
+    actions: list[RestoreItemAction] = [
+        AddClaimsOfPod(),
+        AddInitContainers(),
+        AddVolumeOfClaim(),
+        ChangeSelectedNode(client, namespace),
+        ChangeStorageClass(client, namespace, storage_classes),
+        ForgetAccountTokens(),
+        FreeJob(),
+        FreePod(),
+        FreeService(),
+        MapClusterRoleBinding(),
+        MapRoleBinding(),
+        PreserveUnknownFields(),
+        RenewTokenSecret(),
+        SkipManagedAPIService(),
+        WaitForPodVolumes(client, namespace, filled=pod_volumes),
+    ]
+    return sorted(actions, key=lambda action: action.name)

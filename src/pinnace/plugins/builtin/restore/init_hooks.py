@@ -1,0 +1,113 @@
+"""Init containers that a restore adds to pods, from a pod's annotations or the Restore's hooks.
+
+(docs/spec: RST 20, API 16.1, 16.2)
+"""
+
+import copy
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pinnace.api import labels
+from pinnace.api.hooks import parse_command
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.restore import RestoreHooks, RestoreResourceHookSpec
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.selection.selectors import Selector
+from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
+
+RESTIC_WAIT: Final = "restic-wait"
+"""The container that waits for volume data; if it is first, it stays first."""
+
+
+class HookSelector:
+    """Which pods a group of hooks of a Restore is for.
+
+    Its lists of resources are not looked at: only pods have hooks.
+
+    Raises:
+        ValueError: the label selector is not valid.
+    """
+
+    def __init__(self, group: RestoreResourceHookSpec) -> None:
+        self._namespaces = IncludesExcludes(group.included_namespaces, group.excluded_namespaces)
+        self._labels = Selector.from_label_selector(group.label_selector)
+
+    def matches(self, namespace: str, pod_labels: Mapping[str, str] | None) -> bool:
+        """Whether a pod in this namespace with these labels is meant."""
+        return self._namespaces.matches(namespace) and self._labels.matches(pod_labels)
+
+
+def annotated_container(
+    annotations: Mapping[str, str], new_uuid: Callable[[], uuid.UUID]
+) -> JSONObject | None:
+    """The container that a pod's annotations ask for; None without an image."""
+    image = annotations.get(labels.INIT_RESTORE_HOOK_CONTAINER_IMAGE)
+    if not image:
+        return None
+    name = annotations.get(labels.INIT_RESTORE_HOOK_CONTAINER_NAME)
+    container: JSONObject = {
+        "name": name or f"velero-restore-init-{str(new_uuid()).partition('-')[0]}",
+        "image": image,
+    }
+    command = annotations.get(labels.INIT_RESTORE_HOOK_COMMAND)
+    if command:
+        # Without one, the image's entry point runs.
+        container["command"] = parse_command(command)
+    return container
+
+
+def hook_containers(hooks: RestoreHooks, namespace: str, pod_labels: Mapping[str, str]) -> list[JSONObject]:
+    """The containers of all groups that match, in the order of the spec, as they are written there.
+
+    They are copies: later actions change the containers of a pod, which must not change the Restore.
+
+    Raises:
+        ValueError: a label selector is not valid.
+    """
+    return [
+        copy.deepcopy(container)
+        for group in hooks.resources
+        if HookSelector(group).matches(namespace, pod_labels)
+        for hook in group.post_hooks
+        if hook.init is not None
+        for container in hook.init.init_containers
+    ]
+
+
+def with_init_containers(existing: list[Any], added: list[JSONObject]) -> list[Any]:
+    """The added containers before the pod's own, but behind a leading `restic-wait`."""
+    first = existing[0] if existing else None
+    waits = 1 if isinstance(first, dict) and first.get("name") == RESTIC_WAIT else 0
+    return [*existing[:waits], *added, *existing[waits:]]
+
+
+class AddInitContainers:
+    """Adds init containers to pods. The namespace that selectors see is the one in the backup."""
+
+    name = "velero.io/init-restore-hook"
+
+    def __init__(self, new_uuid: Callable[[], uuid.UUID] = uuid.uuid4) -> None:
+        self._new_uuid = new_uuid
+
+    async def applies_to(self) -> ResourceSelector:
+        """Pods."""
+        return ResourceSelector(included_resources=("pods",))
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Add the container of the annotations, or else those of the matching hooks.
+
+        Raises:
+            ValueError: a hook's label selector is not valid.
+        """
+        metadata = mapping(given.item, "metadata")
+        annotated = annotated_container(mapping(metadata, "annotations"), self._new_uuid)
+        if annotated is not None:
+            added = [annotated]
+        else:
+            namespace = text(given.item_from_backup, "metadata", "namespace")
+            added = hook_containers(given.restore.spec.hooks, namespace, mapping(metadata, "labels"))
+        spec = given.item.get("spec")
+        if added and isinstance(spec, dict):
+            spec["initContainers"] = with_init_containers(spec.get("initContainers") or [], added)
+        return RestoreItemOutput(item=given.item)

@@ -1,0 +1,136 @@
+"""Pods whose volumes have data in the backup wait for it in an init container. (docs/spec: PVL 9, PVL 10)"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject, mapping, objects, text
+from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
+from pinnace.api.restore import Restore
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, velero
+from pinnace.plugins.builtin.restore.config import ActionError, ClusterReader, PluginConfig
+from pinnace.plugins.builtin.restore.helper_container import (
+    FALLBACK_IMAGE,
+    HELPER_COMMAND,
+    OWN_COMMAND,
+    configured_image,
+    helper_container,
+)
+from pinnace.plugins.builtin.restore.init_hooks import RESTIC_WAIT
+from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
+
+log = logging.getLogger(__name__)
+
+_WORKLOADS: Final = ((DEPLOYMENTS, "velero"), (DAEMON_SETS, "restic"))
+"""Whose image is ours, helper included: the server's, or the agent's if no server runs in this cluster."""
+
+
+class WaitForPodVolumes:
+    """Puts the container that waits before all others, and takes away one of an earlier restore.
+
+    Args:
+        client: the cluster that is restored into.
+        namespace: the server's.
+        filled: whether somebody fills volumes in this installation; else no pod waits.
+    """
+
+    name = "velero.io/restic"
+
+    def __init__(self, client: ClusterReader, namespace: str, *, filled: bool) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._filled = filled
+        self._config = PluginConfig(client, namespace, self.name)
+        self._lock = asyncio.Lock()
+        self._known: tuple[Restore, PodVolumeCatalogue] | None = None
+        self._own_image: str | None = None
+
+    async def applies_to(self) -> ResourceSelector:
+        """Pods."""
+        return ResourceSelector(included_resources=("pods",))
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Add the container if the backup has data for the pod's volumes.
+
+        Raises:
+            ActionError: the configuration is ambiguous, or the backup's volumes cannot be listed.
+        """
+        spec = given.item.get("spec")
+        if not isinstance(spec, dict):
+            return RestoreItemOutput(item=given.item)
+        present = spec.get("initContainers")
+        others = [each for each in present if not _is_helper(each)] if isinstance(present, list) else []
+        snapshots = await self._snapshots(given) if self._filled else {}
+        if snapshots:
+            spec["initContainers"] = [await self._container(given.restore, sorted(snapshots)), *others]
+        elif isinstance(present, list) and len(others) < len(present):
+            # Of an earlier restore. It would wait for ever: that restore fills nothing any more.
+            spec["initContainers"] = others
+        return RestoreItemOutput(item=given.item)
+
+    async def _snapshots(self, given: RestoreItemInput) -> Mapping[str, str]:
+        name = text(given.item, "metadata", "name")
+        if not name:
+            return {}
+        annotations = mapping(given.item, "metadata", "annotations")
+        pod = {
+            "metadata": {"name": name, "annotations": annotations},
+            "spec": {"volumes": objects(given.item, "spec", "volumes")},
+        }
+        catalogue = await self._catalogue(given.restore)
+        return catalogue.snapshots(pod, text(given.item_from_backup, "metadata", "namespace"))
+
+    async def _catalogue(self, restore: Restore) -> PodVolumeCatalogue:
+        """What the backup holds, listed once a restore. Raises ActionError."""
+        async with self._lock:
+            if self._known is None or self._known[0] is not restore:
+                self._known = (restore, await self._list(restore.spec.backup_name))
+            return self._known[1]
+
+    async def _list(self, backup: str) -> PodVolumeCatalogue:
+        resource, selector = velero("podvolumebackups"), f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
+        try:
+            listed = await self._client.list_all(resource, self._namespace, label_selector=selector)
+            return PodVolumeCatalogue([decode(PodVolumeBackup, obj) for obj in listed])
+        except (KubeError, DecodeError) as error:
+            raise ActionError(f"error listing pod volume backups: {error}") from error
+
+    async def _container(self, restore: Restore, volumes: list[str]) -> JSONObject:
+        config = await self._config.data(restore)
+        configured = configured_image(config)
+        image = configured or await self._default_image()
+        foreign = configured is not None or image == FALLBACK_IMAGE
+        return helper_container(
+            config,
+            image=image,
+            command=HELPER_COMMAND if foreign else OWN_COMMAND,
+            restore_uid=restore.metadata.uid,
+            volumes=volumes,
+        )
+
+    async def _default_image(self) -> str:
+        """The image of the server. Raises ActionError."""
+        if self._own_image is None:
+            self._own_image = FALLBACK_IMAGE
+            for resource, name in _WORKLOADS:
+                try:
+                    workload = await self._client.get(resource, name, self._namespace)
+                except NotFound:
+                    continue
+                except KubeError as error:
+                    self._own_image = None
+                    raise ActionError(f"error getting the image of the server: {error}") from error
+                containers = objects(workload, "spec", "template", "spec", "containers")
+                if image := next((text(each, "image") for each in containers), ""):
+                    self._own_image = image
+                    break
+        return self._own_image
+
+
+def _is_helper(container: object) -> bool:
+    return isinstance(container, dict) and container.get("name") == RESTIC_WAIT

@@ -1,0 +1,37 @@
+"""Role bindings follow their service accounts into mapped namespaces. (docs/spec: RST 16)"""
+
+from pinnace.api.objects import objects
+from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
+
+
+class _MapSubjects:
+    """Replaces the namespace of each subject that the restore's mapping names."""
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Map `subjects[].namespace`; the binding's own namespace is the engine's matter."""
+        mapping = given.restore.spec.namespace_mapping
+        for subject in objects(given.item, "subjects"):
+            namespace = subject.get("namespace")
+            if isinstance(namespace, str) and namespace in mapping:
+                subject["namespace"] = mapping[namespace]
+        return RestoreItemOutput(item=given.item)
+
+
+class MapClusterRoleBinding(_MapSubjects):
+    """Maps the subjects of cluster role bindings."""
+
+    name = "velero.io/cluster-role-bindings"
+
+    async def applies_to(self) -> ResourceSelector:
+        """ClusterRoleBindings."""
+        return ResourceSelector(included_resources=("clusterrolebindings",))
+
+
+class MapRoleBinding(_MapSubjects):
+    """Maps the subjects of role bindings."""
+
+    name = "velero.io/role-bindings"
+
+    async def applies_to(self) -> ResourceSelector:
+        """RoleBindings."""
+        return ResourceSelector(included_resources=("rolebindings",))

@@ -1,0 +1,62 @@
+"""Services: addresses and ports that the old cluster gave are given back. (docs/spec: RST 16.3)"""
+
+from typing import Any
+
+import orjson
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject, mapping, objects
+from pinnace.plugins.builtin.restore.config import ActionError
+from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
+
+
+class FreeService:
+    """Removes the cluster IP, and node ports that nobody asked for."""
+
+    name = "velero.io/service"
+
+    async def applies_to(self) -> ResourceSelector:
+        """Services."""
+        return ResourceSelector(included_resources=("services",))
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Keep `None` as cluster IP, and node ports that the restore or the last `kubectl apply` wants.
+
+        Health check port, load balancer IP and external IPs stay.
+
+        Raises:
+            ActionError: the annotation of `kubectl apply` cannot be read.
+        """
+        spec = mapping(given.item, "spec")
+        if spec.get("clusterIP") != "None":
+            spec.pop("clusterIP", None)
+            # The server refuses the list without its first entry. Typed Go clients of old dropped it unseen.
+            spec.pop("clusterIPs", None)
+        if given.restore.spec.preserve_node_ports is not True and spec.get("type") != "ExternalName":
+            wanted = _applied_node_ports(given.item)
+            for port in objects(spec, "ports"):
+                if (port.get("name") or "") not in wanted:
+                    port.pop("nodePort", None)
+        return RestoreItemOutput(item=given.item)
+
+
+def _applied_node_ports(service: JSONObject) -> set[str]:
+    """Names of the ports for which the user's own manifest sets a node port; unnamed is the empty name."""
+    applied = mapping(service, "metadata", "annotations").get(labels.LAST_APPLIED_CONFIGURATION)
+    if applied is None:
+        return set()
+    try:
+        manifest = orjson.loads(applied)
+        ports = (manifest.get("spec") or {}).get("ports") or []
+        return {port.get("name") or "" for port in ports if _is_set(port.get("nodePort"))}
+    except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
+        problem = f"error reading annotation {labels.LAST_APPLIED_CONFIGURATION}: {error}"
+        raise ActionError(problem) from error
+
+
+def _is_set(node_port: Any) -> bool:
+    if node_port is None:
+        return False
+    if isinstance(node_port, bool) or not isinstance(node_port, int):
+        raise TypeError("nodePort is not a whole number")
+    return node_port > 0

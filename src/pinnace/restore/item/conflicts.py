@@ -1,0 +1,84 @@
+"""An object that is already there: is it the same, and what may be added to it.
+
+Nothing in the cluster is ever overwritten. Only a ServiceAccount gets what it lacks. (docs/spec: RST 17)
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pinnace.api.objects import JSONObject
+from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, reset_metadata
+
+TOKEN_SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - a type
+TOKEN_UID_ANNOTATION: Final = "kubernetes.io/service-account.uid"  # noqa: S105 - a name
+
+WARNING_DIFFERENT: Final = (
+    "could not restore, {error}. Warning: the in-cluster version is different than the backed-up version."
+)
+
+
+def comparable(in_cluster: JSONObject, restore_labels: Mapping[str, str]) -> JSONObject:
+    """The in-cluster object as it would look if this restore had made it.
+
+    Returns:
+        A copy without status and transient metadata, with the labels of this restore.
+    """
+    stripped = copy.deepcopy(in_cluster)
+    reset_metadata(stripped)
+    put_labels(stripped, restore_labels)
+    return stripped
+
+
+def is_same(in_cluster: JSONObject, desired: JSONObject) -> bool:
+    """Compare two trees strictly: a missing key is not a null, and `1000m` is not `1`.
+
+    Args:
+        in_cluster: what `comparable` returned.
+        desired: the object as it was sent to the server.
+    """
+    left, right = copy.copy(in_cluster), copy.copy(desired)
+    for item in (left, right):
+        item["metadata"] = dict(item["metadata"])
+        drop_empty_leftovers(item)
+        if item.get("type") == TOKEN_SECRET_TYPE:
+            _hide_generated_token(item)
+    # JSON has one true; Python would say that it equals 1.
+    return left == right and _same_types(left, right)
+
+
+def _hide_generated_token(secret: JSONObject) -> None:
+    """The token controller fills these in; they are not the user's to differ in."""
+    secret.pop("data", None)
+    annotations = dict(secret["metadata"].get("annotations") or {})
+    annotations.pop(TOKEN_UID_ANNOTATION, None)
+    secret["metadata"]["annotations"] = annotations
+
+
+def _same_types(left: Any, right: Any) -> bool:
+    """Whether two equal trees also agree on booleans against numbers."""
+    if isinstance(left, dict):
+        return all(_same_types(value, right[key]) for key, value in left.items())
+    if isinstance(left, list):
+        return all(map(_same_types, left, right))
+    return isinstance(left, bool) == isinstance(right, bool)
+
+
+def merged_service_account(in_cluster: JSONObject, from_backup: JSONObject) -> JSONObject:
+    """The account in the cluster plus what only the backup has.
+
+    Secrets and pull secrets are matched by name and appended in the backup's order. Of labels and annotations
+    only missing keys are added; values that exist win. Other fields stay as they are.
+    """
+    merged = copy.deepcopy(in_cluster)
+    for field in ("secrets", "imagePullSecrets"):
+        present = merged.get(field) or []
+        names = {entry.get("name") for entry in present}
+        missing = [entry for entry in from_backup.get(field) or [] if entry.get("name") not in names]
+        if missing:
+            merged[field] = [*present, *missing]
+    for field in ("labels", "annotations"):
+        added = {**(from_backup["metadata"].get(field) or {}), **(merged["metadata"].get(field) or {})}
+        if added:
+            merged["metadata"][field] = added
+    return merged

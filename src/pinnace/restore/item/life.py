@@ -1,0 +1,321 @@
+"""The life of one item, from bytes in an archive to its place in a cluster. (docs/spec: RST 10, 14, 15)"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import orjson
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.restore import Restore
+from pinnace.archive.errors import MissingItem
+from pinnace.archive.eventlog import EventLog
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError
+from pinnace.kube.resources import APIResource
+from pinnace.plugins.logs import plugin_lines_to
+from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
+from pinnace.restore.actions import ActionTable, ApplicableAction
+from pinnace.restore.errors import ItemError, NamespaceError, ResourceError
+from pinnace.restore.followups import FollowUps
+from pinnace.restore.item.claims import Chain, Claims
+from pinnace.restore.item.creating import Creator
+from pinnace.restore.item.existing import ExistingObjects
+from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, reset_metadata
+from pinnace.restore.item.namespaces import NamespaceKeeper
+from pinnace.restore.item.reading import ItemReader, ItemRef, decode, is_completed, is_mirror_pod
+from pinnace.restore.item.refusals import refusal
+from pinnace.restore.ports import (
+    Cluster,
+)
+from pinnace.restore.results import Results
+from pinnace.restore.selection.collect import RestoreFilter
+from pinnace.restore.volumes import VolumeCourses, adjust_claim
+
+_VERSION = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_MAX_NESTING: Final = 50
+"""Additional items of additional items: real chains have three links, an endless one must end."""
+
+_TAKEN_BY_ITSELF: Final = ("provided port is already allocated", "provided IP is already allocated")
+"""A Service that exists is refused for its own port before the server looks at its name."""
+
+_RIGHTS: Final = "rbac.authorization.k8s.io"
+"""A role or binding that exists is refused for what it grants, before the server looks at its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What is known of kinds; renewed when definitions were restored."""
+
+    discovery: Discovery
+    filters: RestoreFilter
+    actions: ActionTable
+
+
+class ItemRestorer:
+    """Restores items, each once, many at a time."""
+
+    def __init__(
+        self,
+        *,
+        client: Cluster,
+        creator: Creator,
+        restore: Restore,
+        restore_labels: Mapping[str, str],
+        outlook: Outlook,
+        reader: ItemReader,
+        namespaces: NamespaceKeeper,
+        volumes: VolumeCourses,
+        claims: Claims,
+        follow_ups: FollowUps,
+        log: EventLog,
+    ) -> None:
+        self.outlook = outlook
+        self._creator = creator
+        self._restore = restore
+        self._labels = restore_labels
+        self._reader = reader
+        self._namespaces = namespaces
+        self._volumes = volumes
+        self._claims = claims
+        self._follow_ups = follow_ups
+        self._existing = ExistingObjects(client, restore_labels, log)
+        self._log = log
+
+    async def restore(self, ref: ItemRef, results: Results) -> bool:
+        """Restore a selected item and, before it, whatever its actions name.
+
+        Nothing that is wrong with the item is raised; it ends in the results.
+
+        Returns:
+            Whether the item counts as processed (its file was readable and its namespace there).
+        """
+        try:
+            raw = self._reader.read(ref.group_resource, ref.original_namespace, ref.name)
+            item = decode(ref, raw)
+        except (MissingItem, ItemError) as error:
+            results.errors.add(ref.target_namespace, str(error))
+            return False
+        return await self._restore_decoded(ref, item, raw, Chain(), results)
+
+    async def _restore_decoded(
+        self, ref: ItemRef, item: JSONObject, raw: bytes, chain: Chain, results: Results
+    ) -> bool:
+        try:
+            if not self._admits(ref, results):
+                return True
+            if ref.target_namespace:
+                await self._namespaces.ensure(ref.original_namespace, ref.target_namespace)
+            if is_completed(ref, item):
+                self._skip(ref, "it is complete")
+                return True
+            if not self._claims.claim(ref.key, chain):
+                self._skip(ref, "it has already been restored")
+                await self._claims.wait(ref.key, chain)
+                return True
+            try:
+                await self._restore_claimed(ref, item, raw, chain, results)
+            finally:
+                self._claims.finish(ref.key)
+        except ItemError as error:
+            results.errors.add(ref.target_namespace, str(error))
+        except NamespaceError as error:
+            results.errors.add_velero(str(error))
+            return False
+        except ResourceError as error:
+            results.errors.add_velero(str(error))
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            # JSON of a shape that no API server would have stored: whatever trips over it, it is the item.
+            problem = f"{type(error).__name__}: {error}"
+            results.errors.add(
+                ref.target_namespace, f"error restoring {ref.id}: unexpected content: {problem}"
+            )
+        return True
+
+    def _admits(self, ref: ItemRef, results: Results) -> bool:
+        """The filters, once more: additional items have not seen them yet."""
+        filters = self.outlook.filters
+        if not filters.resources.matches(ref.group_resource):
+            self._skip(ref, "its resource is excluded")
+            return False
+        if ref.original_namespace and not filters.namespaces.matches(ref.original_namespace):
+            self._skip(ref, "its namespace is excluded")
+            return False
+        if not ref.original_namespace and not filters.admits_cluster_scoped:
+            self._skip(ref, "cluster-scoped resources are excluded")
+            return False
+        reason = self.refusal(ref.group_resource)
+        if reason is not None:
+            results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {reason}")
+            return False
+        return True
+
+    def refusal(self, group_resource: str) -> str | None:
+        """Why a kind is never restored, or None if it may be."""
+        return refusal(group_resource, has_actions=bool(self.outlook.actions.for_resource(group_resource)))
+
+    async def _restore_claimed(
+        self, ref: ItemRef, item: JSONObject, raw: bytes, chain: Chain, results: Results
+    ) -> None:
+        if is_mirror_pod(ref, item):
+            self._skip(ref, "it is a mirror pod")
+            return
+        resource = self._place(ref, item)
+        if ref.group_resource == "persistentvolumes":
+            volume = await self._volumes.prepare(ref, item)
+            if volume is None:
+                return
+            item = volume
+        reset_metadata(item)
+        prepared = await self._act(ref, item, raw, chain, results)
+        if prepared is None:
+            return
+        if prepared.get("apiVersion") != item["apiVersion"]:
+            # An action knows the kind, and brought an old item into a version that is served here.
+            resource = self._place(ref, prepared)
+        if ref.group_resource == "persistentvolumeclaims":
+            adjust_claim(prepared, self._volumes.memory)
+        if ref.target_namespace:
+            prepared["metadata"]["namespace"] = ref.target_namespace
+        drop_empty_leftovers(prepared)
+        put_labels(prepared, self._labels)
+        await self._create(ref, resource, prepared, chain, results)
+
+    def _place(self, ref: ItemRef, item: JSONObject) -> APIResource:
+        """Where in the API the item goes.
+
+        Raises:
+            ResourceError: there is no such place.
+            ItemError: the kind that lives there is not the item's.
+        """
+        version = item["apiVersion"].rpartition("/")[2]
+        discovery = self.outlook.discovery
+        resource = discovery.served(ref.group_resource, version)
+        if resource is None:
+            preferred = discovery.preferred(ref.group_resource)
+            if preferred is None or not _VERSION.fullmatch(version):
+                raise ResourceError(
+                    f'error getting resource client for namespace "{ref.target_namespace}", '
+                    f'resource "{ref.group_resource}": the server does not serve it in version "{version}"'
+                )
+            # Discovery may know preferred versions only; the create call has the last word.
+            resource = replace(preferred, version=version)
+        if resource.kind != item["kind"]:
+            raise ItemError(f'error restoring {ref.id}: its kind is "{item["kind"]}", not {resource.kind}')
+        if resource.namespaced != bool(ref.target_namespace):
+            scope = "namespaced" if resource.namespaced else "cluster-scoped"
+            raise ItemError(f"error restoring {ref.id}: {resource.kind} is {scope} in this cluster")
+        return resource
+
+    async def _act(
+        self, ref: ItemRef, item: JSONObject, raw: bytes, chain: Chain, results: Results
+    ) -> JSONObject | None:
+        """Run the actions for the item; None if one of them says to skip it."""
+        actions = self.outlook.actions.for_resource(ref.group_resource)
+        if not actions:
+            return item
+        from_backup = orjson.loads(raw)
+        for applicable in actions:
+            if not applicable.wants(ref.target_namespace, item["metadata"].get("labels")):
+                continue
+            given = RestoreItemInput(item=item, item_from_backup=from_backup, restore=self._restore)
+            with plugin_lines_to(self._log, applicable.action.name):
+                output = await _execute(ref, applicable, given)
+            if output.skip:
+                self._skip(ref, f"action {applicable.action.name} says so")
+                return None
+            item = output.item
+            for identifier in output.additional_items:
+                await self._restore_additional(ref, identifier, chain, results)
+        return item
+
+    async def _restore_additional(
+        self, parent: ItemRef, identifier: ResourceIdentifier, chain: Chain, results: Results
+    ) -> None:
+        ref = ItemRef(
+            identifier.group_resource,
+            identifier.namespace,
+            self.outlook.filters.target_namespace(identifier.namespace),
+            identifier.name,
+        )
+        try:
+            raw = self._reader.read(ref.group_resource, ref.original_namespace, ref.name)
+            item = decode(ref, raw)
+        except MissingItem as error:
+            message = (
+                f"additional item {ref.id} of {parent.id} is not in the backup: {error.path}: no such file"
+            )
+            results.warnings.add(ref.original_namespace, message)
+            return
+        except ItemError as error:
+            results.errors.add(ref.target_namespace, f"error restoring additional item {ref.id}: {error}")
+            return
+        if chain.nesting >= _MAX_NESTING:
+            raise ItemError(f"error restoring additional item {ref.id}: additional items nest too deeply")
+        chain.nesting += 1
+        try:
+            await self._restore_decoded(ref, item, raw, chain, results)
+        finally:
+            chain.nesting -= 1
+
+    async def _create(
+        self, ref: ItemRef, resource: APIResource, item: JSONObject, chain: Chain, results: Results
+    ) -> None:
+        try:
+            answer = await self._creator.create(
+                resource,
+                ref.name,
+                orjson.dumps(item),
+                ref.target_namespace or None,
+                is_ours=self._bears_our_labels,
+            )
+        except (KubeError, orjson.JSONEncodeError) as error:
+            if not isinstance(error, KubeError) or not await self._is_there(ref, resource, error):
+                raise ItemError(f"error restoring {ref.id}: {error}") from error
+            warning = await self._existing.meet(ref, resource, item, error)
+            if warning is not None:
+                results.warnings.add(ref.target_namespace, warning)
+            return
+        await self._follow_ups.created(ref, resource, answer, results, additional=chain.nesting > 0)
+
+    def _bears_our_labels(self, found: JSONObject) -> bool:
+        given = found["metadata"].get("labels") or {}
+        return given.items() >= self._labels.items()
+
+    async def _is_there(self, ref: ItemRef, resource: APIResource, error: KubeError) -> bool:
+        """Whether a create was refused because the object exists, whatever the server's words for it."""
+        if isinstance(error, AlreadyExists):
+            return True
+        taken = (
+            ref.group_resource == "services"
+            and isinstance(error, Invalid)
+            and any(text in error.message for text in _TAKEN_BY_ITSELF)
+        )
+        judged = resource.group == _RIGHTS and isinstance(error, Forbidden)
+        return (taken or judged) and await self._existing.exists(ref, resource)
+
+    def _skip(self, ref: ItemRef, reason: str) -> None:
+        self._log.info(
+            "Not restoring item",
+            reason=reason,
+            resource=ref.group_resource,
+            namespace=ref.target_namespace,
+            name=ref.name,
+        )
+
+
+async def _execute(ref: ItemRef, applicable: ApplicableAction, given: RestoreItemInput) -> RestoreItemOutput:
+    """Run one action.
+
+    Raises:
+        ItemError: it failed, or what it returned is no object.
+    """
+    try:
+        output = await applicable.action.execute(given)
+    except Exception as error:
+        # Foreign code: whatever it raises fails this item only.
+        raise ItemError(f"error preparing {ref.id}: {error}") from error
+    if not output.skip and not isinstance(output.item.get("metadata"), dict):
+        raise ItemError(f"error preparing {ref.id}: {applicable.action.name} returned no object")
+    return output

@@ -1,0 +1,176 @@
+"""Target namespaces, made when the first item needs them. (docs/spec: RST 9)
+
+Each namespace is ensured once a restore, however many items ask; a failure is remembered, so that a namespace
+that will not go away is waited for once and not once an item.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import orjson
+
+from pinnace.aio.timing import Timer, poll
+from pinnace.api.objects import JSONObject
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.eventlog import EventLog
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.resources import NAMESPACES
+from pinnace.restore.errors import NamespaceError
+from pinnace.restore.item.creating import Creator
+from pinnace.restore.ports import (
+    Cluster,
+)
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class NamespaceKeeper:
+    """Ensures namespaces.
+
+    Args:
+        may_create: whether a namespace that is not there is made.
+        on_created: told the name of every namespace that was really created.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Cluster,
+        creator: Creator,
+        archive: ArchiveIndex,
+        log: EventLog,
+        timer: Timer,
+        terminating_timeout_seconds: float,
+        on_created: Callable[[str], None],
+        may_create: bool = True,
+    ) -> None:
+        self._client = client
+        self._creator = creator
+        self._archive = archive
+        self._log = log
+        self._timer = timer
+        self._terminating_timeout_seconds = terminating_timeout_seconds
+        self._on_created = on_created
+        self._may_create = may_create
+        self._answers: dict[str, asyncio.Future[NamespaceError | None]] = {}
+
+    async def ensure(self, original: str, target: str) -> None:
+        """Return once the target namespace is there and stays.
+
+        Args:
+            original: the namespace whose labels, annotations and finalizers a new one gets.
+            target: the name in the cluster.
+
+        Raises:
+            NamespaceError: it is not, now and for the rest of this restore.
+        """
+        answer = self._answers.get(target)
+        if answer is None:
+            answer = self._answers[target] = asyncio.get_running_loop().create_future()
+            try:
+                answer.set_result(await self._try(original, target))
+            finally:
+                if not answer.done():
+                    answer.cancel()
+        # Shielded: one item that is cancelled must not take the answer from the others.
+        failure = await asyncio.shield(answer)
+        if failure is not None:
+            raise NamespaceError(str(failure))
+
+    async def _try(self, original: str, target: str) -> NamespaceError | None:
+        try:
+            if await self._is_there(target):
+                return None
+        except (KubeError, TimeoutError) as error:
+            return NamespaceError(f"error getting namespace {target}: {error}")
+        if not self._may_create:
+            return NamespaceError(
+                f"namespace {target} does not exist, and what lies in a tenant's location makes none:"
+                " create it, then restore again"
+            )
+        try:
+            body = orjson.dumps(self._manifest(original, target))
+            # It carries no label of ours, but a moment ago there was none.
+            await self._creator.create(
+                NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found)
+            )
+        except AlreadyExists:
+            return await self._made_by_another(target)
+        except (KubeError, orjson.JSONEncodeError) as error:
+            return NamespaceError(f"error creating namespace {target}: {error}")
+        self._log.info("Created namespace", namespace=target)
+        self._on_created(target)
+        return None
+
+    async def _is_there(self, name: str) -> bool:
+        """Wait while the namespace is going away; then: is there one?
+
+        Raises:
+            TimeoutError: it is still going away.
+        """
+        found = False
+
+        async def settled() -> bool:
+            nonlocal found
+            try:
+                namespace = await self._client.get(NAMESPACES, name)
+            except NotFound:
+                found = False
+                return True
+            found = True
+            if is_terminating(namespace):
+                self._log.debug("Namespace is terminating, waiting", namespace=name)
+                return False
+            return True
+
+        if not await poll(settled, timer=self._timer, timeout_seconds=self._terminating_timeout_seconds):
+            raise TimeoutError("timed out waiting for the condition")
+        return found
+
+    async def _made_by_another(self, target: str) -> NamespaceError | None:
+        try:
+            namespace = await self._client.get(NAMESPACES, target)
+        except KubeError as error:
+            return NamespaceError(f"error getting namespace {target}: {error}")
+        if is_terminating(namespace):
+            return NamespaceError(f"namespace {target} created and marked for termination after timeout")
+        return None
+
+    def _manifest(self, original: str, target: str) -> JSONObject:
+        """The namespace to create: the backed-up one under its new name, or a bare one."""
+        try:
+            raw = self._archive.namespace_manifest(original)
+        except ArchiveError as error:
+            self._log.warning("Cannot read the namespace in the backup", namespace=original, error=error)
+            raw = None
+        return namespace_manifest(raw, target)
+
+
+def is_terminating(namespace: JSONObject) -> bool:
+    """Whether a namespace is on its way out."""
+    deleting = namespace.get("metadata", {}).get("deletionTimestamp") is not None
+    return deleting or namespace.get("status", {}).get("phase") == "Terminating"
+
+
+def namespace_manifest(raw: bytes | None, target: str) -> JSONObject:
+    """Labels, annotations and spec of the backed-up namespace, if it parses, under the target name.
+
+    No label of the restore is put on it.
+    """
+    manifest: JSONObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}}
+    try:
+        stored = orjson.loads(raw) if raw is not None else None
+    except orjson.JSONDecodeError:
+        return manifest
+    if not isinstance(stored, dict) or not isinstance(stored.get("metadata"), dict):
+        return manifest
+    for field in ("labels", "annotations"):
+        if isinstance(stored["metadata"].get(field), dict):
+            manifest["metadata"][field] = stored["metadata"][field]
+    if _NAME_LABEL in manifest["metadata"].get("labels", {}):
+        # Servers before 1.21 do not correct it, and under a mapped name it would be the wrong one.
+        manifest["metadata"]["labels"][_NAME_LABEL] = target
+    if isinstance(stored.get("spec"), dict):
+        manifest["spec"] = stored["spec"]
+    return manifest

@@ -1,0 +1,155 @@
+"""From bytes in an archive to an object that can be trusted to be what its path says.
+
+An archive may come from anywhere. What an item is called, where it lives and which kind it is follows from
+its path alone; an item that claims to be something else is an error of that item, so that nothing is ever
+written under a name, a namespace or a kind that no filter has seen. (docs/spec: RST 6-8, 10)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.archive.errors import ArchiveError, MissingItem
+from pinnace.archive.paths import item_path
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.restore.errors import ItemError
+from pinnace.restore.item.claims import ItemKey
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRef:
+    """One item of the archive and the namespace it is meant for (both empty if cluster-scoped)."""
+
+    group_resource: str
+    original_namespace: str
+    target_namespace: str
+    name: str
+
+    @property
+    def key(self) -> ItemKey:
+        """Identity in the restored set."""
+        return ItemKey(self.group_resource, self.target_namespace, self.name)
+
+    @property
+    def id(self) -> str:
+        """How messages call the item: `pods/ns/name`, in its target namespace."""
+        if self.target_namespace:
+            return f"{self.group_resource}/{self.target_namespace}/{self.name}"
+        return f"{self.group_resource}/{self.name}"
+
+
+class ItemReader:
+    """Reads items, from the chosen version's directory where there is one. (docs/spec: RST 7)"""
+
+    def __init__(self, archive: ArchiveIndex, version_directories: Mapping[str, str]) -> None:
+        self._archive = archive
+        self._version_directories = version_directories
+
+    def has(self, ref: ItemRef) -> bool:
+        """Whether the backup has the item."""
+        return self._archive.has(ref.group_resource, ref.original_namespace, ref.name)
+
+    def read(self, group_resource: str, namespace: str, name: str) -> bytes:
+        """The item's JSON as stored.
+
+        Raises:
+            MissingItem: the backup has no such item.
+            ItemError: it is there but cannot be read.
+        """
+        directory = self._version_directories.get(group_resource)
+        try:
+            if directory is not None:
+                try:
+                    return self._archive.read(group_resource, namespace, name, version_dir=directory)
+                except MissingItem:
+                    pass  # the list of items comes from the legacy directory, so it must be there
+            return self._archive.read(group_resource, namespace, name)
+        except MissingItem:
+            raise
+        except ArchiveError as error:
+            raise ItemError(decode_error(group_resource, namespace, name, str(error))) from error
+
+
+def decode_error(group_resource: str, namespace: str, name: str, problem: str) -> str:
+    """The text for an item that cannot be read or understood."""
+    return f'error decoding "{item_path(group_resource, None, namespace, name)}": {problem}'
+
+
+def decode(ref: ItemRef, raw: bytes) -> JSONObject:
+    """Parse an item and check that it is what its path says.
+
+    A namespace missing in a namespaced item is filled in; all else that is missing or differs is an error.
+
+    Raises:
+        ItemError: not JSON, not an object of Kubernetes, or another object than the path names.
+    """
+    try:
+        item = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise ItemError(_decode_error(ref, str(error))) from error
+    if not isinstance(item, dict):
+        raise ItemError(_decode_error(ref, "not a JSON object"))
+    for field in ("kind", "apiVersion"):
+        if not isinstance(item.get(field), str) or not item[field]:
+            raise ItemError(_decode_error(ref, f"Object '{field}' is missing"))
+    _check_metadata(ref, item)
+    _check_group(ref, item["apiVersion"])
+    for field in ("spec", "status"):
+        # A null is what Go writes for an absent struct.
+        if item.get(field) is None:
+            item.pop(field, None)
+    return item
+
+
+def _check_metadata(ref: ItemRef, item: JSONObject) -> None:
+    metadata = item.get("metadata")
+    if not isinstance(metadata, dict):
+        raise ItemError(f"error restoring {ref.id}: metadata not found")
+    if metadata.get("name") != ref.name:
+        raise ItemError(_decode_error(ref, "metadata.name is not the name of the file"))
+    if (metadata.get("namespace") or "") != ref.original_namespace:
+        if metadata.get("namespace"):
+            raise ItemError(_decode_error(ref, "metadata.namespace is not the directory it lies in"))
+        metadata["namespace"] = ref.original_namespace
+    for field in ("labels", "annotations"):
+        values = metadata.get(field)
+        if values is None:
+            metadata.pop(field, None)
+        elif not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+            raise ItemError(_decode_error(ref, f"metadata.{field} is not a map of strings"))
+
+
+def _check_group(ref: ItemRef, api_version: str) -> None:
+    group = api_version.rpartition("/")[0]
+    if group != ref.group_resource.partition(".")[2]:
+        raise ItemError(_decode_error(ref, f'apiVersion "{api_version}" is not of the group it lies in'))
+
+
+def _decode_error(ref: ItemRef, problem: str) -> str:
+    return decode_error(ref.group_resource, ref.original_namespace, ref.name, problem)
+
+
+def is_completed(ref: ItemRef, item: JSONObject) -> bool:
+    """Whether the item has run its course, so that restoring it would run it again. (docs/spec: RST 10)
+
+    Raises:
+        ItemError: the field that tells is of a wrong type.
+    """
+    if ref.group_resource not in ("pods", "jobs.batch"):
+        return False
+    status = item.get("status", {})
+    field = "phase" if ref.group_resource == "pods" else "completionTime"
+    value = status.get(field) if isinstance(status, dict) else NotImplemented
+    if not isinstance(value, str | None):
+        raise ItemError(f'error checking completion of "{ref.id}": .status.{field} is not a string')
+    return value in ("Failed", "Succeeded") if field == "phase" else bool(value)
+
+
+def is_mirror_pod(ref: ItemRef, item: JSONObject) -> bool:
+    """Whether the pod only mirrors a static one, which its kubelet makes by itself."""
+    if ref.group_resource != "pods":
+        return False
+    return bool((item["metadata"].get("annotations") or {}).get(labels.MIRROR_POD))

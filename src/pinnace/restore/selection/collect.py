@@ -1,0 +1,197 @@
+"""Which items of an archive a restore selects; nothing is written here. (docs/spec: RST 5, 8, API 13.4)"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from pinnace.api.restore import RestoreSpec
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.selection.selectors import Selector
+from pinnace.archive.eventlog import EventLog
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import UnknownResource
+from pinnace.restore.errors import ItemError, SetupError
+from pinnace.restore.item.reading import ItemReader, ItemRef
+
+_ITEMS_BETWEEN_YIELDS = 200
+"""Label selectors make us look into every item; other tasks get their turn this often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFilter:
+    """What a restore admits, with resource names resolved."""
+
+    resources: IncludesExcludes
+    namespaces: IncludesExcludes
+    selector: Selector
+    include_cluster_resources: bool | None
+    namespace_mapping: Mapping[str, str]
+
+    @classmethod
+    def from_spec(cls, spec: RestoreSpec, canonical: Callable[[str], str]) -> "RestoreFilter":
+        """Read the filters of a restore.
+
+        Raises:
+            SetupError: the label selector is not valid.
+        """
+        try:
+            selector = Selector.from_label_selector(spec.label_selector)
+        except ValueError as error:
+            raise SetupError(f"error parsing label selector: {error}") from error
+        return cls(
+            resources=IncludesExcludes.resolved(spec.included_resources, spec.excluded_resources, canonical),
+            namespaces=IncludesExcludes(spec.included_namespaces, spec.excluded_namespaces),
+            selector=selector,
+            include_cluster_resources=spec.include_cluster_resources,
+            namespace_mapping=spec.namespace_mapping,
+        )
+
+    def target_namespace(self, original: str) -> str:
+        """Where the items of a namespace go; cluster-scoped stays cluster-scoped."""
+        return self.namespace_mapping.get(original, original) if original else ""
+
+    @property
+    def selects_cluster_scoped(self) -> bool:
+        """Whether cluster-scoped items are restored on their own account."""
+        if self.include_cluster_resources is None:
+            return self.namespaces.includes_everything
+        return self.include_cluster_resources
+
+    @property
+    def admits_cluster_scoped(self) -> bool:
+        """Whether cluster-scoped items may come along as additional items."""
+        return self.include_cluster_resources is not False
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedNamespace:
+    """The selected items of one kind in one namespace, in file name order."""
+
+    original: str
+    target: str
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedResource:
+    """The selected items of one kind."""
+
+    group_resource: str
+    namespaces: tuple[SelectedNamespace, ...]
+
+    @property
+    def count(self) -> int:
+        """How many items there are."""
+        return sum(len(namespace.names) for namespace in self.namespaces)
+
+    def items(self) -> Iterable[ItemRef]:
+        """All of them, namespaces sorted."""
+        for namespace in self.namespaces:
+            for name in namespace.names:
+                yield ItemRef(self.group_resource, namespace.original, namespace.target, name)
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    """As little of an item as a label selector needs."""
+
+    metadata: _Metadata | None = None
+
+
+class Collector:
+    """Goes through names of kinds and selects their items; a kind that was handled is not taken twice."""
+
+    def __init__(
+        self,
+        *,
+        archive: ArchiveIndex,
+        reader: ItemReader,
+        discovery: Discovery,
+        filters: RestoreFilter,
+        handled: set[str],
+        log: EventLog,
+    ) -> None:
+        self._archive = archive
+        self._reader = reader
+        self._discovery = discovery
+        self._filters = filters
+        self._handled = handled
+        self._log = log
+        self._archived = set(archive.resources)
+
+    async def collect(self, names: Iterable[str]) -> list[SelectedResource]:
+        """Select in the order of the names; kinds without any selected item are left out."""
+        selected = []
+        for name in names:
+            group_resource = self._resolve(name)
+            if group_resource is None or group_resource in self._handled:
+                continue
+            if self._admits(group_resource):
+                resource = await self._select(group_resource)
+                if resource.count:
+                    selected.append(resource)
+            self._handled.add(group_resource)
+        return selected
+
+    def _resolve(self, name: str) -> str | None:
+        try:
+            return self._discovery.resolve(name).group_resource
+        except UnknownResource:
+            # Not a warning: a backup of a bigger cluster would drown in them. (docs/spec: RST 8)
+            self._log.info(
+                "Skipping restore of resource because it cannot be resolved via discovery", resource=name
+            )
+            return None
+
+    def _admits(self, group_resource: str) -> bool:
+        if not self._filters.resources.matches(group_resource):
+            self._log.info(
+                "Skipping restore of resource because the restore spec excludes it", resource=group_resource
+            )
+            return False
+        # Namespaces are made on demand, when something is to live in them. (docs/spec: RST 9)
+        return group_resource != "namespaces" and group_resource in self._archived
+
+    async def _select(self, group_resource: str) -> SelectedResource:
+        namespaces = []
+        for original in self._archive.namespaces(group_resource):
+            if not self._admits_namespace(group_resource, original):
+                continue
+            names = self._archive.names(group_resource, original)
+            if not self._filters.selector.empty:
+                names = await self._labelled(group_resource, original, names)
+            if names:
+                target = self._filters.target_namespace(original)
+                namespaces.append(SelectedNamespace(original, target, names))
+        return SelectedResource(group_resource, tuple(namespaces))
+
+    def _admits_namespace(self, group_resource: str, original: str) -> bool:
+        if original and not self._filters.namespaces.matches(original):
+            self._log.info("Skipping namespace", namespace=original, resource=group_resource)
+            return False
+        if not original and not self._filters.selects_cluster_scoped:
+            self._log.info("Skipping cluster-scoped resource", resource=group_resource)
+            return False
+        return True
+
+    async def _labelled(self, group_resource: str, namespace: str, names: Sequence[str]) -> list[str]:
+        """The items whose labels match; one that cannot be read is kept, so that its error is reported."""
+        matching = []
+        for position, name in enumerate(names, start=1):
+            if position % _ITEMS_BETWEEN_YIELDS == 0:
+                await asyncio.sleep(0)
+            try:
+                view = msgspec.json.decode(self._reader.read(group_resource, namespace, name), type=_Labelled)
+            except (msgspec.DecodeError, RecursionError, ItemError):
+                matching.append(name)
+                continue
+            labels = view.metadata.labels if view.metadata else None
+            if self._filters.selector.matches(labels):
+                matching.append(name)
+        return matching

@@ -1,0 +1,139 @@
+"""Checks a Restore and fills in what it leaves open. (docs/spec: RST 3, CTL 8.2)
+
+Decides only; what must be looked up comes through `BackupLookups`, so that a server reads the cluster and a
+command without a server reads the location.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import msgspec
+
+from pinnace.api import labels
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
+from pinnace.restore.errors import BackupLookupError
+
+NON_RESTORABLE: Final = (
+    "nodes",
+    "events",
+    "events.events.k8s.io",
+    "backups.velero.io",
+    "restores.velero.io",
+    "resticrepositories.velero.io",
+)
+"""Never restored; appended to every restore's excluded resources, in this order."""
+
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class BackupLookups(Protocol):
+    """Where backups are found."""
+
+    async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
+        """All backups labelled with the schedule's name.
+
+        Raises:
+            BackupLookupError: they cannot be listed.
+        """
+        ...
+
+    async def backup(self, name: str) -> Backup:
+        """The backup, once its location was found and its store opened.
+
+        Raises:
+            BackupLookupError: one of the three failed; the text goes behind `Error retrieving backup: `.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedRestore:
+    """What came of a validation.
+
+    Attributes:
+        restore: the Restore with its spec completed, also when it is not valid.
+        backup: what to restore from; None if it is not valid.
+        errors: for `status.validationErrors`, in order; empty if valid.
+    """
+
+    restore: Restore
+    backup: Backup | None
+    errors: tuple[str, ...]
+
+
+async def validate_and_complete(restore: Restore, lookups: BackupLookups) -> CompletedRestore:
+    """Check everything that can be checked before a restore runs; the Restore given is left as it is."""
+    spec = _with_default_exclusions(restore.spec)
+    errors = list_errors(spec)
+    spec, backup, source_errors = await _find_source(spec, lookups)
+    errors += source_errors
+    return CompletedRestore(
+        restore=msgspec.structs.replace(restore, spec=spec),
+        backup=None if errors else backup,
+        errors=tuple(errors),
+    )
+
+
+def _with_default_exclusions(spec: RestoreSpec) -> RestoreSpec:
+    missing = [name for name in NON_RESTORABLE if name not in spec.excluded_resources]
+    return msgspec.structs.replace(spec, excluded_resources=[*spec.excluded_resources, *missing])
+
+
+def list_errors(spec: RestoreSpec) -> list[str]:
+    """What is wrong with the four lists of a spec that has its default exclusions."""
+    return [
+        # As the user spelt it: `no` for nodes is not caught here, it is simply excluded later.
+        *(
+            f"{name} are non-restorable resources"
+            for name in NON_RESTORABLE
+            if name in spec.included_resources
+        ),
+        *resource_list_errors(spec.included_resources, spec.excluded_resources),
+        *namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces),
+    ]
+
+
+async def _find_source(
+    spec: RestoreSpec, lookups: BackupLookups
+) -> tuple[RestoreSpec, Backup | None, list[str]]:
+    """The backup to restore from, with both names of the spec filled."""
+    if bool(spec.backup_name) == bool(spec.schedule_name):
+        problem = "Either a backup or schedule must be specified as a source for the restore, but not both"
+        return spec, None, [problem]
+    if spec.schedule_name:
+        try:
+            candidates = await _backups_of_schedule(spec.schedule_name, lookups)
+        except BackupLookupError:
+            return spec, None, ["Unable to list backups for schedule"]
+        errors = [] if candidates else ["No backups found for schedule"]
+        newest = most_recent_completed(candidates)
+        if newest is None:
+            return spec, None, [*errors, "No completed backups found for schedule"]
+        spec = msgspec.structs.replace(spec, backup_name=newest.metadata.name)
+    try:
+        backup = await lookups.backup(spec.backup_name)
+    except BackupLookupError as error:
+        return spec, None, [f"Error retrieving backup: {error}"]
+    if not spec.schedule_name:
+        schedule = backup.metadata.labels.get(labels.SCHEDULE_NAME, "")
+        spec = msgspec.structs.replace(spec, schedule_name=schedule)
+    return spec, backup, []
+
+
+async def _backups_of_schedule(schedule: str, lookups: BackupLookups) -> Sequence[Backup]:
+    # A name that cannot be a label's value labels nothing; the API server would refuse the question.
+    if not _LABEL_VALUE.fullmatch(schedule):
+        return ()
+    return await lookups.backups_of_schedule(schedule)
+
+
+def most_recent_completed(backups: Sequence[Backup]) -> Backup | None:
+    """The Completed backup that started last; PartiallyFailed ones do not count, no start is oldest."""
+    completed = [backup for backup in backups if backup.status.phase == BackupPhase.COMPLETED]
+    return max(completed, key=lambda backup: backup.status.start_timestamp or _LONG_AGO, default=None)

@@ -1,0 +1,66 @@
+"""Gathers what the choice of API versions is made from, and makes it. (docs/spec: RST 7)"""
+
+from collections.abc import Collection
+
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import CONFIGMAPS
+from pinnace.restore.errors import SetupError
+from pinnace.restore.ports import Cluster
+from pinnace.restore.selection.api_versions import (
+    CONFIGMAP_KEY,
+    CONFIGMAP_NAME,
+    Versions,
+    choose_directories,
+    is_active,
+    parse_user_priorities,
+)
+
+_FALLBACK_NAMESPACE = "velero"
+"""Where v1.6.3 always looked, wherever its server ran."""
+
+
+async def chosen_directories(
+    client: Cluster,
+    discovery: Discovery,
+    archive: ArchiveIndex,
+    *,
+    features: Collection[str],
+    format_version: str,
+    namespace: str,
+) -> dict[str, str]:
+    """The version directory to read for each kind; empty while the feature is off or the backup too old.
+
+    Args:
+        namespace: the server's, where the user's list is looked for first.
+
+    Raises:
+        SetupError: the user's list is there but cannot be read.
+    """
+    if not is_active(features, format_version):
+        return {}
+    sources = {name: archive.version_dirs(name) for name in archive.resources}
+    wishes = await _user_priorities(client, namespace)
+    return choose_directories(sources, _targets(discovery), wishes)
+
+
+def _targets(discovery: Discovery) -> dict[str, Versions]:
+    return {
+        group.name: Versions(group.preferred_version, discovery.group_versions(group.name))
+        for group in discovery.groups
+    }
+
+
+async def _user_priorities(client: Cluster, namespace: str) -> dict[str, tuple[str, ...]]:
+    for place in dict.fromkeys((namespace, _FALLBACK_NAMESPACE)):
+        if not place:
+            continue
+        try:
+            found = await client.get(CONFIGMAPS, CONFIGMAP_NAME, place)
+        except NotFound:
+            continue
+        except KubeError as error:
+            raise SetupError(f"choosing API version to restore: {error}") from error
+        return parse_user_priorities((found.get("data") or {}).get(CONFIGMAP_KEY, ""))
+    return {}

@@ -1,0 +1,73 @@
+"""The pages of a server: metrics for Prometheus, probes for the kubelet. (docs/spec: SRV 7)"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from pinnace.runtime.logfields import get_logger
+from pinnace.runtime.manager import Health
+from pinnace.server.monitoring.metrics import CONTENT_TYPE
+
+log = get_logger(__name__)
+
+SHUTDOWN_SECONDS = 2.0
+
+
+class StatusServer:
+    """Serves /metrics, /healthz and /readyz until cancelled.
+
+    Args:
+        address: `host:port`; an empty host means all interfaces, port 0 any free one.
+        exposition: the metrics as Prometheus text.
+        health: of the process.
+    """
+
+    def __init__(self, address: str, exposition: Callable[[], bytes], health: Callable[[], Health]) -> None:
+        self._host, self._port = parse_address(address)
+        self._exposition = exposition
+        self._health = health
+        self.bound_port: int | None = None
+
+    async def run(self) -> None:
+        """Listen. Raises OSError when the address cannot be used."""
+        app = web.Application()
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/healthz", self._live)
+        app.router.add_get("/readyz", self._ready)
+        async with listening(app, self._host, self._port) as port:
+            self.bound_port = port
+            log.info("Serving metrics and probes", address=f"{self._host or '*'}:{port}")
+            await asyncio.Event().wait()
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self._exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _live(self, _request: web.Request) -> web.Response:
+        health = self._health()
+        return web.Response(text=f"{health.detail}\n", status=200 if health.live else 503)
+
+    async def _ready(self, _request: web.Request) -> web.Response:
+        health = self._health()
+        return web.Response(text=f"{health.detail}\n", status=200 if health.ready else 503)
+
+
+@asynccontextmanager
+async def listening(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
+    """Serve pages while inside; gives the port. An empty host is all interfaces. Raises OSError."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host or None, port).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split `host:port` or `:port` or `[::1]:port`. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f'"{text}" is not an address of the form host:port')
+    return host.strip("[]"), int(port)

@@ -1,0 +1,222 @@
+"""Requests to the blobs of one container in Azure. (docs/spec: STO 14.3)"""
+
+import base64
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import aiohttp
+
+from pinnace.clouds.aws.signing import quote_key, quote_query
+from pinnace.http.requests import Reply, RetryPolicy, child_text, error_for, local_name, parse_xml, send
+from pinnace.storage.azure.account import SAS_VARIABLE, AccountKey, SharedAccess
+from pinnace.storage.azure.signing import read_sas, shared_key_headers, with_version
+from pinnace.storage.downloads import Source
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
+from pinnace.storage.interface import Body, ListPage
+from pinnace.storage.upload import upload
+
+_NONCE_CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRequests:
+    """Authorized requests to one container.
+
+    Attributes:
+        session: closed by its owner.
+        url: of the container, without a slash at its end.
+        access: asked for every request.
+        clock: the time of signatures.
+        block_bytes: of uploads that do not fit into one.
+    """
+
+    session: aiohttp.ClientSession
+    account: str
+    container: str
+    url: str
+    access: Callable[[], Awaitable[AccountKey | SharedAccess]]
+    policy: RetryPolicy
+    clock: Callable[[], datetime]
+    block_bytes: int
+
+    async def upload(self, key: str, body: Body) -> None:
+        """See Requests.upload."""
+        await upload(self, key, body, part_size_bytes=self.block_bytes)
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Store a whole blob."""
+        reply = await self._send("PUT", self._blob_url(key), data, {"x-ms-blob-type": "BlockBlob"})
+        _check(f"cannot write {key!r}", reply)
+
+    async def create_upload(self, key: str) -> str:
+        """Begin an upload in blocks: nothing to ask for, only a beginning of the names of its blocks.
+
+        It keeps apart two uploads of one blob, whose blocks would mix; and names are as long as Velero's, as
+        the service wants all blocks of a blob to have names of one length.
+        """
+        return "".join(secrets.choice(_NONCE_CHARACTERS) for _ in range(3))
+
+    async def put_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+        """Send a block, which nobody sees before it is in the list, and return its name."""
+        name = base64.b64encode(f"{upload_id}{number:05}".encode()).decode("ascii")
+        url = f"{self._blob_url(key)}?{quote_query({'comp': 'block', 'blockid': name})}"
+        _check(f"cannot write {key!r}", await self._send("PUT", url, data))
+        return name
+
+    async def complete_upload(self, key: str, upload_id: str, etags: Sequence[str]) -> None:
+        """Make the blob of its blocks."""
+        root = ElementTree.Element("BlockList")
+        for name in etags:
+            ElementTree.SubElement(root, "Latest").text = name
+        url = f"{self._blob_url(key)}?comp=blocklist"
+        body = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+        _check(f"cannot write {key!r}", await self._send("PUT", url, body))
+
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        """Nothing: blocks cannot be deleted. Nobody sees them, and the service drops them after a week."""
+
+    async def pages(self, prefix: str, *, delimiter: str = "") -> AsyncIterator[ListPage]:
+        """See Requests.pages."""
+        what = f"cannot list container {self.container!r}"
+        params = {"restype": "container", "comp": "list", "prefix": prefix}
+        if delimiter:
+            params["delimiter"] = delimiter
+        while True:
+            reply = await self._send("GET", f"{self.url}?{quote_query(params)}")
+            _check(what, reply)
+            page, marker = parse_page(reply.body, what)
+            yield page
+            if not marker:
+                return
+            if marker == params.get("marker"):
+                raise StorageError(f"{what}: the store repeats the same page")
+            params["marker"] = marker
+
+    async def exists(self, key: str) -> bool:
+        """See Requests.exists."""
+        reply = await self._send("HEAD", self._blob_url(key))
+        if _is_missing_blob(reply):
+            return False
+        _check(f"cannot look for {key!r}", reply)
+        return True
+
+    async def delete(self, key: str) -> None:
+        """See Requests.delete."""
+        reply = await self._send("DELETE", self._blob_url(key))
+        if not _is_missing_blob(reply):
+            _check(f"cannot delete {key!r}", reply)
+
+    def source(self, key: str) -> Source:
+        """See Requests.source."""
+
+        async def refusal(reply: Reply) -> StorageError:
+            return ObjectNotFound(key) if _is_missing_blob(reply) else _error(f"cannot read {key!r}", reply)
+
+        async def headers(wanted: Mapping[str, str]) -> Mapping[str, str]:
+            return await self._headers("GET", self._blob_url(key), 0, wanted)
+
+        return Source(key=key, url=self._blob_url(key), headers=headers, refusal=refusal, query=self._query)
+
+    async def signed_url(self, key: str, ttl: timedelta) -> str:
+        """See Requests.signed_url."""
+        access = await self.access()
+        if isinstance(access, SharedAccess):
+            raise StoreConfigError(
+                f"cannot sign a URL for {key!r}: that needs the key of the storage account, "
+                f"and {SAS_VARIABLE} is none"
+            )
+        query = read_sas(
+            self.account,
+            self.container,
+            key,
+            key=access.key,
+            now=self.clock(),
+            ttl=ttl,
+            https=self.url.startswith("https:"),
+        )
+        return f"{self._blob_url(key)}?{query}"
+
+    async def _send(
+        self, method: str, url: str, data: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        async def authorized() -> Mapping[str, str]:
+            return await self._headers(method, url, len(data or b""), headers or {})
+
+        query = await self._query()
+        complete = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+        return await send(self.session, method, complete, policy=self.policy, headers=authorized, data=data)
+
+    async def _query(self) -> str:
+        """What authorizes as a part of the URL."""
+        access = await self.access()
+        return access.query if isinstance(access, SharedAccess) else ""
+
+    async def _headers(
+        self, method: str, url: str, size_bytes: int, headers: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        # Given here, as aiohttp would else add one of its own after the signature.
+        complete = {"content-type": "application/octet-stream", **headers}
+        access = await self.access()
+        if isinstance(access, SharedAccess):
+            return with_version(complete, self.clock())
+        return shared_key_headers(
+            method,
+            url,
+            account=self.account,
+            key=access.key,
+            now=self.clock(),
+            size_bytes=size_bytes,
+            headers=complete,
+        )
+
+    def _blob_url(self, key: str) -> str:
+        return f"{self.url}/{quote_key(key)}"
+
+
+def _is_missing_blob(reply: Reply) -> bool:
+    return reply.status == 404 and reply.headers.get("x-ms-error-code") == "BlobNotFound"
+
+
+def _error(what: str, reply: Reply) -> StorageError:
+    # The message goes on with lines about the request; HEAD has no body, and the code in a header.
+    code = reply.headers.get("x-ms-error-code", "")
+    error = error_for(what, reply.status, reply.body.partition(b"\nRequestId:")[0] + _rest(reply.body))
+    text = str(error) if code in str(error) else f"{error} ({code})"
+    return StoreConfigError(text) if code == "ContainerNotFound" else type(error)(text)
+
+
+def _rest(body: bytes) -> bytes:
+    """The end of an error's body, from where its message ends; empty if nothing was cut."""
+    found = body.partition(b"\nRequestId:")[2]
+    end = found.find(b"</Message>")
+    return found[end:] if end >= 0 else b""
+
+
+def _check(what: str, reply: Reply) -> None:
+    if reply.status not in (200, 201, 202):
+        raise _error(what, reply)
+
+
+def parse_page(body: bytes, what: str) -> tuple[ListPage, str]:
+    """A page of a listing, and where the next one begins; empty if there is none. Raises StorageError."""
+    root = parse_xml(body, what)
+    keys: list[str] = []
+    prefixes: list[str] = []
+    for element in root.iter():
+        name = local_name(element)
+        if name in ("Blob", "BlobPrefix"):
+            (keys if name == "Blob" else prefixes).append(_name_of(element))
+    return ListPage(keys=keys, prefixes=prefixes), child_text(root, "NextMarker")
+
+
+def _name_of(element: ElementTree.Element) -> str:
+    """The name of a blob, which is quoted where XML could not hold it."""
+    for child in element:
+        if local_name(child) == "Name":
+            text = child.text or ""
+            return unquote(text) if child.get("Encoded") == "true" else text
+    return ""

@@ -1,0 +1,1 @@
+"""Objects as files below a directory: the store that needs no server."""

@@ -1,0 +1,120 @@
+"""Uploading a stream to GCS in constant memory: in one request, or as a resumable upload in chunks.
+
+A resumable upload is not visible before its last chunk. Its chunks go one after the other; a chunk that is
+sent again after a fault is no harm, as the service ignores what it already has.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from pinnace.aio.blocking import finish, not_interrupted
+from pinnace.http.requests import Reply
+from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.interface import Body
+from pinnace.storage.upload import split_into_parts
+
+CHUNK_BYTES = 8 << 20
+"""Of a resumable upload; the service wants multiples of 256 KiB. More is quicker and takes more memory."""
+
+_GRACE_SECONDS = 30.0
+_GONE = (204, 404, 410, 499)
+"""Answers to the deletion of an upload; 499 is the documented one."""
+
+
+class UploadRequests(Protocol):
+    """What is needed of the service; requests.py has it."""
+
+    async def put(self, key: str, data: bytes) -> None: ...
+
+    async def create_upload(self, key: str) -> str: ...
+
+    async def send(
+        self, method: str, url: str, data: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> Reply: ...
+
+    async def check(self, what: str, reply: Reply) -> None: ...
+
+
+async def upload(requests: UploadRequests, key: str, body: Body) -> None:
+    """Store `body`. After a failure or cancellation nothing is in flight and the upload has been deleted.
+
+    Raises:
+        StorageError: the store failed. What the body raises comes through unchanged.
+    """
+    if isinstance(body, bytes):
+        await not_interrupted(requests.put(key, body), grace_seconds=_GRACE_SECONDS)
+        return
+    chunks = split_into_parts(body, CHUNK_BYTES)
+    first = await anext(chunks, b"")
+    if len(first) < CHUNK_BYTES:
+        await not_interrupted(requests.put(key, first), grace_seconds=_GRACE_SECONDS)
+    else:
+        await _Resumable(requests, key).run(first, chunks)
+
+
+class _Resumable:
+    """One resumable upload."""
+
+    def __init__(self, requests: UploadRequests, key: str) -> None:
+        self._requests = requests
+        self._what = f"cannot write {key!r}"
+        self._key = key
+        self._url = ""
+        self._sent = 0
+
+    async def run(self, chunk: bytes, rest: AsyncIterator[bytes]) -> None:
+        try:
+            await not_interrupted(self._create(), grace_seconds=_GRACE_SECONDS)
+            async for following in rest:
+                await not_interrupted(self._send(chunk, last=False), grace_seconds=_GRACE_SECONDS)
+                chunk = following
+            await not_interrupted(self._send(chunk, last=True), grace_seconds=_GRACE_SECONDS)
+        except BaseException:  # cancellation too: the upload must not stay behind; passed on as it is
+            await self._abort()
+            raise
+
+    async def _create(self) -> None:
+        self._url = await self._requests.create_upload(self._key)
+
+    async def _send(self, chunk: bytes, *, last: bool) -> None:
+        """Send a chunk; what the service did not keep of it, again."""
+        end = self._sent + len(chunk)
+        total = str(end) if last else "*"
+        rest = memoryview(chunk)
+        while True:
+            span = f"{self._sent}-{end - 1}" if rest else "*"
+            headers = {"content-range": f"bytes {span}/{total}"}
+            reply = await self._requests.send("PUT", self._url, bytes(rest), headers)
+            if reply.status != 308:
+                if reply.status in (404, 410):
+                    # Also 'no such upload' may mean that an earlier try was carried out but not answered.
+                    raise StoreUnavailable(f"{self._what}: the store has forgotten the upload")
+                await self._requests.check(self._what, reply)
+                if not last:
+                    raise StorageError(f"{self._what}: the store ended the upload too early")
+                self._sent = end
+                return
+            kept = _kept_bytes(reply.headers.get("Range", ""))
+            if not last and kept == end:
+                self._sent = end
+                return
+            if not self._sent < kept <= end:
+                raise StorageError(f"{self._what}: the store keeps nothing of the upload")
+            rest = rest[kept - self._sent :]
+            self._sent = kept
+
+    async def _abort(self) -> None:
+        if not self._url:
+            return
+        try:
+            reply = await finish(self._requests.send("DELETE", self._url), limit_seconds=_GRACE_SECONDS)
+            if reply.status not in _GONE:
+                await self._requests.check(self._what, reply)
+        except (StorageError, TimeoutError):
+            return  # the store is away; it drops the upload after a week, and nobody sees it until then
+
+
+def _kept_bytes(value: str) -> int:
+    """How much of an upload the service has, by its header `Range: bytes=0-1023`."""
+    end = value.rpartition("-")[2]
+    return int(end) + 1 if value.startswith("bytes=0-") and end.isdecimal() else 0

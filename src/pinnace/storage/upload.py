@@ -1,0 +1,130 @@
+"""Uploading a stream in constant memory so that nothing half-done stays behind.
+
+A server may go on with a request whose client hung up. So no request is ever torn off here: on failure or
+cancellation those in flight are waited for, and only then the upload is aborted. (docs/spec: STO 14.1)
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from typing import Protocol
+
+from pinnace.aio.blocking import finish, not_interrupted, settle
+from pinnace.storage.errors import StorageError
+from pinnace.storage.interface import Body
+
+PART_SIZE_BYTES = 5 << 20
+"""Parts of a multipart upload: the least that S3 allows, and Velero's size. There may be 10,000, which makes
+objects of up to 48 GiB; all but the last are of one size, as some compatible stores demand."""
+
+_PARTS_IN_FLIGHT = 3
+_GRACE_SECONDS = 30.0
+"""For requests in flight to end by themselves, and then for the abort."""
+
+
+class PartRequests(Protocol):
+    """The requests of a service that makes an object of parts; s3/requests.py describes them."""
+
+    async def put(self, key: str, data: bytes) -> None: ...
+
+    async def create_upload(self, key: str) -> str: ...
+
+    async def put_part(self, key: str, upload_id: str, number: int, data: bytes) -> str: ...
+
+    async def complete_upload(self, key: str, upload_id: str, etags: Sequence[str]) -> None: ...
+
+    async def abort_upload(self, key: str, upload_id: str) -> None: ...
+
+
+async def upload(
+    requests: PartRequests, key: str, body: Body, *, part_size_bytes: int = PART_SIZE_BYTES
+) -> None:
+    """Store `body`: in one request if it fits into a part, else in parts, of which few are in memory.
+
+    After a failure or cancellation nothing is in flight any more, and a multipart upload has been aborted. An
+    object whose request was carried out without our hearing of it is the caller's to delete.
+
+    Raises:
+        StorageError: the store failed. What the body raises comes through unchanged.
+    """
+    if isinstance(body, bytes):
+        await not_interrupted(requests.put(key, body), grace_seconds=_GRACE_SECONDS)
+        return
+    parts = split_into_parts(body, part_size_bytes)
+    first = await anext(parts, b"")
+    if len(first) < part_size_bytes:
+        await not_interrupted(requests.put(key, first), grace_seconds=_GRACE_SECONDS)
+    else:
+        await _Multipart(requests, key).run(first, parts)
+
+
+async def split_into_parts(
+    body: AsyncIterable[bytes], part_size_bytes: int = PART_SIZE_BYTES
+) -> AsyncIterator[bytes]:
+    """The body cut into parts of one size; the last one is smaller, and may be empty."""
+    gathered: list[bytes] = []
+    room = part_size_bytes
+    async for block in body:
+        while len(block) >= room:
+            gathered.append(block[:room])
+            block, room = block[room:], part_size_bytes
+            part = b"".join(gathered)
+            gathered.clear()
+            yield part
+        if block:
+            gathered.append(block)
+            room -= len(block)
+    yield b"".join(gathered)
+
+
+class _Multipart:
+    """One multipart upload."""
+
+    def __init__(self, requests: PartRequests, key: str) -> None:
+        self._requests = requests
+        self._key = key
+        self._id: str | None = None
+        self._sending: list[asyncio.Task[str]] = []
+
+    async def run(self, first: bytes, rest: AsyncIterator[bytes]) -> None:
+        try:
+            await not_interrupted(self._create(), grace_seconds=_GRACE_SECONDS)
+            await self._send(first)
+            async for part in rest:
+                if part:
+                    await self._send(part)
+            etags = [await _result(task) for task in self._sending]
+            await not_interrupted(self._complete(etags), grace_seconds=_GRACE_SECONDS)
+        except BaseException:  # cancellation too: parts must not stay in the bucket; passed on as it is
+            await settle(set(self._sending), grace_seconds=_GRACE_SECONDS)
+            await self._abort()
+            raise
+
+    async def _create(self) -> None:
+        self._id = await self._requests.create_upload(self._key)
+
+    async def _send(self, part: bytes) -> None:
+        """Send a part beside those in flight, of which there is a limited number."""
+        if len(self._sending) >= _PARTS_IN_FLIGHT:
+            await _result(self._sending[-_PARTS_IN_FLIGHT])
+        assert self._id is not None, "create() comes first"
+        number = len(self._sending) + 1
+        work = self._requests.put_part(self._key, self._id, number, part)
+        self._sending.append(asyncio.create_task(work))
+
+    async def _complete(self, etags: list[str]) -> None:
+        assert self._id is not None, "create() comes first"
+        await self._requests.complete_upload(self._key, self._id, etags)
+
+    async def _abort(self) -> None:
+        if self._id is None:
+            return
+        try:
+            await finish(self._requests.abort_upload(self._key, self._id), limit_seconds=_GRACE_SECONDS)
+        except (StorageError, TimeoutError):
+            return  # the store is away; the failure that brought us here is what counts
+
+
+async def _result(task: "asyncio.Task[str]") -> str:
+    """The result of a task, which is not cancelled with the caller as a bare `await` would do."""
+    await asyncio.wait({task})
+    return task.result()

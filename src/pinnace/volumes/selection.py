@@ -1,0 +1,79 @@
+"""Which volumes of a pod are to be saved by the pod volume backupper. Pure. (docs/spec: BKP 9.1, API 11.4)"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pinnace.api.labels import VOLUMES_TO_BACKUP, VOLUMES_TO_EXCLUDE
+from pinnace.api.objects import JSONObject
+
+_NEVER_BY_DEFAULT = ("hostPath", "secret", "configMap", "projected")
+_TOKEN_VOLUME_PREFIX = "default-token"  # noqa: S105 - the name of a volume
+
+
+def wanted_volumes(pod: JSONObject, *, opt_out: bool) -> list[str]:
+    """Names of the volumes that the pod's annotations and the backup's default choose.
+
+    Args:
+        pod: the object.
+        opt_out: `spec.defaultVolumesToRestic`: all but the excluded ones, instead of only the named ones.
+    """
+    annotations = pod.get("metadata", {}).get("annotations") or {}
+    if not opt_out:
+        names = annotations.get(VOLUMES_TO_BACKUP, "")
+        return names.split(",") if names else []
+    excluded = annotations.get(VOLUMES_TO_EXCLUDE, "").split(",")
+    return [
+        volume["name"]
+        for volume in pod_volumes(pod)
+        if not any(source in volume for source in _NEVER_BY_DEFAULT)
+        and volume["name"] not in excluded
+        and not volume["name"].startswith(_TOKEN_VOLUME_PREFIX)
+    ]
+
+
+def pod_volumes(pod: JSONObject) -> list[JSONObject]:
+    """`spec.volumes`, empty if there is none."""
+    return (pod.get("spec") or {}).get("volumes") or []
+
+
+def is_running(pod: JSONObject) -> bool:
+    """Whether a node has the pod's volumes mounted, so that they can be read there."""
+    return bool((pod.get("status") or {}).get("phase") == "Running")
+
+
+@dataclass(slots=True)
+class HandledClaims:
+    """The claims whose volumes the pod volume backupper saves in this backup: each is saved once.
+
+    Their persistent volumes are not snapshotted too. (docs/spec: BKP 9.1, 10)
+    """
+
+    _claims: set[tuple[str, str]] = field(default_factory=set)
+
+    def has(self, namespace: str, claim: str) -> bool:
+        """Whether the claim is saved by way of a pod."""
+        return (namespace, claim) in self._claims
+
+    def choose(self, pod: JSONObject, volumes: Sequence[str]) -> list[str]:
+        """Leave out volumes whose claim another pod has brought, and mark the claims of the rest.
+
+        Two volumes of one pod on one claim both stay.
+        """
+        claims = _claims_of(pod)
+        chosen = [name for name in volumes if claims.get(name) not in self._claims]
+        self._claims.update(claims[name] for name in chosen if name in claims)
+        return chosen
+
+    def release(self, pod: JSONObject, volumes: Sequence[str]) -> None:
+        """Unmark the claims of a pod that is not saved after all, so that a snapshot can still take them."""
+        claims = _claims_of(pod)
+        self._claims.difference_update(claims[name] for name in volumes if name in claims)
+
+
+def _claims_of(pod: JSONObject) -> dict[str, tuple[str, str]]:
+    namespace = pod.get("metadata", {}).get("namespace", "")
+    return {
+        volume["name"]: (namespace, volume["persistentVolumeClaim"]["claimName"])
+        for volume in pod_volumes(pod)
+        if (volume.get("persistentVolumeClaim") or {}).get("claimName")
+    }
