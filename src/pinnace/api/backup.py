@@ -90,6 +90,16 @@ class BackupHooks(Struct, rename="camel", kw_only=True):
     resources: Annotated[list[BackupResourceHookSpec], NULLABLE] = []
 
 
+class TemplateMetadata(Struct, rename="camel", kw_only=True):
+    """What of the metadata of a Schedule's Backups is not the Schedule's own.
+
+    Attributes:
+        labels: Labels of the Backups, in place of those of the Schedule.
+    """
+
+    labels: dict[str, str] = {}
+
+
 class BackupSpec(Struct, rename="camel", kw_only=True):
     """What to save, for how long, and where.
 
@@ -109,6 +119,8 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         default_volumes_to_restic: Whether pod volumes are saved with restic unless opted out.
         ordered_resources: Objects to save first, in this order: plural resource to a comma-separated list
             of `namespace/name`, or `name` for cluster-scoped objects.
+        metadata: In the template of a Schedule: labels of its Backups. Of later versions.
+        default_volumes_to_fs_backup: The later name of defaultVolumesToRestic; they must not differ.
         csi_snapshot_timeout: How long a CSI snapshot may take until the storage system has named it; 10m when
             absent or zero. Of later versions. (docs/spec: BEY 2.1)
     """
@@ -126,6 +138,8 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     volume_snapshot_locations: list[str] = []
     default_volumes_to_restic: bool | None = None
     ordered_resources: Annotated[dict[str, str], NULLABLE] = {}
+    metadata: TemplateMetadata | None = None
+    default_volumes_to_fs_backup: Annotated[bool | None, NULLABLE] = None
     csi_snapshot_timeout: Duration | None = None
 
 

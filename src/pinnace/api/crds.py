@@ -4,6 +4,7 @@ The schemas prune unknown fields, have no defaults and need no webhooks, as upst
 the docstrings of the structs, so that `kubectl explain` tells what the code does.
 """
 
+import copy
 import functools
 import re
 from enum import StrEnum
@@ -20,6 +21,7 @@ from pinnace.api.fields import (
     REQUIRED_KEY,
 )
 from pinnace.api.kinds import KINDS, Column, Kind
+from pinnace.api.spec_fields import NOT_SUPPORTED, NotSupported
 
 __all__ = ["KINDS", "Column", "Kind", "crd_manifest", "crd_manifests"]
 
@@ -100,11 +102,19 @@ def _struct_schema(cls: type[Struct]) -> Schema:
         properties[field.encode_name] = _type_schema(field.type) | described | _constraints(marks)
         if marks.get(REQUIRED_KEY):
             required.append(field.encode_name)
+    # The API server would drop them, and the requests that they are would pass in silence.
+    for name, other in NOT_SUPPORTED.get(cls, {}).items():
+        properties[name] = copy.deepcopy(other.schema) | {"description": _refusal(other)}
     if properties:
         schema["properties"] = properties
     if required:
         schema["required"] = sorted(required)
     return schema
+
+
+def _refusal(field: NotSupported) -> str:
+    answer = "Not supported" if field.refused else "Without effect"
+    return f"{answer}: {field.effect}. {field.instead[0].upper()}{field.instead[1:]}."
 
 
 def _marks(field: inspect.Field) -> dict[str, Any]:

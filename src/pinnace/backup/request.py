@@ -77,10 +77,8 @@ def prepare_backup(
     status.format_version = FORMAT_VERSION
     spec.ttl = spec.ttl or defaults.backup_ttl
     status.expiration = now + spec.ttl.to_timedelta()
-    if spec.default_volumes_to_restic is None:
-        spec.default_volumes_to_restic = defaults.volumes_to_restic
-
     problems = list(status.validation_errors)
+    problems += _choose_pod_volumes(prepared, defaults)
     problems += _choose_storage_location(prepared, defaults, storage_locations)
     problems += _choose_snapshot_locations(prepared, defaults, snapshot_locations)
     prepared.metadata.labels = {
@@ -103,6 +101,22 @@ def prepare_backup(
         status.phase = BackupPhase.IN_PROGRESS
         status.start_timestamp = now
     return prepared
+
+
+def _choose_pod_volumes(backup: Backup, defaults: ServerDefaults) -> list[str]:
+    """Write into the spec whether pod volumes are saved by default; the problem with it, if any. (BEY 6.1)"""
+    spec = backup.spec
+    named = {
+        value
+        for value in (spec.default_volumes_to_restic, spec.default_volumes_to_fs_backup)
+        if value is not None
+    }
+    if len(named) > 1:
+        return [
+            "defaultVolumesToRestic and defaultVolumesToFsBackup are names of one setting and must not differ"
+        ]
+    spec.default_volumes_to_restic = named.pop() if named else defaults.volumes_to_restic
+    return []
 
 
 def _choose_storage_location(

@@ -54,6 +54,7 @@ async def execute_backup(
     collaborators: Collaborators | None = None,
     clock: Callable[[], datetime] = utcnow,
     log_options: LogOptions | None = None,
+    caveats: Sequence[str] = (),
     progress: ProgressSink | None = None,
     reopen_store: ReopenStore | None = None,
     on_tarball: Callable[[int], None] | None = None,
@@ -72,6 +73,7 @@ async def execute_backup(
         collaborators: who runs hooks and saves volumes.
         clock: for timestamps.
         log_options: of the server or command.
+        caveats: warnings that the log begins with, such as fields of the spec that are not known.
         progress: told at most once a second how far the backup is.
         reopen_store: gives a store with fresh credentials for the upload, which is closed here; without it
             the first one is used.
@@ -88,6 +90,7 @@ async def execute_backup(
         collaborators=collaborators or Collaborators(),
         clock=clock,
         log_options=log_options or LogOptions(),
+        caveats=caveats,
         progress=progress,
         reopen_store=reopen_store,
         on_tarball=on_tarball,
@@ -110,6 +113,7 @@ class _Run:
     collaborators: Collaborators
     clock: Callable[[], datetime]
     log_options: LogOptions
+    caveats: Sequence[str]
     progress: ProgressSink | None
     reopen_store: ReopenStore | None
     on_tarball: Callable[[int], None] | None
@@ -133,6 +137,8 @@ class _Run:
             if refusal is not None:
                 log.error("backup failed", error=refusal)
                 return self.failed(refusal, errors=log.errors)
+            for caveat in self.caveats:
+                log.warning(caveat)
             return await self._run(directory, log)
         finally:
             _close(log)

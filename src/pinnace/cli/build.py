@@ -1,12 +1,13 @@
 """Objects from flags: pure functions from what the user typed. (docs/spec: CLI 4.1, 5.1)"""
 
+import copy
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec
-from pinnace.api.codec import decode
+from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
@@ -35,8 +36,11 @@ def backup_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> Ba
 
 def backup_from_schedule(
     name: str, namespace: str, schedule: JSONObject, extra_labels: Mapping[str, str], now: datetime
-) -> Backup:
-    """The Backup that a Schedule's template makes; labels given on the command line win."""
+) -> JSONObject:
+    """The Backup that a Schedule's template makes, as the server would make it: no field of the spec is lost.
+
+    Labels given on the command line win.
+    """
     meta, spec = schedule["metadata"], schedule.get("spec") or {}
     owners = []
     if spec.get("useOwnerReferencesInBackup"):
@@ -56,16 +60,16 @@ def backup_from_schedule(
         labels.SCHEDULE_NAME: labels.label_value(meta["name"]),
         **extra_labels,
     }
-    return Backup(
+    backup = Backup(
         metadata=ObjectMeta(
             name=name or stamped_name(meta["name"], now),
             namespace=namespace,
             labels=all_labels,
             annotations=dict(meta.get("annotations") or {}),
             owner_references=owners,
-        ),
-        spec=decode(BackupSpec, template),
+        )
     )
+    return encode(backup, unsent=True) | {"spec": copy.deepcopy(template)}
 
 
 def restore_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> Restore:

@@ -11,6 +11,7 @@ from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.spec_fields import check_spec
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import parse_time
 from pinnace.backup.collaborators import Collaborators
@@ -19,7 +20,7 @@ from pinnace.backup.runner import LogOptions, execute_backup
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
-from pinnace.controllers.runs import Plan, failed
+from pinnace.controllers.runs import Plan, failed, refused
 from pinnace.controllers.snapshots import csi_actions_for_backup, csi_objects, snapshotters_of
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, patch_progress
 from pinnace.csi.snapshots import FEATURE, CSIError
@@ -66,7 +67,7 @@ class BackupWork:
         self._defaults = defaults
         self._pod_volumes = pod_volumes
 
-    async def plan(self, run: Backup) -> Plan[Backup]:
+    async def plan(self, run: Backup, caveats: Sequence[str] = ()) -> Plan[Backup]:
         """Validate and complete it by what the cluster is and has now. (docs/spec: CTL 3.2)"""
         scope = self._scope
         discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
@@ -80,7 +81,21 @@ class BackupWork:
             now=scope.clock(),
         )
         valid = prepared.status.phase == BackupPhase.IN_PROGRESS
-        return Plan(begun=prepared, execute=partial(self._execute, discovery) if valid else None)
+        execute = partial(self._execute, discovery, caveats) if valid else None
+        problems = await self._snapshot_location_problems(prepared.spec.volume_snapshot_locations)
+        return refused(Plan(begun=prepared, execute=execute), problems)
+
+    async def _snapshot_location_problems(self, chosen: Sequence[str]) -> list[str]:
+        """What the chosen snapshot locations ask for that is not supported."""
+        if not chosen:
+            return []
+        listed = await self._scope.client.list_all(velero("volumesnapshotlocations"), self._scope.namespace)
+        return [
+            f"volume snapshot location {obj['metadata']['name']}: {error}"
+            for obj in listed
+            if obj["metadata"]["name"] in chosen
+            for error in check_spec("VolumeSnapshotLocation", obj).errors
+        ]
 
     async def _list(self, struct: type[LocationT], plural: str) -> list[LocationT] | Unreadable:
         try:
@@ -119,7 +134,7 @@ class BackupWork:
             completed=status.volume_snapshots_completed,
         )
 
-    async def _execute(self, discovery: Discovery, backup: Backup) -> Backup:
+    async def _execute(self, discovery: Discovery, caveats: Sequence[str], backup: Backup) -> Backup:
         scope = self._scope
         try:
             store = await self._locations.acquire(backup.spec.storage_location)
@@ -133,7 +148,7 @@ class BackupWork:
             except CSIError as error:
                 log.error("Error preparing CSI snapshots", error=error)
                 return failed(backup, str(error), scope)
-            return await self._run(discovery, backup, store, actions, plugins)
+            return await self._run(discovery, caveats, backup, store, actions, plugins)
 
     def _actions(self, discovery: Discovery, plugins: Operation) -> Sequence[BackupItemAction]:
         """All actions of a backup. Raises CSIError."""
@@ -147,6 +162,7 @@ class BackupWork:
     async def _run(
         self,
         discovery: Discovery,
+        caveats: Sequence[str],
         backup: Backup,
         store: BackupStore,
         actions: Sequence[BackupItemAction],
@@ -176,6 +192,7 @@ class BackupWork:
                 ),
                 clock=scope.clock,
                 log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
+                caveats=caveats,
                 progress=publish,
                 reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
                 on_tarball=partial(scope.metrics.backup_tarball_size, _schedule_of(backup)),

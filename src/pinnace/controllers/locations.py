@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
+from pinnace.api.spec_fields import check_spec
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
@@ -61,6 +62,8 @@ class LocationStores:
             location = decode(BackupStorageLocation, obj)
         except DecodeError as error:
             raise InvalidLocation(f"backup storage location {name} cannot be read: {error}") from error
+        if problems := check_spec("BackupStorageLocation", obj).errors:
+            raise InvalidLocation(f"backup storage location {name}: {'; '.join(problems)}")
         return await self._acquire(location)
 
     async def _acquire(self, location: BackupStorageLocation) -> BackupStore:

@@ -105,7 +105,7 @@ class RestoreWork:
         self._pod_volumes = pod_volumes
         self._backups = ClusterBackups(scope, locations)
 
-    async def plan(self, run: Restore) -> Plan[Restore]:
+    async def plan(self, run: Restore, caveats: Sequence[str] = ()) -> Plan[Restore]:
         """Validate and complete it, and find its backup. (docs/spec: CTL 8.2)"""
         scope = self._scope
         completed = await validate_and_complete(run, self._backups)
@@ -128,7 +128,7 @@ class RestoreWork:
         )
         return Plan(
             begun=msgspec.structs.replace(confinement.restore, status=status),
-            execute=partial(self._execute, backup, discovery, confinement),
+            execute=partial(self._execute, backup, discovery, confinement, caveats),
         )
 
     async def _confined(self, restore: Restore, location: str) -> Confinement:
@@ -150,7 +150,12 @@ class RestoreWork:
         self._scope.metrics.restore_finished(run.spec.schedule_name, run.status.phase)
 
     async def _execute(
-        self, backup: Backup, discovery: Discovery, confinement: Confinement, restore: Restore
+        self,
+        backup: Backup,
+        discovery: Discovery,
+        confinement: Confinement,
+        caveats: Sequence[str],
+        restore: Restore,
     ) -> Restore:
         scope = self._scope
         async with AsyncExitStack() as stores:
@@ -182,7 +187,7 @@ class RestoreWork:
                 progress=_Progress(scope, restore),
                 options=self._options,
                 trusted=confinement.trusted,
-                caveat=confinement.caveat,
+                caveats=[text for text in (confinement.caveat, *caveats) if text],
                 helpers=Helpers(
                     volume_restorer=SnapshotVolumes(snapshotters_of(scope, plugins)),
                     pod_volume_restorer=restorer,

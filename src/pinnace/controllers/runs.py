@@ -11,7 +11,7 @@ may be stored long after its death, and then shows up here. (docs/spec: CTL 1.2,
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
+from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.times import format_time
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.settling import Settler, is_in_progress
@@ -61,8 +62,12 @@ class Plan(Generic[RunT]):
 class Work(Protocol[RunT]):
     """What backups and restores do differently."""
 
-    async def plan(self, run: RunT) -> Plan[RunT]:
-        """Validate and complete a new object. Whatever is raised lets the key be tried again."""
+    async def plan(self, run: RunT, caveats: Sequence[str] = ()) -> Plan[RunT]:
+        """Validate and complete a new object. Whatever is raised lets the key be tried again.
+
+        Args:
+            caveats: warnings that the log and the counts of the run begin with.
+        """
         ...
 
     def taken(self, run: RunT) -> None:
@@ -139,7 +144,8 @@ class RunReconciler(Generic[RunT]):
                 except DecodeError as error:
                     await self._refuse(key, obj, error)
                     return False
-                plan = await self._work.plan(run)
+                findings = check_spec(self._resource.kind, obj)
+                plan = refused(await self._work.plan(run, findings.warnings), findings.errors)
                 # What is not valid waits for nobody. Once it is its turn, it is planned again.
                 if plan.execute is not None and not self._turns.begin(key, plan.begun):
                     return True
@@ -206,6 +212,19 @@ class RunReconciler(Generic[RunT]):
         log.info(f"{self._resource.kind} ended", phase=finished.status.phase)
         self._work.ended(finished)
         await finish(self._scope.client, self._resource, run, finished)
+
+
+def refused(plan: Plan[RunT], problems: Sequence[str]) -> Plan[RunT]:
+    """The plan with these problems added to what is wrong with the object; the same without any."""
+    if not problems:
+        return plan
+    status = msgspec.structs.replace(
+        plan.begun.status,
+        phase=BackupPhase.FAILED_VALIDATION,
+        validation_errors=[*plan.begun.status.validation_errors, *problems],
+        start_timestamp=None,
+    )
+    return Plan(begun=msgspec.structs.replace(plan.begun, status=status))
 
 
 def failed(run: RunT, reason: str, scope: Scope) -> RunT:

@@ -23,6 +23,7 @@ from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.schedule import Schedule, SchedulePhase
+from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, parse_time
 from pinnace.controllers.ports import Scope
@@ -66,11 +67,13 @@ class Verdict:
         schedule: None if it cannot be read.
         cron: None if the spec is not valid.
         errors: why it is not.
+        warnings: what of it is ignored.
     """
 
     schedule: Schedule | None
     cron: Cron | None
     errors: list[str]
+    warnings: tuple[str, ...] = ()
 
     @property
     def phase(self) -> SchedulePhase:
@@ -114,6 +117,7 @@ class ScheduleReconciler:
         self._skip_immediately = skip_immediately
         self._begun: dict[Key, _Attempt] = {}
         self._skipped: dict[str, datetime] = {}
+        self._warned: dict[Key, tuple[str, ...]] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """Validate the Schedule and make its Backup if one is due."""
@@ -121,10 +125,12 @@ class ScheduleReconciler:
             obj = await self._scope.client.get(SCHEDULES, key.name, key.namespace)
         except NotFound:
             self._begun.pop(key, None)
+            self._warned.pop(key, None)
             return DONE
         if obj["metadata"].get("deletionTimestamp") or is_paused(obj):
             return DONE
         verdict = judge(obj)
+        self._warn(key, verdict.warnings)
         status = obj.get("status") or {}
         # Whatever is shown follows from the spec, so a mended spec needs nobody to remember what it was.
         if (status.get("phase"), status.get("validationErrors") or []) != (verdict.phase, verdict.errors):
@@ -150,6 +156,13 @@ class ScheduleReconciler:
             due = due_after(verdict.cron, self._counted_from(verdict.schedule), self._zone)
             if due is not None and self._scope.clock() > due:
                 self._enqueue(Key.of(obj))
+
+    def _warn(self, key: Key, warnings: tuple[str, ...]) -> None:
+        """Log what is ignored of a Schedule, once. The log of each of its Backups says it too."""
+        if self._warned.get(key, ()) != warnings:
+            self._warned[key] = warnings
+            for warning in warnings:
+                log.warning(warning, schedule=str(key))
 
     async def _publish(self, key: Key, obj: JSONObject, verdict: Verdict) -> None:
         if verdict.errors:
@@ -249,12 +262,17 @@ class ScheduleReconciler:
 
 def judge(obj: JSONObject) -> Verdict:
     """Read and validate a Schedule. (docs/spec: CTL 4.1)"""
-    schedule = None
+    schedule, cron, errors = None, None, []
     try:
         schedule = decode(Schedule, obj)
-        return Verdict(schedule=schedule, cron=read_schedule(schedule.spec.schedule), errors=[])
+        cron = read_schedule(schedule.spec.schedule)
     except (CronError, DecodeError) as error:
-        return Verdict(schedule=schedule, cron=None, errors=[str(error)])
+        errors.append(str(error))
+    findings = check_spec("Schedule", obj)
+    errors += findings.errors
+    return Verdict(
+        schedule=schedule, cron=None if errors else cron, errors=errors, warnings=findings.warnings
+    )
 
 
 def is_paused(obj: JSONObject) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
+from pinnace.api.spec_fields import check_spec
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time
@@ -79,7 +80,11 @@ class StorageLocationReconciler:
             self._validated_spec.setdefault(key, spec)
             return _next(location.status.last_validation_time, frequency, now)
         spec = await self._make_default(key, obj)
-        await self._write(key, obj, await self._problem(location))
+        findings = check_spec("BackupStorageLocation", obj)
+        if edited or key not in self._validated_spec:
+            for warning in findings.warnings:
+                log.warning(warning, backupLocation=key.name)
+        await self._write(key, obj, "; ".join(findings.errors) or await self._problem(location))
         self._validated_spec[key] = spec
         return _next(now, frequency, now)
 

@@ -65,7 +65,7 @@ class RestoreRequest:
     Attributes:
         trusted: whether the location is the administrator's own. Else no namespace is made: its labels could
             lift what holds for the namespaces of this cluster. (docs/spec: NAC 17 A13)
-        caveat: what its user should know beforehand; becomes a warning.
+        caveats: what its user should know beforehand; each becomes a warning.
     """
 
     restore: Restore
@@ -73,7 +73,7 @@ class RestoreRequest:
     snapshots: Sequence[VolumeSnapshot] = ()
     pod_volume_backups: Sequence[PodVolumeBackup] = ()
     trusted: bool = True
-    caveat: str = ""
+    caveats: Sequence[str] = ()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -171,10 +171,10 @@ class RestoreEngine:
             return results
         async with asyncio.TaskGroup() as background:
             run = self._new_run(request, archive, outlook, reader, hook_finder, background)
-            if request.caveat:
-                caveats = Results()
-                caveats.warnings.add_velero(request.caveat)
-                self._report(run, caveats)
+            caveats = Results()
+            for caveat in request.caveats:
+                caveats.warnings.add_velero(caveat)
+            self._report(run, caveats)
             reporter = ProgressReporter(run.progress, self._progress_sink, self._log, self._timer)
             reporting = background.create_task(reporter.run())
             try:

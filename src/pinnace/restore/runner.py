@@ -72,7 +72,7 @@ async def execute_restore(
     options: RestoreOptions | None = None,
     helpers: Helpers | None = None,
     trusted: bool = True,
-    caveat: str = "",
+    caveats: Sequence[str] = (),
     archive_limits: ArchiveLimits | None = None,
     log_options: LogOptions | None = None,
     clock: Callable[[], datetime] = utcnow,
@@ -88,7 +88,7 @@ async def execute_restore(
         pod_volume_backups: asked once for those of the backup; may raise KubeError or StorageError.
         reopen_store: opens the store again for the uploads, as credentials can have changed during a long
             restore; the caller closes that one too. May raise StorageError or KubeError.
-        trusted, caveat: as in `RestoreRequest`.
+        trusted, caveats: as in `RestoreRequest`.
         workdir: an existing directory with room for the backup, compressed and not.
         progress: gets the numbers for `status.progress`.
 
@@ -111,7 +111,7 @@ async def execute_restore(
                     options=options or RestoreOptions(),
                     helpers=helpers or Helpers(),
                     trusted=trusted,
-                    caveat=caveat,
+                    caveats=caveats,
                     archive_limits=archive_limits,
                     directory=directory,
                 ),
@@ -140,7 +140,7 @@ class _Job:
     options: RestoreOptions
     helpers: Helpers
     trusted: bool
-    caveat: str
+    caveats: Sequence[str]
     archive_limits: ArchiveLimits | None
     directory: Path
 
@@ -252,7 +252,7 @@ async def _restore_archive(
         snapshots=snapshots,
         pod_volume_backups=pod_volume_backups,
         trusted=job.trusted,
-        caveat=job.caveat,
+        caveats=job.caveats,
     )
     with archive:
         # Its contents are in the index's spool now; a large backup need not be on the disk twice.

@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeVar
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.spec_fields import check_spec
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource, velero
 
@@ -87,9 +88,14 @@ class Snapshotters:
 
     async def _location(self, name: str) -> VolumeSnapshotLocation:
         try:
-            return decode(VolumeSnapshotLocation, await self._client.get(LOCATIONS, name, self._namespace))
+            obj = await self._client.get(LOCATIONS, name, self._namespace)
+            location = decode(VolumeSnapshotLocation, obj)
         except (KubeError, DecodeError) as error:
             raise SnapshotError(f"error getting volume snapshot location {name}: {error}") from error
+        if problems := check_spec("VolumeSnapshotLocation", obj).errors:
+            # Not with the wrong credentials, say: they could belong to another account.
+            raise SnapshotError(f"volume snapshot location {name}: {'; '.join(problems)}")
+        return location
 
     async def _open(self, provider: str, config: Mapping[str, str]) -> Snapshotter:
         snapshotter = self._find(provider)

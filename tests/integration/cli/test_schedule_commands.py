@@ -103,7 +103,7 @@ async def test_a_backup_from_a_schedule(client: KubeClient, namespace: str, comm
         f"Run `pinnace backup describe {name}` or `pinnace backup logs {name}` for more details."
     )
     backup: dict[str, Any] = await client.get(BACKUPS, name, namespace)
-    assert backup["spec"] == {**spec["template"], "hooks": {}}  # type: ignore[dict-item]
+    assert backup["spec"] == spec["template"]
     assert backup["metadata"]["labels"] == {
         "velero.io/test": "yes",
         "velero.io/schedule-name": "test",

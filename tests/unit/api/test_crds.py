@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from pinnace.api.crds import KINDS, Kind, crd_manifest, crd_manifests
+from pinnace.api.spec_fields import NOT_SUPPORTED
 
 SCHEMAS = {
     manifest["spec"]["names"]["kind"]: manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -25,6 +26,24 @@ def _walk(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
 
 ALL_SCHEMAS = [(kind + path, schema) for kind, whole in SCHEMAS.items() for path, schema in _walk(whole)]
 BY_PATH = dict(ALL_SCHEMAS)
+
+
+NOT_SUPPORTED_NAMES = {name for fields in NOT_SUPPORTED.values() for name in fields}
+
+
+def is_not_supported(path: str) -> bool:
+    return path.removesuffix("[]").rpartition(".")[2] in NOT_SUPPORTED_NAMES
+
+
+def test_fields_that_are_not_supported_are_kept_by_the_api_server() -> None:
+    for prefix in ("Backup.spec", "Schedule.spec.template"):
+        assert BY_PATH[f"{prefix}.resourcePolicy"]["x-kubernetes-preserve-unknown-fields"] is True
+        assert BY_PATH[f"{prefix}.snapshotMoveData"]["description"].startswith(
+            "Not supported: moving the data"
+        )
+    hook = "Restore.spec.hooks.resources[].postHooks[].exec.waitForReady"
+    assert BY_PATH[hook]["type"] == "boolean"
+    assert BY_PATH["Backup.spec.itemOperationTimeout"]["description"].startswith("Without effect: ")
 
 
 def test_eleven_kinds_in_order() -> None:
@@ -88,7 +107,11 @@ def test_schemas_are_structural_and_without_defaults() -> None:
 
 
 def test_only_containers_keep_unknown_fields() -> None:
-    keeping = [path for path, schema in ALL_SCHEMAS if schema.get("x-kubernetes-preserve-unknown-fields")]
+    keeping = [
+        path
+        for path, schema in ALL_SCHEMAS
+        if schema.get("x-kubernetes-preserve-unknown-fields") and not is_not_supported(path)
+    ]
     assert keeping == ["Restore.spec.hooks.resources[].postHooks[].init.initContainers[]"]
     assert BY_PATH[keeping[0]]["required"] == ["name"]
 
@@ -129,7 +152,7 @@ def test_required_lists() -> None:
 
 def test_nullable_fields() -> None:
     filters = {"includedNamespaces", "excludedNamespaces", "includedResources", "excludedResources"}
-    nullable = {path for path, schema in ALL_SCHEMAS if schema.get("nullable")}
+    nullable = {path for path, schema in ALL_SCHEMAS if schema.get("nullable") and not is_not_supported(path)}
 
     def of(prefix: str) -> set[str]:
         return {path.removeprefix(prefix) for path in nullable if path.startswith(prefix)}
@@ -139,6 +162,7 @@ def test_nullable_fields() -> None:
         "snapshotVolumes",
         "includeClusterResources",
         "orderedResources",
+        "defaultVolumesToFsBackup",
     }
     hooks = {"hooks.resources[]." + name for name in filters | {"labelSelector"}}
     assert of("Backup.spec.") == backup_spec | hooks | {"hooks.resources"}
@@ -184,6 +208,7 @@ def test_every_field_is_described() -> None:
         path
         for path, schema in ALL_SCHEMAS
         if "description" not in schema
+        and not is_not_supported(path.removesuffix("[]"))
         and not path.endswith((".metadata", "[]", ".spec", ".status"))
         and not path.startswith("Restore.spec.hooks.resources[].postHooks[].init.initContainers[]")
     ]

@@ -273,3 +273,29 @@ def test_difference_is_what_has_to_be_patched() -> None:
         "storageLocation": "default",
         "defaultVolumesToRestic": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("restic", "fs_backup", "server", "written"),
+    [
+        (None, True, False, True),
+        (None, False, True, False),
+        (True, None, False, True),
+        (True, True, False, True),
+        (None, None, True, True),
+    ],
+)
+def test_both_names_of_the_default_for_pod_volumes_count(
+    restic: bool | None, fs_backup: bool | None, server: bool, written: bool
+) -> None:
+    spec = BackupSpec(default_volumes_to_restic=restic, default_volumes_to_fs_backup=fs_backup)
+
+    assert prepare(spec, volumes_to_restic=server).spec.default_volumes_to_restic is written
+
+
+def test_contradicting_names_of_the_default_for_pod_volumes_are_refused() -> None:
+    spec = BackupSpec(default_volumes_to_restic=True, default_volumes_to_fs_backup=False)
+
+    (error,) = prepare(spec).status.validation_errors
+
+    assert "must not differ" in error

@@ -380,3 +380,13 @@ async def test_log_has_the_backup_in_every_line(store: Store, workdir: Path) -> 
     assert all(" backup=velero/b1 " in line for line in lines)
     async with store.read_bytes(DownloadTargetKind.BACKUP_LOG, "b1") as stream:
         assert b"".join([block async for block in stream])[:2] == b"\x1f\x8b"
+
+
+async def test_caveats_are_counted_and_stand_in_the_log(store: Store, workdir: Path) -> None:
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/a")
+
+    done = await execute(cluster, store, workdir, caveats=["spec.x is not known", "spec.y is not known"])
+
+    assert (done.status.phase, done.status.warnings) == (BackupPhase.COMPLETED, 2)
+    assert store.metadata()["status"]["warnings"] == 2
+    assert "spec.y is not known" in log_text(store)

@@ -194,7 +194,13 @@ def test_locations_must_exist(
 
 @pytest.mark.spec("CLI-010")
 def test_a_backup_from_a_schedule(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
-    template = {"hooks": {}, "ttl": "24h0m0s", "includedNamespaces": ["n"], "storageLocation": "main"}
+    template = {
+        "ttl": "24h0m0s",
+        "includedNamespaces": ["n"],
+        "storageLocation": "main",
+        "snapshotMoveData": True,
+        "ofTheFuture": 1,
+    }
     cluster.add(
         SCHEDULES, "test", labels={"velero.io/test": "true"}, annotations={"note": "x"},
         spec={"schedule": "@daily", "template": template},
@@ -202,7 +208,11 @@ def test_a_backup_from_a_schedule(capsys: pytest.CaptureFixture[str], cluster: F
 
     assert run(["backup", "create", "b", "--from-schedule", "test", "--ttl", "1h"]) == 0
     made = cluster.named(velero("backups"), "b")
+    # As the server would make it: what is not supported or not known is not lost, but told.
     assert made["spec"] == template
+    warned = capsys.readouterr().err
+    assert "WARNING: spec.snapshotMoveData is not supported" in warned
+    assert "WARNING: spec.ofTheFuture is not a field" in warned
     assert made["metadata"]["labels"] == {"velero.io/test": "true", "velero.io/schedule-name": "test"}
     assert made["metadata"]["annotations"] == {"note": "x"}
 

@@ -1,7 +1,7 @@
 """The life of a Backup or Restore: who gets it, and that it never stays InProgress."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 import msgspec
@@ -25,12 +25,14 @@ class ScriptedWork:
         self.outcome: Callable[[Backup], Awaitable[Backup]] = completed
         self.valid = True
         self.planned: list[Backup] = []
+        self.caveats: list[str] = []
         self.executed: list[Backup] = []
         self.counted: list[tuple[str, str]] = []
         self._clock = world.clock
 
-    async def plan(self, run: Backup) -> Plan[Backup]:
+    async def plan(self, run: Backup, caveats: Sequence[str] = ()) -> Plan[Backup]:
         self.planned.append(run)
+        self.caveats.extend(caveats)
         if not self.valid:
             errors = ["no good"]
             status = msgspec.structs.replace(
@@ -84,6 +86,10 @@ class Scene:
     @property
     def status(self) -> dict[str, object]:
         return self.world.cluster.status("backups", "b1")
+
+    @property
+    def errors(self) -> list[str]:
+        return list(self.world.cluster.status("backups", "b1")["validationErrors"])
 
 
 @pytest.fixture
@@ -383,3 +389,37 @@ async def test_a_deletion_while_it_runs_ends_quietly(scene: Scene) -> None:
 
     assert scene.world.cluster.objects == {}
     assert scene.work.counted[-1] == ("ended", "Completed")
+
+
+async def test_a_field_that_is_not_supported_fails_the_validation_and_names_it(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={"snapshotMoveData": True, "datamover": "velero"})
+
+    await scene.reconcile()
+
+    assert scene.phase == "FailedValidation"
+    (error,) = scene.errors
+    assert error.startswith("spec.snapshotMoveData is not supported")
+    assert "startTimestamp" not in scene.status
+    assert scene.work.executed == []
+    assert scene.work.counted == [("taken", "FailedValidation"), ("ended", "FailedValidation")]
+
+
+async def test_a_field_that_is_not_known_is_a_warning_of_the_run(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={"excludedNamespace": ["a"]})
+
+    await scene.reconcile()
+
+    assert scene.phase == "Completed"
+    (caveat,) = scene.work.caveats
+    assert caveat.startswith("spec.excludedNamespace is not a field that this version knows")
+
+
+async def test_all_that_is_wrong_with_an_object_is_said_at_once(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={"snapshotMoveData": True})
+    scene.work.valid = False
+
+    await scene.reconcile()
+
+    first, second = scene.errors
+    assert first == "no good"
+    assert second.startswith("spec.snapshotMoveData")

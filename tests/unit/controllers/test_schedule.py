@@ -615,3 +615,25 @@ async def test_the_poll_makes_no_request(scene: Scene) -> None:
 
     assert scene.queued == [Key(NAMESPACE, "late")]
     assert scene.world.cluster.calls == []
+
+
+async def test_a_template_that_asks_for_what_is_not_supported_is_refused(scene: Scene) -> None:
+    scene.add("@hourly", spec={"template": {**TEMPLATE, "resourcePolicy": {"name": "p"}}})
+
+    assert await scene.reconcile() == DONE
+
+    (error,) = scene.status["validationErrors"]
+    assert error.startswith("spec.template.resourcePolicy is not supported")
+    assert (scene.status["phase"], scene.backups) == ("FailedValidation", [])
+
+
+async def test_an_unknown_field_of_a_schedule_is_logged_once(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.add("@hourly")
+
+    for _ in range(3):
+        await scene.reconcile()
+
+    assert caplog.text.count("spec.template.fieldOfTheFuture is not a field") == 1
+    assert len(scene.backups) == 1

@@ -11,6 +11,7 @@ from pinnace.controllers import storage_location
 from pinnace.controllers.storage_location import StorageLocationReconciler, effective_frequency, is_due
 from pinnace.runtime.controller import DONE, Result
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import InvalidLocation
 from tests.support.clock import START
 from tests.unit.controllers.fakes import World, key
 
@@ -194,3 +195,15 @@ async def test_our_own_writes_that_raise_the_generation_do_not_make_a_location_d
     assert await controller.reconcile(key("default")) == Result.after(60.0)
     assert len(world.cluster.writes()) == writes
     assert status(world)["phase"] == "Available"
+
+
+async def test_a_location_with_a_field_that_is_not_supported_is_unavailable(world: World) -> None:
+    reference = {"name": "ca", "key": "crt"}
+    world.add_location(default=True, objectStorage={"bucket": "bucket-default", "caCertRef": reference})
+
+    await reconciler(world).reconcile(key("default"))
+
+    assert status(world)["phase"] == "Unavailable"
+    assert str(status(world)["message"]).startswith("spec.objectStorage.caCertRef is not supported")
+    with pytest.raises(InvalidLocation, match="caCertRef"):
+        await world.locations.acquire("default")

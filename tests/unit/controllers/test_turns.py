@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -210,7 +210,7 @@ class Restores:
         self.world.cluster.add("restores", name, spec={"includedNamespaces": list(included)})
         self.queue.add(key(name))
 
-    async def plan(self, run: Restore) -> Plan[Restore]:
+    async def plan(self, run: Restore, caveats: Sequence[str] = ()) -> Plan[Restore]:
         status = msgspec.structs.replace(
             run.status, phase=RestorePhase.IN_PROGRESS, start_timestamp=self.world.clock()
         )

@@ -226,3 +226,11 @@ async def test_a_hook_with_an_invalid_selector_ends_the_restore(harness: Harness
     (message,) = results.errors.velero
     assert message.startswith("error parsing restore hooks: ")
     assert harness.world.created == []
+
+
+async def test_each_caveat_of_a_request_is_a_warning_of_its_results(harness: Harness) -> None:
+    harness.request_fields = {"caveats": ["spec.x is not known", "spec.y is not known"]}
+
+    results = await harness.restore(pod("plain"))
+
+    assert results.warnings.velero == ["spec.x is not known", "spec.y is not known"]

@@ -4,8 +4,9 @@ from typing import Any
 
 import click
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import encode
+from pinnace.api.objects import JSONObject
+from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
 from pinnace.cli.backend.wait import wait_for_end
@@ -50,10 +51,13 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, flags: dic
         await _check_locations(client, settings.namespace, flags)
         backup = await _backup(client, settings.namespace, name, flags)
         if output.format:
-            print_objects([encode(backup, unsent=True)], backup_table(), output)
+            print_objects([backup], backup_table(), output)
             return ExitCode.OK
+        findings = check_spec("Backup", backup)
+        for text in (*findings.errors, *findings.warnings):
+            click.echo(f"WARNING: {text}", err=True)
         resource = velero("backups")
-        created = await client.create(resource, encode(backup), settings.namespace)
+        created = await client.create(resource, backup, settings.namespace)
         if flags["from_schedule"]:
             click.echo("Creating backup from schedule, all other filters are ignored.")
         name = created["metadata"]["name"]
@@ -76,8 +80,9 @@ async def _check_locations(client: KubeClient, namespace: str, flags: dict[str, 
         await client.get(velero("volumesnapshotlocations"), location, namespace)
 
 
-async def _backup(client: KubeClient, namespace: str, name: str, flags: dict[str, Any]) -> Backup:
+async def _backup(client: KubeClient, namespace: str, name: str, flags: dict[str, Any]) -> JSONObject:
+    """The object to send or print."""
     if not flags["from_schedule"]:
-        return build.backup_from_flags(name, namespace, flags)
+        return encode(build.backup_from_flags(name, namespace, flags), unsent=True)
     schedule = await client.get(velero("schedules"), flags["from_schedule"], namespace)
     return build.backup_from_schedule(name, namespace, schedule, flags["labels"], utcnow())

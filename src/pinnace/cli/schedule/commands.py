@@ -116,7 +116,7 @@ def _pause_command(verb: str, paused: bool) -> click.Command:
     @_skip_immediately()
     @click.pass_context
     def command(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-        from pinnace.cli import schedule_pause
+        from pinnace.cli.schedule import pause as schedule_pause
 
         request = schedule_pause.Request(
             paused=paused,

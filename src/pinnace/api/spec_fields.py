@@ -1,0 +1,268 @@
+"""What the fields of a spec are worth here: honoured, known but not supported, or not known at all. Pure.
+
+A field is honoured if the struct of its object has it. `NOT_SUPPORTED` lists, struct by struct, the fields
+that some version of Velero has and that are not honoured. Whatever else an object holds is not known: a
+spelling mistake, or a field of a version to come.
+
+The structs drop what they do not have, so the check needs the object as it was read. No request is silently
+taken for less than it asks: a server and the command without a server refuse or warn by these findings, and
+the definitions of the kinds are derived from the same table, so that the API server keeps these fields. Null
+and empty values ask for nothing and pass, and so does a value that says what happens anyway.
+(docs/spec: BEY 2.1; docs/adr/016)
+"""
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msgspec import Struct, inspect
+
+from pinnace.api.backup import BackupSpec
+from pinnace.api.restore import ExecRestoreHook, RestoreSpec
+from pinnace.api.schedule import ScheduleSpec
+from pinnace.api.snapshot_location import VolumeSnapshotLocationSpec
+from pinnace.api.storage_location import BackupStorageLocationSpec, ObjectStorageLocation
+
+Schema = dict[str, Any]
+
+_NAMES: Final[Schema] = {"type": "array", "nullable": True, "items": {"type": "string"}}
+_TEXT: Final[Schema] = {"type": "string", "nullable": True}
+_SWITCH: Final[Schema] = {"type": "boolean", "nullable": True}
+_OPEN: Final[Schema] = {"type": "object", "nullable": True, "x-kubernetes-preserve-unknown-fields": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotSupported:
+    """A field of Velero that is not honoured.
+
+    Attributes:
+        since: the version of Velero that brought it.
+        effect: what it asks for.
+        instead: what the author of the object can do.
+        schema: of the field in the definition of its kind.
+        same: values that ask for what happens anyway, besides empty ones.
+        refused: False if the object can be carried out all the same, so that a warning is enough.
+    """
+
+    since: str
+    effect: str
+    instead: str
+    schema: Schema
+    same: tuple[Any, ...] = ()
+    refused: bool = True
+
+
+def _selectors(version: str) -> NotSupported:
+    return NotSupported(
+        since=version,
+        effect="objects that match one of several label selectors",
+        instead="use labelSelector, for instance with the operator In, or one object for each selector",
+        schema={"type": "array", "nullable": True, "items": _OPEN},
+    )
+
+
+def _scoped(kind: str) -> NotSupported:
+    return NotSupported(
+        since="1.11",
+        effect=f"a filter for {kind} resources only",
+        instead="use includedResources, excludedResources and includeClusterResources",
+        schema=_NAMES,
+    )
+
+
+_UPLOADER: Final = NotSupported(
+    since="1.13",
+    effect="settings of the kopia uploader",
+    instead="leave it out: pod volumes are saved with restic",
+    schema=_OPEN,
+)
+_OPERATION_TIMEOUT: Final = NotSupported(
+    since="1.11",
+    effect="a limit for item operations that outlast the run",
+    instead="leave it out: no operation outlasts a run here",
+    schema=_TEXT,
+    same=("0s", "4h0m0s", "4h"),
+    refused=False,
+)
+
+NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
+    BackupSpec: {
+        "includedClusterScopedResources": _scoped("cluster-scoped"),
+        "excludedClusterScopedResources": _scoped("cluster-scoped"),
+        "includedNamespaceScopedResources": _scoped("namespaced"),
+        "excludedNamespaceScopedResources": _scoped("namespaced"),
+        "orLabelSelectors": _selectors("1.9"),
+        "volumeGroupSnapshotLabelKey": NotSupported(
+            since="1.17",
+            effect="common snapshots of the volumes that have the same value of a label",
+            instead="leave it out: volumes are snapshotted one by one",
+            schema=_TEXT,
+            same=("velero.io/volume-group",),  # written into every spec by Velero 1.18
+        ),
+        "itemOperationTimeout": _OPERATION_TIMEOUT,
+        "resourcePolicy": NotSupported(
+            since="1.11",
+            effect="volume and resource policies out of a ConfigMap",
+            instead="choose volumes by the annotations backup.velero.io/backup-volumes and "
+            "backup.velero.io/backup-volumes-excludes of pods, resources by includedResources and "
+            "excludedResources",
+            schema=_OPEN,
+        ),
+        "snapshotMoveData": NotSupported(
+            since="1.12",
+            effect="moving the data of CSI snapshots into the backup storage location",
+            instead="leave it out to keep the snapshots in the storage system, or save the volumes with "
+            "restic (defaultVolumesToFsBackup)",
+            schema=_SWITCH,
+        ),
+        "datamover": NotSupported(
+            since="1.12",
+            effect="a program that moves the data of snapshots",
+            instead="leave it out: data is not moved",
+            schema=_TEXT,
+            same=("velero",),
+        ),
+        "uploaderConfig": _UPLOADER,
+    },
+    RestoreSpec: {
+        "restoreStatus": NotSupported(
+            since="1.9",
+            effect="restoring the status of objects",
+            instead="leave it out: controllers write the status of restored objects anew",
+            schema=_OPEN,
+        ),
+        "existingResourcePolicy": NotSupported(
+            since="1.9",
+            effect="updating objects that exist already",
+            instead="leave it out, and delete the objects that shall be replaced before the restore",
+            schema=_TEXT,
+            same=("none",),
+        ),
+        "orLabelSelectors": _selectors("1.9"),
+        "itemOperationTimeout": _OPERATION_TIMEOUT,
+        "resourceModifier": NotSupported(
+            since="1.12",
+            effect="changing objects by the rules in a ConfigMap before they are restored",
+            instead="leave it out, and change the objects after the restore",
+            schema=_OPEN,
+        ),
+        "uploaderConfig": _UPLOADER,
+    },
+    ExecRestoreHook: {
+        "waitForReady": NotSupported(
+            since="1.13",
+            effect="waiting until the container is ready, not only running",
+            instead="leave it out, and let the command itself wait",
+            schema=_SWITCH,
+        )
+    },
+    ObjectStorageLocation: {
+        "caCertRef": NotSupported(
+            since="1.18",
+            effect="a CA bundle out of a Secret",
+            instead="write the bundle into objectStorage.caCert",
+            schema=_OPEN,
+        )
+    },
+    VolumeSnapshotLocationSpec: {
+        "credential": NotSupported(
+            since="1.10",
+            effect="credentials of its own for a snapshot location",
+            instead="leave it out: the credentials of the server are used",
+            schema=_OPEN,
+        )
+    },
+}
+
+SPECS: Final[Mapping[str, type[Struct]]] = {
+    "Backup": BackupSpec,
+    "Restore": RestoreSpec,
+    "Schedule": ScheduleSpec,
+    "BackupStorageLocation": BackupStorageLocationSpec,
+    "VolumeSnapshotLocation": VolumeSnapshotLocationSpec,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFindings:
+    """What a spec asks for beyond what is honoured.
+
+    Attributes:
+        errors: one text for each field that must not be passed over; the object is refused.
+        warnings: one text for each field that is not known, or has no effect.
+    """
+
+    errors: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = field(default=())
+
+
+NO_FINDINGS: Final = FieldFindings()
+
+
+def check_spec(kind: str, obj: Mapping[str, Any]) -> FieldFindings:
+    """The findings for an object of one of the kinds in `SPECS`, as it was read."""
+    spec = obj.get("spec")
+    return check_part(SPECS[kind], spec, "spec") if isinstance(spec, Mapping) else NO_FINDINGS
+
+
+def check_part(struct: type[Struct], part: Mapping[str, Any], path: str) -> FieldFindings:
+    """The findings for a part of an object that is read as a struct; `path` names it in the texts."""
+    errors: list[str] = []
+    warnings: list[str] = []
+    for where, known in _beyond(struct, part, path):
+        if known is None:
+            warnings.append(
+                f"{where} is not a field that this version knows, and was ignored: check its spelling, or "
+                "whether a newer version is needed"
+            )
+        elif known.refused:
+            errors.append(f"{where} is not supported ({known.effect}, Velero {known.since}): {known.instead}")
+        else:
+            warnings.append(f"{where} has no effect ({known.effect}, Velero {known.since}): {known.instead}")
+    return FieldFindings(errors=tuple(errors), warnings=tuple(warnings))
+
+
+def _beyond(
+    struct: type[Struct], part: Mapping[str, Any], path: str
+) -> Iterator[tuple[str, NotSupported | None]]:
+    """The paths of the fields that ask for something and are not in the structs, with their table entry."""
+    fields, others = _fields(struct), NOT_SUPPORTED.get(struct, {})
+    for name, value in part.items():
+        where = f"{path}.{name}"
+        if name in fields:
+            yield from _inside(fields[name], value, where)
+        elif not _asks_for_nothing(value) and not (name in others and value in others[name].same):
+            yield where, others.get(name)
+
+
+def _inside(node: inspect.Type, value: Any, path: str) -> Iterator[tuple[str, NotSupported | None]]:
+    match node:
+        case inspect.Metadata():
+            yield from _inside(node.type, value, path)
+        case inspect.UnionType():
+            for member in node.types:
+                yield from _inside(member, value, path)
+        case inspect.StructType() if isinstance(value, Mapping):
+            yield from _beyond(node.cls, value, path)
+        case inspect.ListType() if isinstance(value, list):
+            for number, member in enumerate(value):
+                yield from _inside(node.item_type, member, f"{path}[{number}]")
+        case _:
+            return
+
+
+def _asks_for_nothing(value: Any) -> bool:
+    """Whether a value is null, false, zero, empty, or holds nothing else."""
+    if isinstance(value, Mapping):
+        return all(_asks_for_nothing(member) for member in value.values())
+    if isinstance(value, list):
+        return not value
+    return value in (None, False, 0, "")
+
+
+@functools.cache
+def _fields(struct: type[Struct]) -> Mapping[str, inspect.Type]:
+    info = inspect.type_info(struct)
+    assert isinstance(info, inspect.StructType)
+    return {each.encode_name: each.type for each in info.fields}

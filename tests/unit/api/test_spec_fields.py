@@ -1,0 +1,149 @@
+"""Fields of specs that are not honoured: refused, warned of, or harmless."""
+
+from typing import Any
+
+import pytest
+
+from pinnace.api.spec_fields import NOT_SUPPORTED, SPECS, FieldFindings, check_spec
+
+# Specs as servers of these versions stored them.
+STORED_BY_VELERO_1_6: dict[str, Any] = {
+    "includedNamespaces": ["shop", "shop-data"],
+    "ttl": "48h0m0s",
+    "hooks": {},
+    "storageLocation": "default",
+    "defaultVolumesToRestic": False,
+}
+STORED_BY_VELERO_1_16: dict[str, Any] = {
+    "metadata": {},
+    "includedNamespaces": ["shop", "shop-data"],
+    "ttl": "48h0m0s",
+    "hooks": {},
+    "storageLocation": "default",
+    "defaultVolumesToFsBackup": False,
+    "csiSnapshotTimeout": "10m0s",
+    "itemOperationTimeout": "4h0m0s",
+    "snapshotMoveData": False,
+}
+STORED_BY_VELERO_1_18: dict[str, Any] = {
+    **STORED_BY_VELERO_1_16,
+    "volumeGroupSnapshotLabelKey": "velero.io/volume-group",
+    "resourcePolicy": None,
+    "uploaderConfig": {"parallelFilesUpload": 0},
+}
+
+
+def findings(kind: str, **spec: Any) -> FieldFindings:
+    return check_spec(kind, {"kind": kind, "spec": spec})
+
+
+@pytest.mark.parametrize("spec", [STORED_BY_VELERO_1_6, STORED_BY_VELERO_1_16, STORED_BY_VELERO_1_18])
+def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
+    assert findings("Backup", **spec) == FieldFindings()
+    assert findings("Schedule", schedule="@daily", template=spec, paused=True) == FieldFindings()
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "path"),
+    [
+        ("Backup", {"includedClusterScopedResources": ["*"]}, "spec.includedClusterScopedResources"),
+        ("Backup", {"excludedClusterScopedResources": ["x"]}, "spec.excludedClusterScopedResources"),
+        ("Backup", {"includedNamespaceScopedResources": ["*"]}, "spec.includedNamespaceScopedResources"),
+        (
+            "Backup",
+            {"excludedNamespaceScopedResources": ["secrets"]},
+            "spec.excludedNamespaceScopedResources",
+        ),
+        ("Backup", {"orLabelSelectors": [{"matchLabels": {"a": "b"}}]}, "spec.orLabelSelectors"),
+        ("Backup", {"orLabelSelectors": [{}]}, "spec.orLabelSelectors"),
+        ("Backup", {"resourcePolicy": {"kind": "configmap", "name": "p"}}, "spec.resourcePolicy"),
+        ("Backup", {"snapshotMoveData": True}, "spec.snapshotMoveData"),
+        ("Backup", {"datamover": "other"}, "spec.datamover"),
+        ("Backup", {"uploaderConfig": {"parallelFilesUpload": 4}}, "spec.uploaderConfig"),
+        ("Backup", {"volumeGroupSnapshotLabelKey": "group"}, "spec.volumeGroupSnapshotLabelKey"),
+        ("Restore", {"existingResourcePolicy": "update"}, "spec.existingResourcePolicy"),
+        ("Restore", {"restoreStatus": {"includedResources": ["*"]}}, "spec.restoreStatus"),
+        ("Restore", {"restoreStatus": {"excludedResources": ["pods"]}}, "spec.restoreStatus"),
+        ("Restore", {"orLabelSelectors": [{"matchLabels": {"a": "b"}}]}, "spec.orLabelSelectors"),
+        ("Restore", {"resourceModifier": {"kind": "configmap", "name": "m"}}, "spec.resourceModifier"),
+        ("Restore", {"uploaderConfig": {"writeSparseFiles": True}}, "spec.uploaderConfig"),
+        (
+            "Restore",
+            {"hooks": {"resources": [{}, {"postHooks": [{"exec": {"waitForReady": True}}]}]}},
+            "spec.hooks.resources[1].postHooks[0].exec.waitForReady",
+        ),
+        ("Schedule", {"template": {"snapshotMoveData": True}}, "spec.template.snapshotMoveData"),
+        (
+            "BackupStorageLocation",
+            {"objectStorage": {"bucket": "b", "caCertRef": {"name": "ca", "key": "crt"}}},
+            "spec.objectStorage.caCertRef",
+        ),
+        ("VolumeSnapshotLocation", {"credential": {"name": "c", "key": "k"}}, "spec.credential"),
+    ],
+)
+def test_a_field_that_is_not_supported_is_an_error_that_names_it(
+    kind: str, spec: dict[str, Any], path: str
+) -> None:
+    found = findings(kind, **spec)
+
+    (error,) = found.errors
+    assert error.startswith(f"{path} is not supported (")
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "path"),
+    [
+        ("Backup", {"excludedNamespace": ["a"]}, "spec.excludedNamespace"),
+        ("Backup", {"ofTheFuture": {"deep": [1]}}, "spec.ofTheFuture"),
+        (
+            "Backup",
+            {"hooks": {"resources": [{"name": "h", "prehooks": [1]}]}},
+            "spec.hooks.resources[0].prehooks",
+        ),
+        ("Backup", {"labelSelector": {"matchLabel": {"a": "b"}}}, "spec.labelSelector.matchLabel"),
+        ("Restore", {"restorePvs": True}, "spec.restorePvs"),
+        ("Schedule", {"template": {"TTL": "1h"}}, "spec.template.TTL"),
+        ("Schedule", {"suspend": True}, "spec.suspend"),
+        ("BackupStorageLocation", {"objectStorage": {"path": "x"}}, "spec.objectStorage.path"),
+        ("VolumeSnapshotLocation", {"credentials": {"name": "c"}}, "spec.credentials"),
+    ],
+)
+def test_a_field_that_is_not_known_is_a_warning_that_names_it(
+    kind: str, spec: dict[str, Any], path: str
+) -> None:
+    found = findings(kind, **spec)
+
+    (warning,) = found.warnings
+    assert warning.startswith(f"{path} is not a field that this version knows")
+    assert found.errors == ()
+
+
+def test_a_limit_for_operations_that_there_are_none_of_is_a_warning() -> None:
+    found = findings("Restore", itemOperationTimeout="1h0m0s")
+
+    assert found.errors == ()
+    assert [text.split(" (")[0] for text in found.warnings] == ["spec.itemOperationTimeout has no effect"]
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_nulls_and_empty_values_ask_for_nothing(kind: str) -> None:
+    names = [name for struct in NOT_SUPPORTED for name in NOT_SUPPORTED[struct]]
+
+    values: list[Any] = [None, False, 0, "", [], {}, {"a": {"b": None}}]
+    for nothing in values:
+        assert findings(kind, **dict.fromkeys([*names, "unknown"], nothing)) == FieldFindings()
+
+
+@pytest.mark.parametrize("obj", [{}, {"spec": None}, {"spec": "text"}, {"spec": {"hooks": ["no", "map"]}}])
+def test_an_object_of_another_shape_is_left_to_its_reader(obj: dict[str, Any]) -> None:
+    assert check_spec("Backup", obj) == FieldFindings()
+
+
+def test_keys_of_maps_and_fields_of_containers_are_not_fields_of_the_spec() -> None:
+    container = {"name": "c", "image": "i", "fieldOfTheFuture": 1}
+    hook = {"init": {"initContainers": [container], "timeout": "1s"}}
+    spec = {"namespaceMapping": {"a": "b"}, "hooks": {"resources": [{"name": "h", "postHooks": [hook]}]}}
+
+    assert findings("Restore", **spec) == FieldFindings()
+    assert findings("Backup", orderedResources={"pods": "a/b"}) == FieldFindings()
