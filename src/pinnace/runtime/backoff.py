@@ -37,7 +37,7 @@ class FailureBackoff(Generic[K]):
 
 
 class TokenBucket:
-    """A rate for all keys together; who comes when the bucket is empty is told how long to wait.
+    """A rate for several keys together; who comes when the bucket is empty is told how long to wait.
 
     Reservations are handed out in order and cannot be given back. The defaults are client-go's.
     """
@@ -50,12 +50,18 @@ class TokenBucket:
 
     def reserve(self, now: float) -> float:
         """Take a token at the monotonic time `now`; the seconds until it may be used."""
-        if self._updated is not None:
-            refilled = (now - self._updated) * self._rate_per_second
-            self._tokens = min(float(self._burst), self._tokens + refilled)
+        self._tokens = self._level(now) - 1.0
         self._updated = now
-        self._tokens -= 1.0
         return max(0.0, -self._tokens / self._rate_per_second)
+
+    def is_full(self, now: float) -> bool:
+        """Whether it is as good as new."""
+        return self._level(now) >= self._burst
+
+    def _level(self, now: float) -> float:
+        if self._updated is None:
+            return self._tokens
+        return min(float(self._burst), self._tokens + (now - self._updated) * self._rate_per_second)
 
 
 class RetryDelay:

@@ -1,14 +1,18 @@
 """The work queue of a controller: keys to look at, each once, never two workers at one key.
 
 Adding a key that waits is a no-op; adding one that is being processed queues it again once that is done.
-First in, first out otherwise. (docs/spec: CTL 2.1)
+
+Each key waits in the lane of a party, for example of a tenant. Parties take turns, the lanes of one party
+take turns, and a lane is first in, first out: a party that adds thousands of keys delays those of another by
+one key. What is processed at once can be limited by shares: a key whose share is used up is passed over.
+(docs/spec: CTL 2.1, docs/adr/014)
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
 
 from pinnace.aio.clock import Clock, LoopClock, Timer
 from pinnace.runtime.backoff import FailureBackoff, TokenBucket
@@ -18,9 +22,49 @@ K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """A limit on the keys processed at once: of those whose lane has a share of that name."""
+
+    name: Hashable
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Where a key waits.
+
+    Attributes:
+        party: parties take turns.
+        name: the lanes of one party take turns.
+        shares: limits that a key uses up while it is processed; all must have room for it.
+    """
+
+    party: Hashable = ""
+    name: Hashable = ""
+    shares: tuple[Share, ...] = ()
+
+
+ONE_LANE: Final = Lane()
+"""For queues where no key can hold up another for long."""
+
+
+def one_lane(_key: object) -> Lane:
+    """The same lane for every key: first in, first out."""
+    return ONE_LANE
+
+
+@dataclass(frozen=True, slots=True)
 class _Delayed:
     due: float
     timer: Timer
+
+
+@dataclass(slots=True)
+class _Waiting(Generic[K]):
+    """The keys of one lane, oldest first."""
+
+    lane: Lane
+    keys: deque[K] = field(default_factory=deque)
 
 
 class RateLimitedQueue(Generic[K]):
@@ -35,7 +79,8 @@ class RateLimitedQueue(Generic[K]):
     Args:
         clock: time and timers.
         backoff: the per-key delay of retries.
-        bucket: the rate of retries of all keys; the longer of both delays counts.
+        bucket: makes the rate of retries of one party; the longer of both delays counts.
+        lane_of: the lane of a key, asked each time it begins to wait.
     """
 
     def __init__(
@@ -43,21 +88,27 @@ class RateLimitedQueue(Generic[K]):
         *,
         clock: Clock | None = None,
         backoff: FailureBackoff[K] | None = None,
-        bucket: TokenBucket | None = None,
+        bucket: Callable[[], TokenBucket] = TokenBucket,
+        lane_of: Callable[[K], Lane] = one_lane,
     ) -> None:
         self._clock = clock or LoopClock()
         self._backoff: FailureBackoff[K] = backoff or FailureBackoff()
-        self._bucket = bucket or TokenBucket()
-        self._waiting: deque[K] = deque()
+        self._new_bucket = bucket
+        self._buckets: dict[Hashable, TokenBucket] = {}
+        self._lane_of = lane_of
+        # Both are in the order of turns, next first.
+        self._parties: dict[Hashable, dict[Hashable, _Waiting[K]]] = {}
+        self._length = 0
+        self._in_use: Counter[Hashable] = Counter()
         self._dirty: set[K] = set()
-        self._processing: set[K] = set()
+        self._processing: dict[K, Lane] = {}
         self._delayed: dict[K, _Delayed] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._shut_down = False
 
     def __len__(self) -> int:
         """Keys that wait to be handed out; delayed and processed ones not counted."""
-        return len(self._waiting)
+        return self._length
 
     @property
     def is_shut_down(self) -> bool:
@@ -70,8 +121,7 @@ class RateLimitedQueue(Generic[K]):
             return
         self._dirty.add(key)
         if key not in self._processing:
-            self._waiting.append(key)
-            self._wake_getter()
+            self._put(key)
 
     def add_after(self, key: K, delay_seconds: float) -> None:
         """Add a key after a delay. Of several delays of one key the earliest to end counts."""
@@ -92,8 +142,7 @@ class RateLimitedQueue(Generic[K]):
     def add_rate_limited(self, key: K) -> None:
         """Count a failure of the key and add it again after the delay that this costs."""
         own = self._backoff.next_delay(key)
-        overall = self._bucket.reserve(self._clock.monotonic())
-        self.add_after(key, max(own, overall))
+        self.add_after(key, max(own, self._party_delay(self._lane_of(key).party)))
 
     def forget(self, key: K) -> None:
         """Forget the failures of a key: its next retry has the shortest delay."""
@@ -109,7 +158,13 @@ class RateLimitedQueue(Generic[K]):
         Raises:
             QueueShutDown: the queue is shut down, keys waiting or not.
         """
-        while not self._shut_down and not self._waiting:
+        while not self._shut_down:
+            taken = self._take()
+            if taken is not None:
+                # More than one key may have become free to be taken, by one share that has room again.
+                if self._length:
+                    self._wake_getter()
+                return taken
             getter = asyncio.get_running_loop().create_future()
             self._getters.append(getter)
             try:
@@ -119,18 +174,18 @@ class RateLimitedQueue(Generic[K]):
                     # We were woken for a key and are cancelled before taking it: wake another.
                     self._wake_getter()
                 raise
-        if self._shut_down:
-            raise QueueShutDown
-        key = self._waiting.popleft()
-        self._processing.add(key)
-        self._dirty.discard(key)
-        return key
+        raise QueueShutDown
 
     def done(self, key: K) -> None:
         """End the processing of a key; it waits again at once if it was added meanwhile."""
-        self._processing.discard(key)
+        lane = self._processing.pop(key)
+        for share in lane.shares:
+            self._in_use[share.name] -= 1
+            if not self._in_use[share.name]:
+                del self._in_use[share.name]
         if key in self._dirty and not self._shut_down:
-            self._waiting.append(key)
+            self._put(key)
+        elif self._length:
             self._wake_getter()
 
     def shutdown(self) -> None:
@@ -141,6 +196,52 @@ class RateLimitedQueue(Generic[K]):
         self._delayed.clear()
         while self._getters:
             self._wake_getter()
+
+    def _put(self, key: K) -> None:
+        lane = self._lane_of(key)
+        lanes = self._parties.setdefault(lane.party, {})
+        waiting = lanes.setdefault(lane.name, _Waiting(lane))
+        waiting.lane = lane  # its limits may have changed
+        waiting.keys.append(key)
+        self._length += 1
+        self._wake_getter()
+
+    def _take(self) -> K | None:
+        """Take the key whose turn it is; None if none waits, or none has room in its shares."""
+        for party, lanes in self._parties.items():
+            for name, waiting in lanes.items():
+                if all(self._in_use[share.name] < share.limit for share in waiting.lane.shares):
+                    key = waiting.keys.popleft()
+                    self._next_turn(party, name)
+                    self._begin(key, waiting.lane)
+                    return key
+        return None
+
+    def _next_turn(self, party: Hashable, name: Hashable) -> None:
+        """Let a lane and its party, which were just served, wait behind all others; drop empty ones."""
+        lanes = self._parties.pop(party)
+        waiting = lanes.pop(name)
+        if waiting.keys:
+            lanes[name] = waiting
+        if lanes:
+            self._parties[party] = lanes
+
+    def _begin(self, key: K, lane: Lane) -> None:
+        self._length -= 1
+        self._dirty.discard(key)
+        self._processing[key] = lane
+        for share in lane.shares:
+            self._in_use[share.name] += 1
+
+    def _party_delay(self, party: Hashable) -> float:
+        """What the retries of a party so far cost its next one; other parties pay nothing for them."""
+        now = self._clock.monotonic()
+        if party not in self._buckets:
+            self._buckets = {
+                name: bucket for name, bucket in self._buckets.items() if not bucket.is_full(now)
+            }
+            self._buckets[party] = self._new_bucket()
+        return self._buckets[party].reserve(now)
 
     def _delay_ended(self, key: K) -> None:
         self._delayed.pop(key, None)

@@ -1,19 +1,22 @@
 """The work queue: once each, in order, never two at one key, none lost."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from pinnace.runtime.backoff import TokenBucket
 from pinnace.runtime.errors import QueueShutDown
 from pinnace.runtime.queue import RateLimitedQueue
 from tests.unit.runtime.fakes import (
     FakeClock,
     settle,
 )
+from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
+from tests.unit.runtime.fakes import FakeClock, settle
 
 KEYS = ("a", "b", "c", "d")
 
@@ -135,6 +138,91 @@ async def test_shutdown_wakes_all_who_wait(queue: RateLimitedQueue[str]) -> None
     assert [type(result) for result in results] == [QueueShutDown] * 3
 
 
+def by_tenant(key: str) -> Lane:
+    """`tenant/location-number`: each tenant two at a time, each location one."""
+    tenant, _, rest = key.partition("/")
+    location = rest.partition("-")[0]
+    return Lane(
+        party=tenant, name=location, shares=(Share(f"tenant {tenant}", 2), Share(f"location {location}", 1))
+    )
+
+
+def no_limits(key: str) -> Lane:
+    """`tenant/...`, and nothing else counts."""
+    return Lane(party=key.partition("/")[0])
+
+
+async def test_a_flood_of_one_party_delays_another_by_one_key() -> None:
+    queue: RateLimitedQueue[str] = RateLimitedQueue(lane_of=no_limits)
+    for number in range(5_000):
+        queue.add(f"flood/{number}")
+    queue.add("honest/1")
+    queue.add("honest/2")
+    order = [await queue.get() for _ in range(4)]
+    assert order == ["flood/0", "honest/1", "flood/1", "honest/2"]
+
+
+async def test_lanes_of_one_party_take_turns() -> None:
+    queue: RateLimitedQueue[str] = RateLimitedQueue(lane_of=lambda key: Lane(name=key[0]))
+    for key in ("a1", "a2", "a3", "b1"):
+        queue.add(key)
+    assert [await queue.get() for _ in range(4)] == ["a1", "b1", "a2", "a3"]
+
+
+async def test_a_key_whose_share_is_used_up_is_passed_over_until_there_is_room() -> None:
+    queue: RateLimitedQueue[str] = RateLimitedQueue(lane_of=by_tenant)
+    for key in ("t/stuck-1", "t/stuck-2", "u/fine-1"):
+        queue.add(key)
+    assert [await queue.get(), await queue.get()] == ["t/stuck-1", "u/fine-1"]
+    getter = asyncio.create_task(queue.get())
+    await settle()
+    assert not getter.done()
+    queue.done("u/fine-1")
+    await settle()
+    assert not getter.done()
+    queue.done("t/stuck-1")
+    assert await getter == "t/stuck-2"
+
+
+async def test_one_end_wakes_all_getters_that_have_a_key_by_it() -> None:
+    """The key that ends has two shares, and each of them kept another key waiting."""
+    lanes = {
+        "both": Lane(name="both", shares=(Share("x", 1), Share("y", 1))),
+        "x": Lane(name="x", shares=(Share("x", 1),)),
+        "y": Lane(name="y", shares=(Share("y", 1),)),
+    }
+    queue: RateLimitedQueue[str] = RateLimitedQueue(lane_of=lanes.__getitem__)
+    for key in lanes:
+        queue.add(key)
+    assert await queue.get() == "both"
+    getters = [asyncio.create_task(queue.get()) for _ in range(2)]
+    await settle()
+    queue.done("both")
+    await settle()
+    assert sorted(getter.result() for getter in getters) == ["x", "y"]
+
+
+async def test_retries_of_one_party_do_not_use_up_the_rate_of_another(fake_clock: FakeClock) -> None:
+    queue: RateLimitedQueue[str] = RateLimitedQueue(clock=fake_clock, lane_of=no_limits)
+    for number in range(1_000):
+        queue.add_rate_limited(f"flood/{number}")
+    assert fake_clock.pending[-1] == pytest.approx(90)
+    queue.add_rate_limited("honest/1")
+    assert fake_clock.pending[0] == pytest.approx(0.005)
+    fake_clock.turn(0.01)
+    assert "honest/1" in [await queue.get() for _ in range(2)]
+
+
+async def test_the_rates_of_parties_that_rest_are_forgotten(fake_clock: FakeClock) -> None:
+    queue: RateLimitedQueue[str] = RateLimitedQueue(
+        clock=fake_clock, lane_of=no_limits, bucket=lambda: TokenBucket(rate_per_second=1, burst=1)
+    )
+    for number in range(100):
+        queue.add_rate_limited(f"tenant-{number}/1")
+        fake_clock.turn(2)
+    assert len(queue._buckets) == 1
+
+
 class QueueAgainstModel(RuleBasedStateMachine):
     """The queue and a model made of a list and two sets say the same, whatever is done to them."""
 
@@ -179,7 +267,9 @@ class QueueAgainstModel(RuleBasedStateMachine):
         before = list(self.waiting)
         self.clock.turn(seconds)
         # Keys due at the same moment may come in either order: take the queue's.
-        order = list(self.queue._waiting)
+        order = [
+            key for lanes in self.queue._parties.values() for lane in lanes.values() for key in lane.keys
+        ]
         assert sorted(order) == sorted(before)
         self.waiting = deque(order)
 
@@ -208,6 +298,107 @@ class QueueAgainstModel(RuleBasedStateMachine):
 
 QueueAgainstModel.TestCase.settings = settings(stateful_step_count=30)
 TestQueueAgainstModel = QueueAgainstModel.TestCase
+
+
+FAIR_KEYS = [
+    f"{tenant}/{location}-{number}"
+    for tenant, location in (("t", "x"), ("t", "y"), ("t", "z"), ("u", "x"), ("v", "y"))
+    for number in range(3)
+]
+
+
+class FairQueueAgainstModel(RuleBasedStateMachine):
+    """Sets say what may be handed out; counters say whose turn it may be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.queue: RateLimitedQueue[str] = RateLimitedQueue(clock=FakeClock(), lane_of=by_tenant)
+        self.waiting: list[str] = []
+        self.processing: set[str] = set()
+        self.again: set[str] = set()
+        # For each party that could have been served: how often each other was, since then.
+        self.overtaken: dict[str, Counter[str]] = {}
+
+    def teardown(self) -> None:
+        self.queue.shutdown()
+        self.runner.close()
+
+    def in_use(self) -> Counter[object]:
+        return Counter(share.name for key in self.processing for share in by_tenant(key).shares)
+
+    def eligible(self) -> list[str]:
+        used = self.in_use()
+        return [
+            key
+            for key in self.waiting
+            if all(used[share.name] < share.limit for share in by_tenant(key).shares)
+        ]
+
+    @rule(key=st.sampled_from(FAIR_KEYS))
+    def add(self, key: str) -> None:
+        self.queue.add(key)
+        if key in self.processing:
+            self.again.add(key)
+        elif key not in self.waiting:
+            self.waiting.append(key)
+
+    @precondition(lambda self: self.eligible())
+    @rule()
+    def get(self) -> None:
+        before = self.eligible()
+        key = self.runner.run(self.queue.get())
+        assert key in before
+        lane = by_tenant(key)
+        assert key == next(each for each in before if by_tenant(each) == lane), "a lane keeps its order"
+        for party in {by_tenant(each).party for each in before} - {lane.party}:
+            passed = self.overtaken.setdefault(str(party), Counter())
+            passed[str(lane.party)] += 1
+            assert passed[str(lane.party)] == 1, "a party is served twice while another waits"
+        self.overtaken.pop(str(lane.party), None)
+        self.waiting.remove(key)
+        self.processing.add(key)
+
+    @precondition(lambda self: not self.eligible())
+    @rule()
+    def get_with_nothing_to_take(self) -> None:
+        async def wait() -> bool:
+            getter = asyncio.create_task(self.queue.get())
+            await settle(5)
+            got = getter.done()
+            getter.cancel()
+            await settle(5)
+            return got
+
+        assert not self.runner.run(wait())
+
+    @precondition(lambda self: self.processing)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.processing)))
+        self.queue.done(key)
+        self.processing.discard(key)
+        if key in self.again:
+            self.again.discard(key)
+            self.waiting.append(key)
+
+    @invariant()
+    def shares_are_kept(self) -> None:
+        limits = {share.name: share.limit for key in self.processing for share in by_tenant(key).shares}
+        assert all(count <= limits[name] for name, count in self.in_use().items())
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        assert len(self.queue) == len(self.waiting)
+
+    @invariant()
+    def only_those_that_could_be_served_count_as_overtaken(self) -> None:
+        able = {by_tenant(key).party for key in self.eligible()}
+        self.overtaken = {party: passed for party, passed in self.overtaken.items() if party in able}
+
+
+FairQueueAgainstModel.TestCase.settings = settings(stateful_step_count=40)
+TestFairQueueAgainstModel = FairQueueAgainstModel.TestCase
 
 
 @given(
