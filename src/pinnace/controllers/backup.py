@@ -17,6 +17,7 @@ from pinnace.api.values.times import parse_time
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.backup.runner import LogOptions, execute_backup
+from pinnace.controllers.availability import Availability
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
@@ -52,6 +53,7 @@ class BackupWork:
     Args:
         defaults: what is filled in where a Backup says nothing.
         pod_volumes: who saves the content of pod volumes; None where nobody does.
+        availability: shared with the Restore controller.
     """
 
     def __init__(
@@ -61,9 +63,11 @@ class BackupWork:
         *,
         defaults: ServerDefaults,
         pod_volumes: PodVolumes | None = None,
+        availability: Availability | None = None,
     ) -> None:
         self._scope = scope
         self._locations = locations
+        self._availability = availability or Availability(locations)
         self._defaults = defaults
         self._pod_volumes = pod_volumes
 
@@ -72,14 +76,19 @@ class BackupWork:
         scope = self._scope
         discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
         assert discovery.server_version is not None
+        locations = await self._list(BackupStorageLocation, "backupstoragelocations")
         prepared = prepare_backup(
             run,
             defaults=self._defaults,
-            storage_locations=await self._list(BackupStorageLocation, "backupstoragelocations"),
+            storage_locations=locations,
             snapshot_locations=await self._list(VolumeSnapshotLocation, "volumesnapshotlocations"),
             server_version=discovery.server_version,
             now=scope.clock(),
         )
+        if problem := await self._unavailable(prepared, locations):
+            prepared.status.phase = BackupPhase.FAILED_VALIDATION
+            prepared.status.validation_errors = [problem]
+            prepared.status.start_timestamp = None
         valid = prepared.status.phase == BackupPhase.IN_PROGRESS
         execute = partial(self._execute, discovery, caveats) if valid else None
         problems = await self._snapshot_location_problems(prepared.spec.volume_snapshot_locations)
@@ -96,6 +105,17 @@ class BackupWork:
             if obj["metadata"]["name"] in chosen
             for error in check_spec("VolumeSnapshotLocation", obj).errors
         ]
+
+    async def _unavailable(
+        self, backup: Backup, locations: Sequence[BackupStorageLocation] | Unreadable
+    ) -> str:
+        """Why the location of an otherwise valid backup cannot take it now. (docs/spec: BEY 4.12)"""
+        if backup.status.phase != BackupPhase.IN_PROGRESS or isinstance(locations, Unreadable):
+            return ""
+        name = backup.spec.storage_location
+        location = next(each for each in locations if each.metadata.name == name)
+        problem = await self._availability.problem(location)
+        return problem and unavailable(name, problem)
 
     async def _list(self, struct: type[LocationT], plural: str) -> list[LocationT] | Unreadable:
         try:
@@ -140,6 +160,7 @@ class BackupWork:
             store = await self._locations.acquire(backup.spec.storage_location)
         except (StorageError, KubeError) as error:
             log.error("Error opening the backup storage location", error=error)
+            self._availability.worked(backup.spec.storage_location, well=False)
             return failed(backup, f"error opening the backup storage location: {error}", scope)
         plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
         async with store, plugins:
@@ -148,7 +169,10 @@ class BackupWork:
             except CSIError as error:
                 log.error("Error preparing CSI snapshots", error=error)
                 return failed(backup, str(error), scope)
-            return await self._run(discovery, caveats, backup, store, actions, plugins)
+            ended = await self._run(discovery, caveats, backup, store, actions, plugins)
+        well = ended.status.phase != BackupPhase.FAILED
+        self._availability.worked(backup.spec.storage_location, well=well)
+        return ended
 
     def _actions(self, discovery: Discovery, plugins: Operation) -> Sequence[BackupItemAction]:
         """All actions of a backup. Raises CSIError."""
@@ -213,6 +237,12 @@ class BackupCensus:
         self._scope.metrics.backups_existing(len(backups))
         for schedule, moment in last_successes(backups).items():
             self._scope.metrics.backup_last_successful(schedule, moment.timestamp())
+
+
+def unavailable(location: str, problem: str) -> str:
+    """Why a new backup is refused; the first sentence is Velero's since 1.17."""
+    velero = f"backup can't be created because BackupStorageLocation {location} is in Unavailable status."
+    return f"{velero} {problem}"
 
 
 def last_successes(backups: list[JSONObject]) -> dict[str, datetime]:

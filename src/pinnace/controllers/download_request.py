@@ -1,5 +1,6 @@
 """The DownloadRequest controller: signed URLs of stored files. (docs/spec: CTL 13, STO 9)"""
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,6 +20,7 @@ from pinnace.controllers.ports import Scope
 from pinnace.controllers.writes import BACKUPS, RESTORES, delete_if_there, patch_status
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
+from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
@@ -29,6 +31,20 @@ log = get_logger(__name__)
 NAME: Final = "download-request"
 REQUESTS: Final = velero("downloadrequests")
 VALIDITY: Final = timedelta(minutes=10)
+WORKERS: Final = 4
+"""Requests answered at once; a location has a share of them, for its store may have to be asked."""
+
+URL_SECONDS: Final = 30.0
+"""For the URL of one request."""
+
+RETRY_SECONDS: Final = 1.0
+LONGEST_RETRY_SECONDS: Final = 60.0
+"""A request that cannot be answered is looked at some 15 times before it expires, and not 80 times."""
+
+
+def backoff() -> FailureBackoff[Key]:
+    """The delays between tries of one request."""
+    return FailureBackoff(base_seconds=RETRY_SECONDS, cap_seconds=LONGEST_RETRY_SECONDS)
 
 
 class DownloadRequestReconciler:
@@ -78,8 +94,17 @@ class DownloadRequestReconciler:
             restore = decode(Restore, await client.get(RESTORES, target.name, namespace))
             backup_name = restore.spec.backup_name
         backup = decode(Backup, await client.get(BACKUPS, backup_name, namespace))
-        async with self._locations.open(backup.spec.storage_location) as store:
-            return await store.signed_url(kind, target.name)
+        try:
+            async with (
+                asyncio.timeout(URL_SECONDS),
+                self._locations.open(backup.spec.storage_location) as store,
+            ):
+                return await store.signed_url(kind, target.name)
+        except TimeoutError:
+            location = backup.spec.storage_location
+            raise StorageError(
+                f"backup storage location {location} did not answer within {URL_SECONDS:g} seconds"
+            ) from None
 
     async def _patch_status(self, key: Key, status: JSONObject) -> None:
         await patch_status(self._scope, REQUESTS, key, status)

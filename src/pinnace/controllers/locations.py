@@ -57,6 +57,10 @@ class LocationStores:
 
     async def acquire(self, name: str) -> BackupStore:
         """The store of the location of that name; the caller closes it. Raises KubeError, StorageError."""
+        return await self._acquire(await self.location(name))
+
+    async def location(self, name: str) -> BackupStorageLocation:
+        """The location of that name, read anew. Raises KubeError, InvalidLocation."""
         obj = await self._client.get(velero("backupstoragelocations"), name, self._namespace)
         try:
             location = decode(BackupStorageLocation, obj)
@@ -64,7 +68,7 @@ class LocationStores:
             raise InvalidLocation(f"backup storage location {name} cannot be read: {error}") from error
         if problems := check_spec("BackupStorageLocation", obj).errors:
             raise InvalidLocation(f"backup storage location {name}: {'; '.join(problems)}")
-        return await self._acquire(location)
+        return location
 
     async def _acquire(self, location: BackupStorageLocation) -> BackupStore:
         file = await resolve_credentials(

@@ -15,6 +15,7 @@ from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.archive.runlog import RunLog
+from pinnace.controllers.availability import Availability
 from pinnace.controllers.confinement import Confinement, confined
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
@@ -53,9 +54,12 @@ class ClusterBackups:
     What may be over at the next try is raised as it is: it says nothing about the Restore.
     """
 
-    def __init__(self, scope: Scope, locations: LocationStores) -> None:
+    def __init__(
+        self, scope: Scope, locations: LocationStores, *, availability: Availability | None = None
+    ) -> None:
         self._scope = scope
         self._locations = locations
+        self._availability = availability or Availability(locations)
 
     async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
         """All backups labelled with the schedule's name. Raises BackupLookupError."""
@@ -74,7 +78,12 @@ class ClusterBackups:
         try:
             backup = decode(Backup, await self._scope.client.get(BACKUPS, name, self._scope.namespace))
             what = f'BackupStorageLocation.velero.io "{backup.spec.storage_location}"'
-            async with self._locations.open(backup.spec.storage_location):
+            location = await self._locations.location(backup.spec.storage_location)
+            if problem := await self._availability.problem(location):
+                raise BackupLookupError(
+                    f"BackupStorageLocation {location.metadata.name} is in Unavailable status. {problem}"
+                )
+            async with self._locations.open_location(location):
                 return backup
         except PASSING_ERRORS:
             raise
@@ -89,6 +98,7 @@ class RestoreWork:
 
     Args:
         pod_volumes: who restores the content of pod volumes; None where nobody does.
+        availability: shared with the Backup controller.
     """
 
     def __init__(
@@ -98,12 +108,14 @@ class RestoreWork:
         *,
         options: RestoreOptions,
         pod_volumes: PodVolumes | None = None,
+        availability: Availability | None = None,
     ) -> None:
         self._scope = scope
         self._locations = locations
         self._options = options
         self._pod_volumes = pod_volumes
-        self._backups = ClusterBackups(scope, locations)
+        self._availability = availability or Availability(locations)
+        self._backups = ClusterBackups(scope, locations, availability=self._availability)
 
     async def plan(self, run: Restore, caveats: Sequence[str] = ()) -> Plan[Restore]:
         """Validate and complete it, and find its backup. (docs/spec: CTL 8.2)"""
@@ -168,13 +180,14 @@ class RestoreWork:
                 store = await open_store()
             except (StorageError, KubeError) as error:
                 log.error("Error opening the backup storage location", error=error)
+                self._availability.worked(backup.spec.storage_location, well=False)
                 return failed(restore, f"error opening the backup storage location: {error}", scope)
             restorer = None
             if self._pod_volumes is not None:
                 restorer = await stores.enter_async_context(self._pod_volumes.restoring(restore, backup))
             plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
             await stores.enter_async_context(plugins)
-            return await execute_restore(
+            ended = await execute_restore(
                 restore,
                 backup,
                 store,
@@ -196,6 +209,9 @@ class RestoreWork:
                 log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
                 clock=scope.clock,
             )
+        well = ended.status.phase != RestorePhase.FAILED
+        self._availability.worked(backup.spec.storage_location, well=well)
+        return ended
 
     async def _actions(
         self,

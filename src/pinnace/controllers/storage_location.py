@@ -27,11 +27,12 @@ log = get_logger(__name__)
 
 NAME: Final = "backup-storage-location"
 LOCATIONS: Final = velero("backupstoragelocations")
-WORKERS: Final = 4
-"""A location that does not answer must not hold up the others."""
+WORKERS: Final = 32
+"""Locations validated side by side, each costs one request that waits. A tenant has a share of them only."""
 
-VALIDATION_SECONDS: Final = 60.0
-"""For one location: whoever owns a store decides how slowly it answers, and others wait for the workers."""
+VALIDATION_SECONDS: Final = 30.0
+"""For one location: the owner of a store decides how slowly it answers, and other locations of the same owner
+wait for it."""
 
 _LONGEST_MESSAGE: Final = 1000
 

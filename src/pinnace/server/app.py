@@ -25,6 +25,9 @@ from pinnace.controllers import (
     storage_location,
 )
 from pinnace.controllers.deletion import backup_deletion, gc
+from pinnace.controllers.availability import Availability
+from pinnace.controllers.lanes import LaneOf, Lanes
+from pinnace.controllers.location_sync import Caches
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import MAIN_WORKERS, Scope
 from pinnace.controllers.runs import RunReconciler
@@ -153,8 +156,9 @@ class Assembly:
         )
         self._plugins = plugins
         self._locations = LocationStores(client, options.namespace, workdir / "credentials", plugins=plugins)
+        self._availability = Availability(self._locations, clock=timers)
         self._settler = Settler(self._scope, self._locations)
-        self._restic = restic_parts(self._scope, options)
+        self._restic = restic_parts(self._scope, self._locations, options)
         self._backups_in_hand: set[Key] = set()
         self._informers: dict[APIResource, Informer] = {}
         if elector is None and options.leader_election:
@@ -206,13 +210,24 @@ class Assembly:
             self._informers[resource] = self._manager.add_informer(informer)
         return self._informers[resource]
 
+    def _lanes(self) -> Lanes:
+        return Lanes(
+            self._options.namespace,
+            self._informer(storage_location.LOCATIONS),
+            default_location=self._options.defaults.storage_location,
+        )
+
+    def _queue(self, lane_of: LaneOf) -> RateLimitedQueue[Key]:
+        return RateLimitedQueue[Key](clock=self._timers, lane_of=lane_of)
+
     def _backups(self) -> Controller:
-        informer = self._informer(BACKUPS)
+        informer, workers = self._informer(BACKUPS), self._options.backup_workers
         work = backup.BackupWork(
             self._scope,
             self._locations,
             defaults=self._options.defaults,
             pod_volumes=self._restic.pod_volumes,
+            availability=self._availability,
         )
         reconciler = RunReconciler(
             self._scope,
@@ -227,15 +242,16 @@ class Assembly:
             backup.NAME,
             reconciler.reconcile,
             clock=self._timers,
-            workers=self._options.backup_workers,
+            workers=workers,
             resync=backup.BackupCensus(self._scope, informer).resync,
             resync_period_seconds=backup.METRICS_PERIOD_SECONDS,
+            queue=self._queue(self._lanes().of_backups(informer, workers)),
         )
         controller.watch(informer, predicate=reconciler.concerns)
         return controller
 
     def _deletions(self) -> Controller:
-        informer = self._informer(backup_deletion.REQUESTS)
+        informer, workers = self._informer(backup_deletion.REQUESTS), backup_deletion.WORKERS
         reconciler = backup_deletion.BackupDeletionReconciler(
             self._scope,
             self._locations,
@@ -247,9 +263,10 @@ class Assembly:
             backup_deletion.NAME,
             reconciler.reconcile,
             clock=self._timers,
-            workers=MAIN_WORKERS,
+            workers=workers,
             resync=reconciler.expire,
             resync_period_seconds=backup_deletion.EXPIRY_PERIOD_SECONDS,
+            queue=self._queue(self._lanes().of_deletions(informer, self._informer(BACKUPS), workers)),
         )
         # Its own patches must not undo the back-off of a request that has to wait.
         controller.watch(informer, on_update=False)
@@ -258,7 +275,7 @@ class Assembly:
     def _repositories(self) -> tuple[Controller, Controller]:
         informer = self._informer(REPOSITORIES)
         return repository_controllers(
-            self._scope, self._locations, self._restic, self._options, informer, timers=self._timers
+            self._scope, self._restic, self._options, informer, self._lanes(), timers=self._timers
         )
 
     def _schedules(self) -> Controller:
@@ -318,12 +335,14 @@ class Assembly:
         )
 
     def _restores(self) -> Controller:
-        informer, queue = self._informer(RESTORES), RateLimitedQueue[Key](clock=self._timers)
+        informer, workers = self._informer(RESTORES), self._options.restore_workers
+        queue = self._queue(self._lanes().of_restores(informer, self._informer(BACKUPS), workers))
         work = restore.RestoreWork(
             self._scope,
             self._locations,
             options=self._options.restore,
             pod_volumes=self._restic.pod_volumes,
+            availability=self._availability,
         )
         alone = not self._options.parallel_restores_into_namespace
         turns = NamespaceTurns(queue.add) if alone else None
@@ -334,7 +353,7 @@ class Assembly:
             restore.NAME,
             reconciler.reconcile,
             clock=self._timers,
-            workers=self._options.restore_workers,
+            workers=workers,
             resync=restore.RestoreCensus(self._scope, informer).resync,
             resync_period_seconds=restore.METRICS_PERIOD_SECONDS,
             queue=queue,
@@ -351,15 +370,32 @@ class Assembly:
             validation_frequency=self._options.store_validation_frequency,
         )
         controller = Controller(
-            storage_location.NAME, reconciler.reconcile, workers=storage_location.WORKERS, clock=self._timers
+            storage_location.NAME,
+            reconciler.reconcile,
+            workers=storage_location.WORKERS,
+            clock=self._timers,
+            queue=self._queue(self._lanes().of_locations(storage_location.WORKERS)),
         )
         controller.watch(self._informer(storage_location.LOCATIONS), on_delete=True)
         return controller
 
     def _downloads(self) -> Controller:
         reconciler = download_request.DownloadRequestReconciler(self._scope, self._locations)
-        controller = Controller(download_request.NAME, reconciler.reconcile, clock=self._timers)
-        controller.watch(self._informer(download_request.REQUESTS))
+        requests, workers = self._informer(download_request.REQUESTS), download_request.WORKERS
+        lane_of = self._lanes().of_downloads(
+            requests, self._informer(BACKUPS), self._informer(RESTORES), workers
+        )
+        controller = Controller(
+            download_request.NAME,
+            reconciler.reconcile,
+            workers=workers,
+            clock=self._timers,
+            queue=RateLimitedQueue[Key](
+                clock=self._timers, lane_of=lane_of, backoff=download_request.backoff()
+            ),
+        )
+        # Its own patches must not undo the back-off of a request that cannot be answered.
+        controller.watch(requests, on_update=False)
         return controller
 
     def _status_requests(self) -> Controller:

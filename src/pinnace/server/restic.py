@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pinnace.aio.clock import Clock
 from pinnace.controllers import restic_repository
+from pinnace.controllers.lanes import Lanes
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
@@ -22,44 +23,41 @@ from pinnace.volumes.restic.locks import RepositoryLocks
 class ResticParts:
     """What all controllers share: one set of locks above all."""
 
+    locations: LocationStores
     restic: Restic
     locks: RepositoryLocks
     pod_volumes: PodVolumes
 
 
-def restic_parts(scope: Scope, options: ServerOptions) -> ResticParts:
+def restic_parts(scope: Scope, locations: LocationStores, options: ServerOptions) -> ResticParts:
     """Make them; nothing runs yet."""
     restic = Restic(AccessProvider(scope.client, scope.namespace, scope.workdir))
     locks = RepositoryLocks()
     repositories = Repositories(scope.client, scope.namespace, frequency=options.restic_prune_frequency)
     pod_volumes = PodVolumes(scope, restic, repositories, locks, timeout=options.restic_timeout)
-    return ResticParts(restic=restic, locks=locks, pod_volumes=pod_volumes)
+    return ResticParts(locations=locations, restic=restic, locks=locks, pod_volumes=pod_volumes)
 
 
 def repository_controllers(
     scope: Scope,
-    locations: LocationStores,
     parts: ResticParts,
     options: ServerOptions,
     informer: Informer,
+    lanes: Lanes,
     *,
     timers: Clock | None = None,
 ) -> tuple[Controller, Controller]:
     """The controller that makes repositories, and the one that maintains them."""
     making = restic_repository.RepositoryReconciler(
-        scope, locations, parts.restic, parts.locks, frequency=options.restic_prune_frequency
+        scope, parts.locations, parts.restic, parts.locks, frequency=options.restic_prune_frequency
     )
     maintaining = restic_repository.MaintenanceReconciler(scope, parts.restic, parts.locks)
+    made, maintained = restic_repository.WORKERS, restic_repository.MAINTENANCE_WORKERS
+    queue = RateLimitedQueue[Key](clock=timers, lane_of=lanes.of_repositories(informer, made))
+    upkeep = RateLimitedQueue[Key](clock=timers, lane_of=lanes.of_repositories(informer, maintained))
     return (
-        _controller(restic_repository.NAME, making, restic_repository.WORKERS, informer, timers, ready=False),
-        _controller(
-            restic_repository.MAINTENANCE_NAME,
-            maintaining,
-            restic_repository.MAINTENANCE_WORKERS,
-            informer,
-            timers,
-            ready=True,
-        ),
+        _controller(restic_repository.NAME, making, made, informer, queue, timers),
+        _controller(restic_repository.MAINTENANCE_NAME, maintaining, maintained, informer, upkeep, timers),
     )
 
 
@@ -68,11 +66,10 @@ def _controller(
     reconciler: restic_repository.RepositoryReconciler | restic_repository.MaintenanceReconciler,
     workers: int,
     informer: Informer,
+    queue: RateLimitedQueue[Key],
     timers: Clock | None,
-    *,
-    ready: bool,
 ) -> Controller:
-    queue = RateLimitedQueue[Key]()
+    ready = isinstance(reconciler, restic_repository.MaintenanceReconciler)
 
     async def enqueue_all() -> None:
         for obj in informer.objects():

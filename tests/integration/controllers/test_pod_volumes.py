@@ -201,7 +201,7 @@ async def test_volumes_come_back_in_a_pod_of_another_name(
 def _pod_volumes(site: Site, folder: Path) -> PodVolumes:
     """Those of a server, for a restore that the test makes itself."""
     scope = Scope(client=site.client, namespace=site.namespace, metrics=ServerMetrics(), workdir=folder)
-    return restic_parts(scope, ServerOptions(namespace=site.namespace)).pod_volumes
+    return restic_parts(scope, site.locations, ServerOptions(namespace=site.namespace)).pod_volumes
 
 
 async def test_a_volume_that_fails_fails_its_pod(site: Site, agent: Agent, serve: Serve) -> None:

@@ -1,5 +1,6 @@
 """What locations hold and what the cluster then knows; folders stand for buckets of anybody's content."""
 
+import asyncio
 import gzip
 import json
 import logging
@@ -11,6 +12,10 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
+from pinnace.api.durations import Duration
+from pinnace.controllers import backup_sync, location_sync
+from pinnace.controllers.backup_sync import LOCATIONS, BackupSync
+from pinnace.controllers.location_sync import Caches
 from pinnace.controllers.schedule import SCHEDULES
 from pinnace.controllers.sync import location as location_sync
 from pinnace.controllers.sync.backup_sync import LOCATIONS, BackupSync
@@ -411,6 +416,34 @@ async def test_a_location_that_cannot_be_used_harms_no_other(scene: Scene) -> No
 
     assert set(scene.backups) == {"b1"}
     assert (scene.synced("aa"), scene.synced("bb"), scene.synced("cc")) == (None, None, NOW)
+
+
+@pytest.mark.parametrize("phase", ["Available", "Unavailable"])
+async def test_a_default_location_that_never_answers_does_not_keep_the_others_waiting(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    limits = {"HEAD_START_SECONDS": 0.01, "LOCATION_SECONDS": 600, "UNAVAILABLE_SECONDS": 600}
+    limits["LOCATION_SECONDS" if phase == "Available" else "UNAVAILABLE_SECONDS"] = 0.1
+    for name, seconds in limits.items():
+        monkeypatch.setattr(backup_sync, name, seconds)
+    scene.world.cluster.objects[LOCATIONS.name, "default"]["status"] = {"phase": phase}
+    scene.world.add_location("other")
+    scene.store("b1", location="other")
+    whole, seen = BackupStore.list_backups, []
+
+    async def stuck_in_default(store: BackupStore) -> list[str]:
+        listed = await whole(store)
+        if not listed:
+            seen.append("default is asked")
+            await asyncio.Event().wait()
+        seen.append("other is listed")
+        return listed
+
+    monkeypatch.setattr(BackupStore, "list_backups", stuck_in_default)
+    await scene.sync.run()
+    assert seen == ["default is asked", "other is listed"]
+    assert scene.synced("other") is not None
+    assert scene.synced() is None
 
 
 async def test_without_a_location_there_is_an_error(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

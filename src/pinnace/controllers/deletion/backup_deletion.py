@@ -43,6 +43,8 @@ from pinnace.storage.errors import StorageError, UnreadableObject
 log = get_logger(__name__)
 
 NAME: Final = "backup-deletion"
+WORKERS: Final = 4
+"""Locations in which backups are deleted at once, one backup at a time in each."""
 REQUESTS: Final = velero("deletebackuprequests")
 EXPIRY_PERIOD_SECONDS: Final = 3600.0
 KEPT: Final = timedelta(hours=24)

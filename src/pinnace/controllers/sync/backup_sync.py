@@ -1,8 +1,10 @@
 """The BackupSync controller: makes the backups of all locations known to the cluster. (docs/spec: CTL 7)
 
 It sees to it that each location is synced when it is due, and that one which cannot be opened, or is slow,
-does not keep the others from it. A tenant's store may be slow on purpose: all tenants have their turn at
-once, and together less time than one location of the administrator. What is done with one location is in
+does not keep the others from it: locations are synced side by side. Where two hold backups of one name, the
+default location comes first, then the administrator's others, then those of tenants; a slow one loses that
+right after a while. A tenant's store may be slow on purpose: all tenants have their turn at once, and
+together less time than one location of the administrator. What is done with one location is in
 `location_sync`.
 """
 
@@ -16,6 +18,8 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.durations import Duration
+from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
+from pinnace.controllers.location_sync import Caches, LocationMemory, LocationSync
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.sync.location import Caches, LocationMemory, LocationSync
@@ -35,6 +39,15 @@ PERIOD_SECONDS: Final = 30.0
 
 LOCATION_SECONDS: Final = 300.0
 """For one location; what is left is done with the next pass, which goes on where this one stopped."""
+
+UNAVAILABLE_SECONDS: Final = 30.0
+"""For a location that its last validation found unavailable; the next round of all others waits for it."""
+
+HEAD_START_SECONDS: Final = 15.0
+"""How long the default location, and then the administrator's others, keep those waiting that come after."""
+
+AT_ONCE: Final = 8
+"""Locations of the administrator that are synced side by side."""
 
 TENANTS_SECONDS: Final = 120.0
 """For all tenants' locations together, those that waited longest first."""
@@ -72,19 +85,36 @@ class BackupSync:
         self._memories: dict[str, LocationMemory] = {}
 
     async def run(self) -> None:
-        """Sync the locations that are due: the administrator's one after the other, then those of tenants."""
+        """Sync the locations that are due."""
         locations = self._in_order()
         if not locations:
             log.error("There is no backup storage location to sync")
         names = {location.metadata.name for location in locations}
         self._memories = {name: memory for name, memory in self._memories.items() if name in names}
+        due = [location for location in locations if self._is_due(location)]
+        own = [location for location in due if not tenant_of(location.metadata)]
         of_tenants = defaultdict(list)
-        for location in filter(self._is_due, locations):
+        for location in due:
             if tenant := tenant_of(location.metadata):
                 of_tenants[tenant].append(location)
-            else:
-                await self._sync(location, LOCATION_SECONDS)
-        await self._sync_tenants([sorted(each, key=_longest_ago) for each in of_tenants.values()])
+        async with asyncio.TaskGroup() as group:
+            first = 1 if own and own[0].metadata.name == self._default else 0
+            await self._begin(group, own[:first])
+            await self._begin(group, own[first:])
+            await self._sync_tenants([sorted(each, key=_longest_ago) for each in of_tenants.values()])
+
+    async def _begin(self, group: asyncio.TaskGroup, locations: Sequence[BackupStorageLocation]) -> None:
+        """Begin to sync locations of the administrator; returns when those that come after may begin."""
+        left = iter(locations)
+
+        async def worker() -> None:
+            for location in left:
+                unavailable = location.status.phase == BackupStorageLocationPhase.UNAVAILABLE
+                await self._sync(location, UNAVAILABLE_SECONDS if unavailable else LOCATION_SECONDS)
+
+        workers = [group.create_task(worker()) for _ in range(min(AT_ONCE, len(locations)))]
+        if workers:
+            await asyncio.wait(workers, timeout=HEAD_START_SECONDS)
 
     async def _sync_tenants(self, tenants: Sequence[Sequence[BackupStorageLocation]]) -> None:
         """Sync the locations of several tenants, one of each at a time."""
