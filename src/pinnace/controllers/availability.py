@@ -9,11 +9,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
+from pinnace.aio.clock import Clock, LoopClock
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.controllers.locations import LocationStores
 from pinnace.kube.errors import KubeError
-from pinnace.runtime.clock import Clock, LoopClock
 from pinnace.storage.errors import StorageError
 
 LOOK_SECONDS: Final = 10.0

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import velero
-from pinnace.runtime.keys import JSONObject, Key
+from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Lane, Share
 
 LOCATIONS: Final = velero("backupstoragelocations")

@@ -24,10 +24,9 @@ from pinnace.controllers import (
     server_status,
     storage_location,
 )
-from pinnace.controllers.deletion import backup_deletion, gc
 from pinnace.controllers.availability import Availability
+from pinnace.controllers.deletion import backup_deletion, gc
 from pinnace.controllers.lanes import LaneOf, Lanes
-from pinnace.controllers.location_sync import Caches
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import MAIN_WORKERS, Scope
 from pinnace.controllers.runs import RunReconciler

@@ -12,11 +12,8 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
-from pinnace.api.durations import Duration
-from pinnace.controllers import backup_sync, location_sync
-from pinnace.controllers.backup_sync import LOCATIONS, BackupSync
-from pinnace.controllers.location_sync import Caches
 from pinnace.controllers.schedule import SCHEDULES
+from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.sync import location as location_sync
 from pinnace.controllers.sync.backup_sync import LOCATIONS, BackupSync
 from pinnace.controllers.sync.location import Caches

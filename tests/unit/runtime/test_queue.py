@@ -10,13 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pinnace.runtime.backoff import TokenBucket
 from pinnace.runtime.errors import QueueShutDown
-from pinnace.runtime.queue import RateLimitedQueue
+from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
 from tests.unit.runtime.fakes import (
     FakeClock,
     settle,
 )
-from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
-from tests.unit.runtime.fakes import FakeClock, settle
 
 KEYS = ("a", "b", "c", "d")
 

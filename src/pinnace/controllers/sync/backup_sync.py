@@ -16,10 +16,8 @@ from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
-from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.api.values.durations import Duration
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
-from pinnace.controllers.location_sync import Caches, LocationMemory, LocationSync
+from pinnace.api.values.durations import Duration
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.sync.location import Caches, LocationMemory, LocationSync
