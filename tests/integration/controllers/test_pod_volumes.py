@@ -15,6 +15,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
+from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.kube.client import KubeClient
@@ -201,7 +202,8 @@ async def test_volumes_come_back_in_a_pod_of_another_name(
 def _pod_volumes(site: Site, folder: Path) -> PodVolumes:
     """Those of a server, for a restore that the test makes itself."""
     scope = Scope(client=site.client, namespace=site.namespace, metrics=ServerMetrics(), workdir=folder)
-    return restic_parts(scope, site.locations, ServerOptions(namespace=site.namespace)).pod_volumes
+    locations = LocationStores(site.client, site.namespace, folder / "credentials")
+    return restic_parts(scope, locations, ServerOptions(namespace=site.namespace)).pod_volumes
 
 
 async def test_a_volume_that_fails_fails_its_pod(site: Site, agent: Agent, serve: Serve) -> None:
