@@ -15,6 +15,7 @@ from typing import Final
 
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, tenant_of
 from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.values.digits import is_digits
 from pinnace.http.errors import StoreConfigError
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -159,7 +160,7 @@ def parse_allowed(entries: Iterable[str], own: Sequence[IPNetwork] = ()) -> Addr
             continue
         except ValueError:
             host = entry.lower().removesuffix(".")
-        if literal_address(host) is not None or not _HOST.fullmatch(host) or host.replace(".", "").isdigit():
+        if literal_address(host) is not None or not _HOST.fullmatch(host) or is_digits(host.replace(".", "")):
             raise ValueError(
                 f"{entry[:253]!r} is no address, no network such as 10.1.0.0/16, no name of a host"
             )

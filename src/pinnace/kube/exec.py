@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 import aiohttp
 import orjson
 
+from pinnace.api.values.digits import is_digits
 from pinnace.kube.errors import (
     APIStatusError,
     BadRequest,
@@ -144,7 +145,7 @@ def exit_code(status: Mapping[str, Any]) -> int:
         causes = details.get("causes") if isinstance(details, dict) else None
         for cause in causes if isinstance(causes, list) else ():
             text = cause.get("message") if isinstance(cause, dict) else None
-            if isinstance(text, str) and text.isascii() and text.isdigit():
+            if isinstance(text, str) and is_digits(text):
                 return int(text)
     code = status.get("code")
     raise status_error(code if isinstance(code, int) else 500, status)

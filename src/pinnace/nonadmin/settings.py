@@ -16,6 +16,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, member, text
 from pinnace.api.restore import RestoreSpec
 from pinnace.api.storage_location import BackupStorageLocationSpec
+from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
 from pinnace.http.addresses import parse_allowed
 from pinnace.nonadmin.objects import (
@@ -284,7 +285,7 @@ def _duration(value: object, key: str) -> Duration | None:
         if isinstance(value, int) and not isinstance(value, bool):
             return Duration(value)
         if isinstance(value, str):
-            return Duration(int(value)) if value.isascii() and value.isdigit() else Duration.parse(value)
+            return Duration(int(value)) if is_digits(value) else Duration.parse(value)
     except ValueError as error:
         raise SettingsError(f"spec.{key}: {error}") from error
     raise SettingsError(f"spec.{key} is no duration such as 2m0s")

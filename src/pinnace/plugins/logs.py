@@ -21,7 +21,7 @@ LOGGER_PREFIX: Final = "pinnace.plugin"
 
 _LEVELS: Final = {"trace": "debug", "debug": "debug", "info": "info", "warn": "warning", "error": "error"}
 _PLAIN = re.compile(r"\[(TRACE|DEBUG|INFO|WARN|ERROR)\]")
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)", re.ASCII)
 _NOT_FIELDS: Final = frozenset(
     ("@message", "@level", "@timestamp", "@logSourceSetBy", "time", "timestamp", "level")
 )

@@ -15,7 +15,9 @@ from pinnace.api.meta import LabelSelector, LabelSelectorRequirement
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-_TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
+_BLANKS: Final = " \t\n\r"
+"""What Kubernetes skips; other white space is a part of a word, which is then not a valid one."""
+_TOKEN = re.compile(rf"[{_BLANKS}]*(==|!=|[=!(),<>]|[^{_BLANKS}=!(),<>]+)")
 _MAX_NAME_LENGTH: Final = 63
 _MAX_PREFIX_LENGTH: Final = 253
 
@@ -299,7 +301,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    text = text.rstrip()
+    text = text.rstrip(_BLANKS)
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)

@@ -10,11 +10,13 @@ cycle instead of five years, so that no activation means never, and 29 February 
 """
 
 import calendar
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, Protocol
 
+from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
 
 _CYCLE_MONTHS: Final = 400 * 12
@@ -158,6 +160,7 @@ _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "
 _MONTHS: Final = _Bounds(1, 12, {name: number for number, name in enumerate(_MONTH_NAMES, 1)})
 _WEEKDAYS: Final = _Bounds(0, 6, {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6})
 
+_FIELD: Final = re.compile(r"[^ \t\n\r\f\v]+")
 _EVERY: Final = "@every "
 _DESCRIPTORS: Final = {
     "@yearly": "0 0 1 1 *",
@@ -201,7 +204,7 @@ def parse(text: str) -> Cron:
         text = _DESCRIPTORS[text]
     elif not text:
         raise CronError("Empty spec string")
-    fields = text.split()
+    fields = _FIELD.findall(text)
     if len(fields) != 5:
         raise CronError(f"Expected exactly 5 fields, found {len(fields)}: {text}")
     bounds = (_MINUTES, _HOURS, _DAYS, _MONTHS, _WEEKDAYS)
@@ -276,7 +279,7 @@ def _value(text: str, bounds: _Bounds) -> int:
 
 def _number(text: str) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
+    if not is_digits(digits):
         raise CronError(f'Failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
     if len(digits.lstrip("0")) > _MAX_DIGITS:
         raise CronError(

@@ -3,9 +3,14 @@
 import re
 from decimal import Decimal
 
-_QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?")
+from pinnace.api.values.digits import is_digits
+
+_QUANTITY = re.compile(
+    r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,3})?"
+)
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SUFFIXES = {
+    "n": Decimal("1e-9"), "u": Decimal("1e-6"),
     "m": Decimal("0.001"), "k": Decimal(10) ** 3, "M": Decimal(10) ** 6, "G": Decimal(10) ** 9,
     "T": Decimal(10) ** 12, "P": Decimal(10) ** 15, "E": Decimal(10) ** 18,
     **{suffix: Decimal(1024) ** power for power, suffix in enumerate(_BINARY, start=1)},
@@ -20,7 +25,7 @@ def parse_quantity(text: str) -> Decimal:
             "quantities must match the regular expression of the Kubernetes API, for example 500m or 128Mi"
         )
     number, suffix = Decimal(match[1]), match[2] or ""
-    if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix[1:].lstrip("+-").isdigit():
+    if suffix[:1] in ("e", "E") and len(suffix) > 1 and is_digits(suffix[1:].lstrip("+-")):
         return number.scaleb(int(suffix[1:]))
     return number * _SUFFIXES.get(suffix, Decimal(1))
 

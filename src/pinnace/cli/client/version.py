@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import click
 
 from pinnace import __version__
+from pinnace.api.values.digits import is_digits
 from pinnace.cli.flags import Command, DurationFlag, boolean
 from pinnace.cli.output.printing import data_format, encode
 
@@ -82,4 +83,4 @@ def mismatch(client: str, server: str) -> list[str]:
 
 
 def _major_minor(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.lstrip("v").split(".")[:2] if part.isdigit())
+    return tuple(int(part) for part in version.lstrip("v").split(".")[:2] if is_digits(part))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from pinnace.api.values.digits import is_digits
 from pinnace.cli.flags import Enum, boolean
 
 _LEVELS: Final = ("panic", "fatal", "error", "warning", "info", "debug", "trace")
@@ -67,13 +68,13 @@ def _level(given: str, flags: Mapping[str, Any]) -> tuple[str, str]:
     """The level, and what is wrong with what was given."""
     asked = flags.get("zap_log_level") or ""
     if given:
-        if given.isdecimal() and int(given) < len(_LEVELS):
+        if is_digits(given) and int(given) < len(_LEVELS):
             return _LEVELS[int(given)], ""
         known = given in _LEVELS
         return given if known else "info", "" if known else f"LOG_LEVEL={given} is no level, info is used"
     if asked in _ZAP_LEVELS:
         return asked, ""
-    if asked.isdecimal() and int(asked) > 0:
+    if is_digits(asked) and int(asked) > 0:
         return "debug", ""
     default = "debug" if flags.get("zap_devel") else "info"
     return default, f"--zap-log-level={asked} is no level, {default} is used" if asked else ""

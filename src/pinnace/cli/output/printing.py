@@ -17,6 +17,19 @@ _UNPRINTABLE = re.compile(r"\x1b(?!\[(?:0|1|31|32)m)|[\x00-\x08\x0b-\x1a\x1c-\x1
 """Control characters but newline, tab and our own colours."""
 
 
+_AMBIGUOUS = re.compile(
+    r"y|n|yes|no|on|off|true|false|null|~|=|<<"
+    r"|[-+]?\.?[0-9][0-9a-f_.,:xo+-]*"
+    r"|[-+]?\.(?:inf|nan)"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*",
+    re.IGNORECASE,
+)
+"""Text that some reader of YAML takes for something else. kubectl's is of version 1.1, with more words for
+booleans, octal and sexagesimal numbers; those of 1.2 know `1e3` and `0o14`."""
+_NEEDS_ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+"""Control characters and what only one of the versions takes for the end of a line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFlags:
     """The flags that every `get` and `create` shares. `format` is None when `-o` was not given."""
@@ -103,11 +116,17 @@ def encode(obj: Any, form: str) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Shared values are written out each time: nobody wants anchors in a manifest."""
+        """Writes what YAML 1.1 and 1.2 read alike; shared values are written out each time."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
+        def represent_text(self, text: str) -> yaml.ScalarNode:
+            # Keys come here too.
+            style = '"' if _NEEDS_ESCAPES.search(text) else "'" if _AMBIGUOUS.fullmatch(text) else None
+            return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, Dumper.represent_text)
     return yaml.dump(obj, Dumper=Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
 
 

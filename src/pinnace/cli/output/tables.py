@@ -9,7 +9,7 @@ from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Table
 
-_SCHEDULED_NAME = re.compile(r"^(.*)-(\d{14})$")
+_SCHEDULED_NAME = re.compile(r"^(.*)-([0-9]{14})$")
 
 
 def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:

@@ -28,6 +28,8 @@ class Number(FlagType):
 
     def parse(self, value: str) -> float | int:
         try:
+            if not value.isascii() or "_" in value:
+                raise ValueError(value)  # Python reads other scripts' digits, and 1_000
             number = int(value) if self.whole else float(value)
         except ValueError:
             raise ValueError(f"not a {'whole ' if self.whole else ''}number") from None

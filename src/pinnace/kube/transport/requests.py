@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from pinnace.api.values.digits import is_digits
+
 DEFAULT_TIMEOUT_SECONDS = 30.0
 """A request that reads or writes one object; the API server's own limit is 60 s."""
 LIST_TIMEOUT_SECONDS = 120.0
@@ -52,4 +54,4 @@ def with_query(path: str, params: Mapping[str, str] | None) -> str:
 
 def retry_after_seconds(header: str) -> float | None:
     """What a Retry-After asks for. Its date form (RFC 7231) is never used by API servers."""
-    return float(header) if header.isascii() and header.isdigit() else None
+    return float(header) if is_digits(header) else None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pinnace.api.values.digits import is_digits
 from pinnace.plugins.errors import PluginStartError
 
 COOKIE: Final = ("VELERO_PLUGIN", "hello")
@@ -101,6 +102,6 @@ def _address(network: str, address: str) -> Address:
     if network == "tcp":
         host, _, port = address.rpartition(":")
         # Nothing is encrypted: what is not on this machine is no plugin of ours.
-        if host in ("127.0.0.1", "localhost", "[::1]") and port.isdecimal():
+        if host in ("127.0.0.1", "localhost", "[::1]") and is_digits(port):
             return Address(target=address)
     raise PluginStartError(f"the plugin listens on {network!r} {address!r}, where it cannot be called")

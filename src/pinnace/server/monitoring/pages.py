@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from pinnace.api.values.digits import is_digits
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Health
 from pinnace.server.monitoring.metrics import CONTENT_TYPE
@@ -68,6 +69,6 @@ async def listening(app: web.Application, host: str, port: int) -> AsyncIterator
 def parse_address(text: str) -> tuple[str, int]:
     """Split `host:port` or `:port` or `[::1]:port`. Raises ValueError."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or not is_digits(port) or int(port) > 65535:
         raise ValueError(f'"{text}" is not an address of the form host:port')
     return host.strip("[]"), int(port)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pinnace.api.values.digits import is_digits
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.settings import check_keys, existing_file, service_url
 
@@ -93,7 +94,7 @@ def missing(*keys: str) -> StoreConfigError:
 def _block_bytes(text: str) -> int:
     if not text:
         return BLOCK_BYTES
-    if not text.isdecimal() or not 1 <= int(text) <= LARGEST_BLOCK_BYTES:
+    if not is_digits(text) or not 1 <= int(text) <= LARGEST_BLOCK_BYTES:
         log.warning(
             "blockSizeInBytes %r is no number from 1 to %d, using %d", text, LARGEST_BLOCK_BYTES, BLOCK_BYTES
         )

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from pinnace.aio.blocking import finish, not_interrupted
+from pinnace.api.values.digits import is_digits
 from pinnace.http.requests import Reply
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import Body
@@ -117,4 +118,4 @@ class _Resumable:
 def _kept_bytes(value: str) -> int:
     """How much of an upload the service has, by its header `Range: bytes=0-1023`."""
     end = value.rpartition("-")[2]
-    return int(end) + 1 if value.startswith("bytes=0-") and end.isdecimal() else 0
+    return int(end) + 1 if value.startswith("bytes=0-") and is_digits(end) else 0

@@ -12,7 +12,7 @@ from obstore.exceptions import BaseError
 from pinnace.http.requests import error_for
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreUnavailable
 
-_STATUS = re.compile(r"status code: (\d{3})[^:\n]*:?\s*(.*)", re.DOTALL)
+_STATUS = re.compile(r"status code: (\d{3})[^:\n]*:?\s*(.*)", re.DOTALL | re.ASCII)
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
 _QUOTED_REASON = re.compile(r'(?:message|error): "([^"\n]+)"')
 

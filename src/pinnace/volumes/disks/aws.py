@@ -10,6 +10,7 @@ from datetime import datetime
 from xml.etree.ElementTree import Element
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import utcnow
 from pinnace.clouds.aws.credentials import CachedCredentials, Credentials, find_origin
 from pinnace.clouds.aws.remote_credentials import fetch_credentials
@@ -96,7 +97,7 @@ class EBSSnapshotter:
         volume = await self._volume(volume_id)
         kind = child_text(volume, "volumeType")
         iops = child_text(volume, "iops") if kind in _WITH_IOPS else ""
-        return DiskInfo(volume_type=kind, iops=int(iops) if iops.isdecimal() else None)
+        return DiskInfo(volume_type=kind, iops=int(iops) if is_digits(iops) else None)
 
     async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
         """Begin a snapshot, which shows the volume as it is now; EC2 copies it in its own time.

@@ -17,7 +17,7 @@ HOST = "velero"
 
 _SNAPSHOT_ID = re.compile(r"[0-9a-f]{4,64}")
 _FIRST_WITH_REPOSITORY_VERSION = (0, 14)
-_VERSION = re.compile(r"restic (\d+)\.(\d+)")
+_VERSION = re.compile(r"restic ([0-9]+)\.([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
