@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from pinnace.api.backup import Backup, BackupSpec, BackupStatus
 from pinnace.api.meta import ObjectMeta
@@ -330,3 +331,9 @@ class Harness:
         )
         request = RestoreRequest(restore=restore, backup=self.backup, **self.request_fields)
         return await engine.run(request, archive)
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Harness:
+    """An engine before an empty cluster."""
+    return Harness(tmp_path)

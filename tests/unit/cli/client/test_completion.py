@@ -77,7 +77,7 @@ def completed(
     ("line", "offered"),
     [
         ("pinnace backup-", ["backup-location"]),
-        ("pinnace schedule ", ["create", "delete", "describe", "get"]),
+        ("pinnace schedule ", ["create", "delete", "describe", "get", "pause", "unpause"]),
         ("pinnace -n other schedule d", ["delete", "describe"]),
         ("pinnace delete ", ["backup", "backup-location", "restore", "schedule"]),
         ("pinnace describe sch", ["schedules"]),

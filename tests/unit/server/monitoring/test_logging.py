@@ -64,7 +64,7 @@ def test_text_line_with_fields(configure: Configure) -> None:
     (line,) = stream.getvalue().splitlines()
     assert re.fullmatch(
         r'time="[-0-9T:]+(Z|[-+]\d\d:\d\d)" level=warning msg="Cannot read it" controller=backup '
-        r'key=velero/b1 logSource="server/test_logging.py:\d+" name="a b"',
+        r'key=velero/b1 logSource="monitoring/test_logging.py:\d+" name="a b"',
         line,
     )
 
