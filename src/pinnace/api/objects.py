@@ -7,6 +7,9 @@ never fails, and what is not of the expected type counts as absent.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+import orjson
+
 JSONObject = dict[str, Any]
 """An object parsed from JSON, such as a resource of a cluster."""
 
@@ -41,3 +44,22 @@ def listed(obj: object, *path: str) -> list[Any]:
 def objects(obj: object, *path: str) -> list[JSONObject]:
     """Those members of the list at a path that are objects; empty if there is no list."""
     return [entry for entry in listed(obj, *path) if isinstance(entry, dict)]
+
+
+def dump_json(value: object, *, sort_keys: bool = False) -> bytes:
+    """Return compact JSON. Values may be nested as deep as API servers take them and Python can go.
+
+    Raises:
+        orjson.JSONEncodeError: the value cannot be written, or is nested some 900 levels deep.
+    """
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
+    except orjson.JSONEncodeError as refused:
+        # It stops at 254 levels. The other encoder goes further but is slower, and laxer in what it takes.
+        if "ecursion" not in str(refused):
+            raise
+        try:
+            return msgspec.json.encode(value, order="deterministic" if sort_keys else None)
+        except (RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:
+            reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise orjson.JSONEncodeError(reason) from None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import orjson
 
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, dump_json
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
@@ -87,7 +87,7 @@ class ItemBackupper:
             await self._pods.run_hooks(HookPhase.PRE, item)
         volumes = self._pods.choose_volumes(item) if is_pod else []
         # Actions may change the dict they are given; volumes are saved from the pod as it is in the cluster.
-        original = orjson.loads(orjson.dumps(item)) if volumes else item
+        original = orjson.loads(dump_json(item)) if volumes else item
         identity, api_version = identity_of(item), item.get("apiVersion", "")
         try:
             changed = await self._run_actions(item, resource)
@@ -206,7 +206,7 @@ class ItemBackupper:
         identity = identity_of(item)
         try:
             scope, file = item_scope(identity[0]), item_file(identity[1])
-            data = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+            data = dump_json(item, sort_keys=True)
         except (ArchiveError, orjson.JSONEncodeError) as error:
             raise ItemFailed([error]) from error
         heads = run.heads(resource.group_resource, api_version)

@@ -7,20 +7,33 @@ from many tasks at once; the client keeps the number of requests in flight at wh
 import asyncio
 import platform
 import random
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
-import orjson
 
 from pinnace import __version__
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, dump_json
+from pinnace.kube.answers import (
+    Expected,
+    Reading,
+    check_list,
+    contains,
+    read_deletion,
+    read_document,
+    read_object,
+    read_object_bytes,
+    read_part,
+    sent_name,
+)
 from pinnace.kube.config import ClusterConfig
-from pinnace.kube.errors import InvalidResponse
+from pinnace.kube.errors import AlreadyExists, InvalidResponse, NotFound
 from pinnace.kube.listing import PageReader
-from pinnace.kube.pages import Page
+from pinnace.kube.pages import Page, parse_page
 from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
@@ -35,6 +48,8 @@ from pinnace.kube.transport.requests import (
 )
 from pinnace.kube.transport.retrying import RetryPolicy, Sender
 from pinnace.kube.watching import DEFAULT_INACTIVITY_SECONDS, WatchEvent, read_events
+
+T = TypeVar("T")
 
 PAGE_LIMIT = 500
 """Objects a page, as kubectl and client-go ask for."""
@@ -62,8 +77,8 @@ class KubeClient:
         max_in_flight: the cap on requests at once; watches are not counted.
         rate: a cap on requests a second besides; watches are not counted.
         gzip: let the server compress its answers; pays below about 400 Mbit/s.
-        retry: how often and when to try again.
-        sleep, jitter: for tests.
+        retry: how often and when to try again, and how long an outage of the server is waited out.
+        sleep, jitter, monotonic: for tests.
     """
 
     def __init__(
@@ -78,12 +93,20 @@ class KubeClient:
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._timeout_seconds = timeout_seconds
+        policy = retry or RetryPolicy()
+        self._timeout_seconds = min(timeout_seconds, policy.patience_seconds)
         self._transport = Transport(config, user_agent=user_agent, gzip=gzip)
         self._limit = InFlightLimit(max_in_flight)
         self._sender = Sender(
-            self._transport, self._limit, retry or RetryPolicy(), rate=rate, sleep=sleep, jitter=jitter
+            self._transport,
+            self._limit,
+            policy,
+            rate=rate,
+            sleep=sleep,
+            jitter=jitter,
+            monotonic=monotonic,
         )
 
     async def __aenter__(self) -> Self:
@@ -121,6 +144,9 @@ class KubeClient:
     ) -> bytes:
         """Any request to a path of the server; the body of its answer.
 
+        An answer in JSON is an object, of what kind is the caller's to check: better hand in what it has to
+        be by one of the other methods.
+
         Raises:
             APIStatusError: the server refused.
             ConnectionFailed: no answer; after a write, it may have acted all the same.
@@ -133,7 +159,12 @@ class KubeClient:
             accept=accept,
             timeout_seconds=timeout_seconds or self._timeout_seconds,
         )
-        return await self._sender.fetch(request)
+        return await self._sender.fetch(request, _checked_json if accept.startswith(JSON) else _unread)
+
+    async def read(self, path: str, read: Reading[T], *, accept: str = JSON) -> T:
+        """What `read` makes of the answer to a GET; one that it refuses is asked for again."""
+        request = Request(method="GET", path=path, accept=accept, timeout_seconds=self._timeout_seconds)
+        return await self._sender.fetch(request, read)
 
     async def get(
         self,
@@ -144,7 +175,9 @@ class KubeClient:
         subresource: str | None = None,
     ) -> JSONObject:
         """One object, or a sub-resource of it."""
-        return _object(await self.request("GET", resource.path(namespace, name, subresource)))
+        return await self.read(
+            resource.path(namespace, name, subresource), _reading(resource, name, namespace, subresource)
+        )
 
     async def create(
         self,
@@ -161,19 +194,59 @@ class KubeClient:
             field_manager: whom the server notes as the one who set the fields; empty: by our user agent.
         """
         params = {"dryRun": "All" if dry_run else "", "fieldManager": field_manager}
-        return _object(
-            await self.request("POST", resource.path(namespace), params=params, body=_encoded(body))
-        )
+        name = sent_name(body)
+        request = self._creation(resource, namespace, _encoded(body), params, repeatable=bool(name))
+        expected = _created(resource, name, namespace)
+        try:
+            return await self._sender.fetch(request, partial(read_object, expected=expected))
+        except AlreadyExists as error:
+            found = await self.get(resource, name, namespace) if error.after_open_attempt else None
+            sent = read_document(body) if isinstance(body, bytes) else body
+            if found is None or not contains(found, sent):
+                raise
+            return found
 
     async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
-        """As `create`, but the answer stays JSON."""
-        return await self.request("POST", resource.path(namespace), body=body)
+        """As `create`, but the answer stays JSON.
+
+        Raises:
+            AlreadyExists: if it has `after_open_attempt`, the object may be the one that an attempt without
+                an answer made: the caller looks.
+        """
+        name = sent_name(body)
+        request = self._creation(resource, namespace, body, {}, repeatable=bool(name))
+        expected = _created(resource, name, namespace)
+        return await self._sender.fetch(request, partial(read_object_bytes, expected=expected))
+
+    def _creation(
+        self,
+        resource: APIResource,
+        namespace: str | None,
+        body: bytes,
+        params: Mapping[str, str],
+        *,
+        repeatable: bool,
+    ) -> Request:
+        # Where the server makes up the name, a second attempt would make a second object.
+        return Request(
+            method="POST",
+            path=with_query(resource.path(namespace), params),
+            body=body,
+            timeout_seconds=self._timeout_seconds,
+            repeatable=repeatable,
+        )
 
     async def replace(
         self, resource: APIResource, name: str, body: JSONObject | bytes, namespace: str | None = None
     ) -> JSONObject:
-        """Replaces an object as a whole (PUT)."""
-        return _object(await self.request("PUT", resource.path(namespace, name), body=_encoded(body)))
+        """Replaces an object as a whole (PUT). Not sent again when the outcome is open."""
+        request = Request(
+            method="PUT",
+            path=resource.path(namespace, name),
+            body=_encoded(body),
+            timeout_seconds=self._timeout_seconds,
+        )
+        return await self._sender.fetch(request, _reading(resource, name, namespace))
 
     async def patch(
         self,
@@ -187,10 +260,21 @@ class KubeClient:
     ) -> JSONObject:
         """Patches an object, or a sub-resource of it; the object as it now is. (docs/spec: CTL 1.2)
 
-        With `metadata.resourceVersion` in the patch, a `Conflict` says that the object has changed.
+        With `metadata.resourceVersion` in the patch, a `Conflict` says that the object has changed. Such a
+        patch is not sent again when the outcome is open: the caller could not tell its own change from
+        another's.
         """
-        path = resource.path(namespace, name, subresource)
-        return _object(await self.request("PATCH", path, body=orjson.dumps(patch), content_type=content_type))
+        metadata = patch.get("metadata")
+        is_versioned = isinstance(metadata, dict) and "resourceVersion" in metadata
+        request = Request(
+            method="PATCH",
+            path=resource.path(namespace, name, subresource),
+            body=dump_json(patch),
+            content_type=content_type,
+            timeout_seconds=self._timeout_seconds,
+            repeatable=content_type == MERGE_PATCH and not is_versioned,
+        )
+        return await self._sender.fetch(request, _reading(resource, name, namespace, subresource))
 
     async def delete(
         self,
@@ -212,8 +296,21 @@ class KubeClient:
             options["preconditions"] = {"uid": uid}
         if propagation:
             options["propagationPolicy"] = propagation
-        path = resource.path(namespace, name)
-        return _object(await self.request("DELETE", path, body=orjson.dumps(options)))
+        request = Request(
+            method="DELETE",
+            path=resource.path(namespace, name),
+            body=dump_json(options),
+            timeout_seconds=self._timeout_seconds,
+            repeatable=True,
+        )
+        expected = Expected.of(resource, name, namespace, uid=uid or "")
+        try:
+            return await self._sender.fetch(request, partial(read_deletion, expected=expected))
+        except NotFound as error:
+            if not error.after_open_attempt:
+                raise
+            # An earlier attempt, whose answer was lost, has deleted it.
+            return {"apiVersion": "v1", "kind": "Status", "status": "Success"}
 
     async def list_pages(
         self,
@@ -238,11 +335,11 @@ class KubeClient:
 
         Raises:
             Gone: the list went stale again and again.
-            InvalidResponse: a page was cut or no list.
+            InvalidResponse: a page is cut, no list, or another list, however often it is asked for.
         """
         path = resource.path(namespace)
 
-        async def fetch(token: str) -> bytes:
+        async def fetch(token: str, *, thorough: bool) -> bytes:
             params = {
                 "limit": str(limit) if limit else "",
                 "continue": token,
@@ -256,9 +353,16 @@ class KubeClient:
                 stall_seconds=self._timeout_seconds,
                 comparable=False,
             )
-            return await self._sender.fetch(request)
+            return await self._sender.fetch(request, whole if thorough else quick)
 
-        reader = PageReader(fetch, resource, consistent=consistent)
+        def quick(body: bytes) -> bytes:
+            return check_list(body, resource)
+
+        def whole(body: bytes) -> bytes:
+            parse_page(body, resource=resource, namespace=(namespace or "") if resource.namespaced else "")
+            return body
+
+        reader = PageReader(fetch, resource, namespace=namespace or "", consistent=consistent)
         async with aclosing(reader.pages(prefetch)) as pages:
             async for page in pages:
                 yield page
@@ -376,22 +480,38 @@ class KubeClient:
 
     async def version(self) -> ServerVersion:
         """The server's version."""
-        try:
-            return msgspec.json.decode(await self.request("GET", "/version"), type=ServerVersion)
-        except msgspec.DecodeError as error:
-            raise InvalidResponse(f"{self.server} gave no valid version: {error}") from error
+        return await self.read("/version", _version)
 
 
 def _encoded(body: JSONObject | bytes) -> bytes:
-    return body if isinstance(body, bytes) else orjson.dumps(body)
+    return body if isinstance(body, bytes) else dump_json(body)
 
 
-def _object(body: bytes) -> JSONObject:
+def _created(resource: APIResource, name: str, namespace: str | None) -> Expected:
+    # What cannot be read afterwards (a review, a binding) is an answer rather than an object, and has no uid.
+    return Expected.of(resource, name, namespace, is_new="get" in resource.verbs)
+
+
+def _reading(
+    resource: APIResource, name: str, namespace: str | None, subresource: str | None = None
+) -> Reading[JSONObject]:
+    """How to read an answer about one object; only of `status` is it known to be the object itself."""
+    if subresource not in (None, "status"):
+        return read_part
+    return partial(read_object, expected=Expected.of(resource, name, namespace))
+
+
+def _unread(body: bytes) -> bytes:
+    return body
+
+
+def _checked_json(body: bytes) -> bytes:
+    read_document(body)
+    return body
+
+
+def _version(body: bytes) -> ServerVersion:
     try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        # Without the cause, which keeps the whole document.
-        raise InvalidResponse(f"the server's answer is not valid JSON: {error.msg}") from None
-    if not isinstance(document, dict):
-        raise InvalidResponse("the server's answer is not an object")
-    return document
+        return msgspec.json.decode(body, type=ServerVersion)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidResponse(f"it is no valid version: {error}") from None

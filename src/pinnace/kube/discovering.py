@@ -1,13 +1,14 @@
 """Asking an API server for its discovery documents: two requests if it can, one a version if not."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import orjson
-
+from pinnace.kube.answers import read_document
 from pinnace.kube.errors import APIStatusError, DeadlineExceeded, InvalidResponse, KubeError, Unauthorized
 from pinnace.kube.groups import (
+    AGGREGATED_KIND,
     APIGroup,
     GroupOutline,
     GroupVersion,
@@ -49,7 +50,7 @@ async def fetch_groups(client: "KubeClient") -> tuple[APIGroup, ...]:
 
 
 async def _fetch_root(client: "KubeClient", path: str) -> tuple[APIGroup, ...]:
-    document = _document(await client.request("GET", path, accept=ACCEPT), path)
+    document = await client.read(path, _root_of(path), accept=ACCEPT)
     if is_aggregated(document):
         return parse_aggregated(document)
     outlines = parse_outlines(document)
@@ -64,8 +65,7 @@ async def _fetch_group(client: "KubeClient", outline: GroupOutline) -> APIGroup:
 async def _fetch_version(client: "KubeClient", group: str, version: str) -> GroupVersion:
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
     try:
-        document = _document(await client.request("GET", path), path)
-        return GroupVersion(version=version, resources=parse_resource_list(document)[1].resources)
+        return await client.read(path, partial(_resources_of, group, version))
     except Unauthorized:
         raise
     except (APIStatusError, DeadlineExceeded, InvalidResponse) as error:
@@ -83,14 +83,30 @@ async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> tuple[T, ...]:
     return tuple(task.result() for task in tasks)
 
 
-def _document(body: bytes, path: str) -> dict[str, Any]:
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidResponse(f"{path}: not valid JSON: {error.msg}") from None
-    if not isinstance(document, dict):
-        raise InvalidResponse(f"{path}: not an object")
-    return document
+def _root_of(path: str) -> Callable[[bytes], dict[str, Any]]:
+    """Reads `/api` or `/apis`: one of the two forms, for an empty one would mean that nothing is served."""
+    outline = "APIVersions" if path == "/api" else "APIGroupList"
+
+    def read(body: bytes) -> dict[str, Any]:
+        document = read_document(body)
+        content = "items" if is_aggregated(document) else "versions" if path == "/api" else "groups"
+        if document.get("kind") not in (AGGREGATED_KIND, outline) or content not in document:
+            raise InvalidResponse("it is no discovery document")
+        # What is wrong with it shall be found while it can be asked for again.
+        parse_aggregated(document) if is_aggregated(document) else parse_outlines(document)
+        return document
+
+    return read
+
+
+def _resources_of(group: str, version: str, body: bytes) -> GroupVersion:
+    document = read_document(body)
+    if document.get("kind") != "APIResourceList" or "resources" not in document:
+        raise InvalidResponse("it is no list of resources")
+    named, found = parse_resource_list(document)
+    if (named, found.version) != (group, version):
+        raise InvalidResponse(f"it is about {named}/{found.version}, not {group}/{version}")
+    return found
 
 
 def _one_line(error: KubeError) -> str:

@@ -3,9 +3,9 @@
     KubeError
     ├── ConfigError            kubeconfig, in-cluster files, sign-in set-up: names the file and the field
     ├── InvalidName            a name that cannot stand in a request path
-    ├── InvalidResponse        the server answered 2xx, but not with the JSON the call expects
     ├── UnknownResource        discovery knows no such resource
-    ├── ConnectionFailed       unreachable, TLS refused, cut in mid-answer
+    ├── ConnectionFailed       no answer of the API server: unreachable, TLS refused, cut in mid-answer
+    │   ├── InvalidResponse    an answer that is not the API server's, or not to what was asked
     │   ├── NotSent            never connected: the server cannot have acted
     │   ├── NotTrusted         TLS refused, by us or by the server
     │   └── DeadlineExceeded   no answer in time
@@ -25,6 +25,10 @@ from typing import Any
 
 import orjson
 
+SUSPECTS = "A proxy or a login page between this program and the API server may have answered in its place"
+"""What answers in place of an API server, for error texts."""
+_UNKNOWN_PATH = "404 page not found"
+"""How an API server answers a path of which it knows nothing."""
 UNKNOWN_BODY_CHARACTERS = 200
 """How much of an answer that is not a Status is shown."""
 
@@ -42,16 +46,19 @@ class InvalidName(KubeError, ValueError):
     `/` or `%` in it)."""
 
 
-class InvalidResponse(KubeError):
-    """A successful answer whose body is not what was asked for: cut, not JSON, or another kind."""
-
-
 class UnknownResource(KubeError):
     """The server has no such resource, or has it without the verbs a backup needs."""
 
 
 class ConnectionFailed(KubeError):
-    """No complete answer came: not connected, certificate refused, or cut on the way."""
+    """No answer of the API server came: not connected, certificate refused, cut on the way, or another's."""
+
+
+class InvalidResponse(ConnectionFailed):
+    """An answer that cannot be believed: not JSON, cut, another object's, or a status no API server sends.
+
+    Something between us and the API server said it, so that it is open whether the server acted.
+    """
 
 
 class NotSent(ConnectionFailed):
@@ -79,6 +86,8 @@ class APIStatusError(KubeError):
         message: the server's own words; also the text of the exception.
         status: the Status object as sent; empty if the body was none.
         retry_after_seconds: how long the server asks to wait, if it does.
+        after_open_attempt: whether an earlier attempt at the same request may have acted though its answer
+            never came: what is refused now may be refused because of it.
     """
 
     def __init__(
@@ -96,6 +105,7 @@ class APIStatusError(KubeError):
         self.message = message
         self.status: dict[str, Any] = dict(status or {})
         self.retry_after_seconds = retry_after_seconds
+        self.after_open_attempt = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(code={self.code}, reason={self.reason!r}, message={self.message!r})"
@@ -166,8 +176,12 @@ def status_error(
     )
 
 
-def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None = None) -> APIStatusError:
-    """The typed exception for an answer with an error status, whatever its body is."""
+def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None = None) -> KubeError:
+    """The typed exception for an answer that is no success, whatever its body is.
+
+    A redirect, and a 404 in other words than an API server's, are `InvalidResponse`: taken for the API
+    server's own, "not found" would mean that an object does not exist.
+    """
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -179,6 +193,8 @@ def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None
     if excerpt:
         shown = excerpt[:UNKNOWN_BODY_CHARACTERS]
         message += f": {shown}{'...' if len(excerpt) > len(shown) else ''}"
+    if code < 400 or (code == 404 and excerpt != _UNKNOWN_PATH):
+        return InvalidResponse(f"{message}; this is not how an API server answers. {SUSPECTS}")
     return _error_class(code, "")(code, message=message, retry_after_seconds=retry_after_seconds)
 
 

@@ -13,16 +13,22 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from pinnace.kube.errors import InvalidResponse
+from pinnace.kube.resources import APIResource
 
 _MAXIMUM_HEAD_BYTES = 4096
 _MAXIMUM_TAIL_BYTES = 4096
+_MAXIMUM_END_BYTES = 16
 # Built-in types come as {"kind":..,"apiVersion":..,"metadata":{..},"items":[..; custom resources are
 # sorted, so that their metadata stands behind the items. Both patterns are anchored at an end of the
 # document, where the content of no item can imitate them.
-_HEAD = re.compile(rb'\s*\{\s*(?:"(?:kind|apiVersion)":\s*"[^"\\]*",\s*)*"metadata":\s*\{([^{}]*)\}')
-_TAIL = re.compile(
-    rb'\]\s*,(?:\s*"(?:kind|apiVersion)":\s*"[^"\\]*",)*\s*"metadata":\s*\{([^{}\[\]]*)\}\s*\}\s*$'
+_HEAD = re.compile(
+    rb'\s*\{\s*((?:"(?:kind|apiVersion)":\s*"[^"\\]*",\s*)*)"metadata":\s*\{([^{}]*)\}\s*,\s*"items":'
 )
+_TAIL = re.compile(
+    rb'\]\s*,((?:\s*"(?:kind|apiVersion)":\s*"[^"\\]*",)*)\s*"metadata":\s*\{([^{}\[\]]*)\}\s*\}\s*$'
+)
+_KIND = re.compile(rb'"kind":\s*"([^"\\]*)"')
+_END = re.compile(rb"\}\s*$")
 _CONTINUE = re.compile(rb'"continue":\s*"([^"\\]*)"')
 
 
@@ -186,43 +192,81 @@ class Page:
     restarted: bool = False
 
 
-def cut_continue_token(body: bytes) -> str | None:
-    """The continue token of a list without decoding it: "" on the last page, None if not found.
+@dataclass(frozen=True, slots=True)
+class ListOutline:
+    """What the ends of a list say without decoding it: its kind, and where the next page begins."""
 
-    Found, it lets the next page be asked for before this one is decoded.
+    kind: str
+    continue_token: str
+
+
+def list_outline(body: bytes) -> ListOutline | None:
+    """The outline of a list that looks whole; None if only decoding can tell.
+
+    It lets the next page be asked for before this one is decoded.
     """
     match = _HEAD.match(body, 0, _MAXIMUM_HEAD_BYTES) or _TAIL.search(
         body, max(0, len(body) - _MAXIMUM_TAIL_BYTES)
     )
-    if match is None:
+    if match is None or not _END.search(body, max(0, len(body) - _MAXIMUM_END_BYTES)):
         return None
-    token = _CONTINUE.search(match[1])
-    return token[1].decode("utf-8", "replace") if token is not None else ""
+    kind, token = _KIND.search(match[1]), _CONTINUE.search(match[2])
+    if kind is None:
+        return None
+    return ListOutline(
+        kind[1].decode("utf-8", "replace"), token[1].decode("utf-8", "replace") if token is not None else ""
+    )
 
 
-def parse_page(body: bytes, *, api_version: str = "", kind: str = "", restarted: bool = False) -> Page:
+def check_list_kind(kind_of_list: str, resource: APIResource) -> None:
+    """Refuse a list of another resource.
+
+    Custom resources may call their lists what they like (`listKind`), and servers of API groups may answer
+    with a plain List: of those, only the items tell.
+
+    Raises:
+        InvalidResponse: the list cannot be one of the resource.
+    """
+    if not kind_of_list.endswith("List"):
+        raise InvalidResponse(f"its kind is {kind_of_list[:100]!r}, which is no list")
+    is_named_freely = "." in resource.group or not resource.kind
+    if kind_of_list not in (f"{resource.kind}List", "List") and not is_named_freely:
+        raise InvalidResponse(f"its kind is {kind_of_list[:100]!r}, not {resource.kind}List")
+
+
+def parse_page(
+    body: bytes, *, resource: APIResource | None = None, namespace: str = "", restarted: bool = False
+) -> Page:
     """Decodes one page.
 
     Args:
         body: the whole answer.
-        api_version, kind: those of the resource, for items of a list that does not name them.
+        resource: what was listed; names the kind of items of a list that does not.
+        namespace: the one that was listed; "" for all.
         restarted: as in `Page`.
 
     Raises:
-        InvalidResponse: if the body is cut, not JSON, or no list.
+        InvalidResponse: if the body is cut, not JSON, no list, or holds what was not listed.
     """
+    api_version, kind = (resource.api_version, resource.kind) if resource is not None else ("", "")
     try:
         document = _decode_list(body)
         kind_of_list = document.kind or ""
-        if kind_of_list.endswith("List") and kind_of_list != "List":
+        if resource is not None:
+            check_list_kind(kind_of_list, resource)
+        if not kind and kind_of_list.endswith("List") and kind_of_list != "List":
             kind = kind_of_list.removesuffix("List")
         # A List of v1 holds anything: its own version says nothing of its items.
         if document.api_version and kind_of_list != "List":
             api_version = document.api_version
         prefix = type_prefix(api_version, kind)
         items = [Item(raw, api_version, kind, prefix) for raw in document.items or ()]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidResponse(f"the server's answer is not a list of objects: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidResponse(f"it is not a list of objects: {error}") from None
+    if resource is not None:
+        if document.metadata is None:
+            raise InvalidResponse("it is a list without metadata")
+        _check_items(items, resource, namespace)
     metadata = document.metadata or _ListMetadata()
     return Page(
         items=items,
@@ -231,6 +275,17 @@ def parse_page(body: bytes, *, api_version: str = "", kind: str = "", restarted:
         continue_token=metadata.continue_ or "",
         restarted=restarted,
     )
+
+
+def _check_items(items: list[Item], resource: APIResource, namespace: str) -> None:
+    kind = resource.kind
+    for item in items:
+        if kind and item.kind != kind:
+            raise InvalidResponse(f"it holds a {item.kind[:100]!r}, not only {kind}")
+        if namespace and item.namespace != namespace:
+            raise InvalidResponse(
+                f"it holds an object of namespace {item.namespace[:100]!r}, not only of {namespace!r}"
+            )
 
 
 def type_prefix(api_version: str, kind: str) -> bytes:

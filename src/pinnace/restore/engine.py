@@ -222,7 +222,7 @@ class RestoreEngine:
         hook_finder: ExecHookFinder,
         background: asyncio.TaskGroup,
     ) -> _Run:
-        claims, creator = Claims(), Creator(self._client, self._timer)
+        claims, creator = Claims(), Creator(self._client)
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
         follow_ups = FollowUps(
             client=self._client,

@@ -28,7 +28,7 @@ from pinnace.kube.errors import (
     NotFound,
     Unauthorized,
 )
-from pinnace.kube.pages import cut_continue_token
+from pinnace.kube.pages import list_outline
 from pinnace.kube.resources import (
     CONFIGMAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -186,7 +186,12 @@ async def test_custom_resources_page_without_decoding(
             break
     first = await client.request("GET", widgets.path(namespace), params={"limit": "2"})
     assert first.index(b'"items"') < first.index(b'"continue"')
-    assert cut_continue_token(first) == json.loads(first)["metadata"]["continue"]
+    outline = list_outline(first)
+    assert outline is not None
+    assert (outline.kind, outline.continue_token) == (
+        "WidgetList",
+        json.loads(first)["metadata"]["continue"],
+    )
     pages = [page async for page in client.list_pages(widgets, namespace, limit=2)]
     assert [[item.name for item in page.items] for page in pages] == [["w0", "w1"], ["w2", "w3"], ["w4"]]
     assert {(item.kind, item.api_version) for page in pages for item in page.items} == {

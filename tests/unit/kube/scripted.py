@@ -109,7 +109,9 @@ async def scripted_server(tls: ssl.SSLContext | None = None) -> AsyncIterator[Sc
 async def connected(server: ScriptedServer, **options: Any) -> AsyncIterator[KubeClient]:
     """A client of the server that never really sleeps between attempts."""
     config = options.pop("config", None) or ClusterConfig(server=server.url)
-    options.setdefault("sleep", Sleeps())
+    sleeps = Sleeps()
+    options.setdefault("sleep", sleeps)
+    options.setdefault("monotonic", getattr(options["sleep"], "monotonic", sleeps.monotonic))
     options.setdefault("jitter", lambda: 0.0)
     options.setdefault("timeout_seconds", 5.0)
     async with KubeClient(config, **options) as client:
@@ -117,13 +119,16 @@ async def connected(server: ScriptedServer, **options: Any) -> AsyncIterator[Kub
 
 
 class Sleeps:
-    """Stands in for asyncio.sleep: remembers, and returns at once."""
+    """Stands in for asyncio.sleep: remembers, and returns at once. `monotonic` is its clock."""
 
     def __init__(self) -> None:
         self.delays: list[float] = []
 
     async def __call__(self, delay_seconds: float) -> None:
         self.delays.append(delay_seconds)
+
+    def monotonic(self) -> float:
+        return sum(self.delays)
 
 
 ONE_TRY = RetryPolicy(attempts=1, throttled_attempts=1)
@@ -155,7 +160,7 @@ def answer_cut(body: bytes, *, missing: int = 1000) -> Answer:
     """Promises more bytes than it sends, then drops the connection."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse()
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.content_length = len(body) + missing
         await response.prepare(request)
         await response.write(body)
@@ -170,7 +175,7 @@ def answer_chunks(*chunks: bytes, then: Callable[[web.BaseRequest], Awaitable[No
     """A chunked answer; after it, whatever `then` does."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse()
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)
         for chunk in chunks:

@@ -42,7 +42,11 @@ from tests.unit.kube.scripted import (
 
 COLLECTION = "/api/v1/namespaces/demo/configmaps"
 ONE = f"{COLLECTION}/a"
-BODY: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+BODY: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "a", "namespace": "demo", "uid": "u-1"},
+}
 
 
 async def test_get_and_subresource(server: ScriptedServer) -> None:
@@ -199,12 +203,24 @@ async def test_reads_survive_a_passing_fault(server: ScriptedServer, code: int) 
 
 
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
-async def test_writes_are_not_repeated_after_a_fault(server: ScriptedServer, code: int) -> None:
-    server.on(f"POST {COLLECTION}", answer_status(code), answer_json(BODY))
+async def test_writes_that_could_act_twice_are_not_repeated_after_a_fault(
+    server: ScriptedServer, code: int
+) -> None:
+    nameless = {**BODY, "metadata": {"generateName": "a-"}}
+    versioned = {"metadata": {"resourceVersion": "7"}, "data": {}}
+    for call in (f"POST {COLLECTION}", f"PUT {ONE}", f"PATCH {ONE}"):
+        server.on(call, answer_status(code), answer_json(BODY))
     async with connected(server) as client:
-        with pytest.raises(ServerFault):
-            await client.create(CONFIGMAPS, BODY, "demo")
-    assert len(server.seen) == 1
+        for write in (
+            client.create(CONFIGMAPS, nameless, "demo"),
+            client.replace(CONFIGMAPS, "a", BODY, "demo"),
+            client.patch(CONFIGMAPS, "a", versioned, "demo"),
+            client.request("POST", COLLECTION, body=b"{}"),
+        ):
+            server.scripts[f"POST {COLLECTION}"] = [answer_status(code), answer_json(BODY)]
+            with pytest.raises(ServerFault):
+                await write
+    assert len(server.seen) == 4
 
 
 async def test_501_is_final_for_reads_too(server: ScriptedServer) -> None:
@@ -230,11 +246,11 @@ async def test_reads_that_are_always_cut_fail(server: ScriptedServer) -> None:
     assert len(server.seen) == 3
 
 
-async def test_a_write_that_is_cut_is_not_sent_again(server: ScriptedServer) -> None:
-    server.on(f"POST {COLLECTION}", answer_cut(b"{}"), answer_json(BODY))
+async def test_a_write_that_could_act_twice_is_not_sent_again_when_cut(server: ScriptedServer) -> None:
+    server.on(f"PUT {ONE}", answer_cut(b"{}"), answer_json(BODY))
     async with connected(server) as client:
         with pytest.raises(ConnectionFailed):
-            await client.create(CONFIGMAPS, BODY, "demo")
+            await client.replace(CONFIGMAPS, "a", BODY, "demo")
     assert len(server.seen) == 1
 
 
@@ -259,10 +275,9 @@ async def test_no_connection_is_tried_again_for_writes_too(server: ScriptedServe
 async def test_redirects_are_not_followed(server: ScriptedServer) -> None:
     server.on(f"GET {ONE}", answer_bytes(b"", code=302, headers={"Location": f"{server.url}/elsewhere"}))
     async with connected(server) as client:
-        with pytest.raises(APIStatusError) as caught:
+        with pytest.raises(InvalidResponse, match=r"HTTP status 302.* login page"):
             await client.get(CONFIGMAPS, "a", "demo")
-    assert caught.value.code == 302
-    assert server.calls() == [f"GET {ONE}"]
+    assert set(server.calls()) == {f"GET {ONE}"}
 
 
 @pytest.mark.parametrize("body", [b"", b'{"kind": "Conf', b"[]", b"null"])
@@ -284,9 +299,10 @@ async def test_names_that_would_lead_elsewhere_are_refused(server: ScriptedServe
 
 
 async def test_names_are_quoted(server: ScriptedServer) -> None:
-    server.on("GET /api/v1/namespaces/a?b#c d:e", answer_json(BODY))
+    odd = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a?b#c d:e"}}
+    server.on("GET /api/v1/namespaces/a?b#c d:e", answer_json(odd))
     async with connected(server) as client:
-        assert await client.get(NAMESPACES, "a?b#c d:e") == BODY
+        assert await client.get(NAMESPACES, "a?b#c d:e") == odd
     assert NAMESPACES.path(name="system:a?b") == "/api/v1/namespaces/system%3Aa%3Fb"
 
 
@@ -307,9 +323,12 @@ async def test_gzip_is_off_unless_asked_for(server: ScriptedServer) -> None:
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         body = json.dumps(big).encode()
         if request.headers["Accept-Encoding"] != "gzip":
-            return web.Response(body=body)
+            return web.Response(body=body, content_type="application/json")
         packer = zlib.compressobj(wbits=31)
-        return web.Response(body=packer.compress(body) + packer.flush(), headers={"Content-Encoding": "gzip"})
+        packed = packer.compress(body) + packer.flush()
+        return web.Response(
+            body=packed, headers={"Content-Encoding": "gzip"}, content_type="application/json"
+        )
 
     server.on(f"GET {ONE}", answer)
     async with connected(server) as plain, connected(server, gzip=True) as packed:
@@ -347,7 +366,7 @@ async def test_no_more_requests_than_allowed_are_under_way(server: ScriptedServe
         for _ in range(50):
             await asyncio.sleep(0)
         at_once -= 1
-        return web.Response(body=b"{}")
+        return web.json_response(BODY)
 
     server.on(f"GET {ONE}", answer)
     async with connected(server, max_in_flight=3) as client, asyncio.TaskGroup() as tasks:

@@ -271,7 +271,17 @@ async def test_an_ordinary_answer_is_no_websocket(server: ScriptedServer) -> Non
 async def test_a_redirect_is_not_followed(server: ScriptedServer) -> None:
     server.on(CALL, answer_bytes(b"", code=307, headers={"Location": "/elsewhere"}))
     async with connected(server) as client:
-        with pytest.raises(APIStatusError, match="307"):
+        with pytest.raises(InvalidResponse, match="307"):
+            await run(client)
+    assert server.calls() == [CALL]
+
+
+async def test_a_page_instead_of_a_websocket_is_an_error_that_names_the_suspects(
+    server: ScriptedServer,
+) -> None:
+    server.on(CALL, answer_bytes(b"<html>Sign in</html>"))
+    async with connected(server) as client:
+        with pytest.raises(InvalidResponse, match=r"HTTP status 200\. A proxy or a login page"):
             await run(client)
     assert server.calls() == [CALL]
 

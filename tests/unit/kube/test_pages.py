@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.kube.errors import InvalidResponse
-from pinnace.kube.pages import Item, cut_continue_token, parse_page, type_prefix
+from pinnace.kube.pages import Item, list_outline, parse_page, type_prefix
+from pinnace.kube.resources import CONFIGMAPS, APIResource
 from tests.unit.kube.scripted import listing
 
 JSON_VALUES = st.recursive(
@@ -98,11 +99,41 @@ def test_a_page_fills_in_the_kind_of_its_list() -> None:
     assert (page.resource_version, page.remaining, page.continue_token) == ("100", 7, "t")
 
 
-@pytest.mark.parametrize("head", [{}, {"kind": "List", "apiVersion": "v1"}])
-def test_a_list_without_a_kind_takes_the_resources(head: dict[str, str]) -> None:
-    body = json.dumps({**head, "items": [{"metadata": {"name": "a"}}]}).encode()
-    (item,) = parse_page(body, api_version="example.com/v1", kind="Foo").items
+FOOS = APIResource(group="example.com", version="v1", name="foos", kind="Foo", namespaced=True)
+
+
+def test_items_of_a_plain_list_take_the_kind_of_the_resource() -> None:
+    document = {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [{"metadata": {"name": "a"}}]}
+    (item,) = parse_page(json.dumps(document).encode(), resource=FOOS).items
     assert (item.api_version, item.kind) == ("example.com/v1", "Foo")
+
+
+@pytest.mark.parametrize(
+    ("resource", "change"),
+    [
+        (CONFIGMAPS, {"kind": None}),
+        (CONFIGMAPS, {"kind": "Table"}),
+        (CONFIGMAPS, {"kind": "ConfigMap"}),
+        (CONFIGMAPS, {"kind": "SecretList"}),
+        (CONFIGMAPS, {"metadata": None}),
+        (CONFIGMAPS, {"metadata": []}),
+        (CONFIGMAPS, {"items": [{"kind": "Secret", "metadata": {"name": "a", "namespace": "demo"}}]}),
+        (CONFIGMAPS, {"items": [{"metadata": {"name": "a", "namespace": "other"}}]}),
+        (FOOS, {"kind": "Foo"}),
+        (FOOS, {"kind": "BarList", "items": [{"apiVersion": "example.com/v1", "kind": "Bar"}]}),
+    ],
+)
+def test_a_list_of_something_else_is_refused(resource: APIResource, change: dict[str, Any]) -> None:
+    body = json.dumps({**listing([]), "kind": f"{resource.kind}List", **change}).encode()
+    with pytest.raises(InvalidResponse):
+        parse_page(body, resource=resource, namespace="demo")
+
+
+def test_custom_resources_may_name_their_lists_freely() -> None:
+    items = [{"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}}]
+    document = {"apiVersion": "example.com/v1", "kind": "FoosetList", "metadata": {}, "items": items}
+    (item,) = parse_page(json.dumps(document).encode(), resource=FOOS).items
+    assert (item.name, item.kind) == ("a", "Foo")
 
 
 def test_a_list_of_null_is_empty() -> None:
@@ -139,7 +170,15 @@ def test_the_token_is_cut_from_either_end(
 ) -> None:
     whole = listing(["a", "b"], token=token, remaining=3 if token else None)
     body = json.dumps({key: whole[key] for key in order}, separators=separators).encode() + b"\n"
-    assert cut_continue_token(body) == token
+    outline = list_outline(body)
+    assert outline is not None
+    assert (outline.kind, outline.continue_token) == ("ConfigMapList", token)
+
+
+def test_a_list_that_does_not_end_has_no_outline() -> None:
+    body = json.dumps(listing(["a", "b"], token="t")).encode()
+    assert list_outline(body) is not None
+    assert list_outline(body[:-1]) is None
 
 
 def test_items_cannot_imitate_the_lists_metadata() -> None:
@@ -148,11 +187,13 @@ def test_items_cannot_imitate_the_lists_metadata() -> None:
         "data": {"x": '"metadata":{"continue":"forged"}}'},
     }
     for body in (
-        {"items": [forged], "metadata": {"resourceVersion": "1"}},
+        {"items": [forged], "kind": "L", "metadata": {"resourceVersion": "1"}},
         {"kind": "L", "metadata": {"resourceVersion": "1"}, "items": [forged]},
     ):
-        assert cut_continue_token(json.dumps(body).encode()) == ""
-    assert cut_continue_token(json.dumps({"kind": "L", "items": [forged]}).encode()) is None
+        outline = list_outline(json.dumps(body).encode())
+        assert outline is not None
+        assert outline.continue_token == ""
+    assert list_outline(json.dumps({"kind": "L", "items": [forged]}).encode()) is None
 
 
 @given(st.lists(OBJECTS, max_size=3), st.text("abcXYZ019_-=", max_size=30), st.booleans())
@@ -165,7 +206,9 @@ def test_a_token_that_was_cut_is_the_decoded_one(items: list[dict[str, Any]], to
     }
     body = json.dumps(document, sort_keys=sort, separators=(",", ":")).encode()
     page = parse_page(body)
-    assert cut_continue_token(body) == page.continue_token == token
+    outline = list_outline(body)
+    assert outline is not None
+    assert outline.continue_token == page.continue_token == token
     assert [item.decode() for item in page.items] == [
         {**item, "apiVersion": "example.com/v1", "kind": "Foo"} for item in items
     ]

@@ -159,7 +159,7 @@ async def test_watches_take_no_slots(server: ScriptedServer) -> None:
     ):
         await anext(one)
         await anext(two)
-        assert await client.request("GET", "/healthz") == b"ok"
+        assert await client.request("GET", "/healthz", accept="text/plain") == b"ok"
 
 
 def test_lines_beyond_the_maximum_are_refused() -> None:

@@ -20,9 +20,11 @@ import pycurl
 from pinnace.kube.auth.credentials import ClientCertificate, Credentials, Impersonation
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import (
+    SUSPECTS,
     ConfigError,
     ConnectionFailed,
     DeadlineExceeded,
+    InvalidResponse,
     NotSent,
     NotTrusted,
     Unauthorized,
@@ -30,7 +32,7 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.transport.curl import BUFFER_BYTES, Transfer, TransferFailed, Transfers
 from pinnace.kube.transport.proxy import split_proxy
-from pinnace.kube.transport.requests import CONNECT_SECONDS, Request, retry_after_seconds
+from pinnace.kube.transport.requests import CONNECT_SECONDS, JSON, SUCCESS, Request, retry_after_seconds
 from pinnace.kube.transport.tls import build_ssl_context, pem_certificates
 
 if TYPE_CHECKING:
@@ -117,14 +119,14 @@ class Transport:
         try:
             answer = _Answer(transfer, self.server, is_proxied=self._proxy is not None)
             try:
-                await answer.check()
+                await answer.check(request)
             except Unauthorized:
                 if not await auth.rejected(credentials):
                     raise
                 transfer.close()
                 transfer = await self._start(request, await auth.credentials(), is_streamed)
                 answer = _Answer(transfer, self.server, is_proxied=self._proxy is not None)
-                await answer.check()
+                await answer.check(request)
             yield answer
         finally:
             transfer.close()
@@ -265,11 +267,12 @@ class _Answer:
         self._server = server
         self._is_proxied = is_proxied
 
-    async def check(self) -> None:
+    async def check(self, request: Request) -> None:
         """Wait for status and headers.
 
         Raises:
             APIStatusError: it is a refusal.
+            InvalidResponse: an API server does not answer such a request like this.
             ConnectionFailed: there is none.
         """
         try:
@@ -283,6 +286,9 @@ class _Answer:
                 await self.body(),
                 retry_after_seconds=retry_after_seconds(headers.get("retry-after", "")),
             )
+        problem = _not_as_asked(request, status, headers.get("content-type", ""))
+        if problem:
+            raise InvalidResponse(f"the answer to {request.shown} cannot be believed: {problem}. {SUSPECTS}")
 
     async def body(self) -> bytes:
         """All of it. Raises ConnectionFailed."""
@@ -298,6 +304,16 @@ class _Answer:
                 yield chunk
         except TransferFailed as error:
             raise _connection_error(error, self._server, self._is_proxied) from error
+
+
+def _not_as_asked(request: Request, status: int, content_type: str) -> str:
+    """What is wrong with status or content type of a success; "" if nothing."""
+    if status not in SUCCESS.get(request.method, SUCCESS["GET"]):
+        return f"HTTP status {status} is not how a {request.method} succeeds"
+    if request.accept.startswith(JSON) and content_type.partition(";")[0].strip().lower() != JSON:
+        shown = content_type[:100] or "none"
+        return f"its content type is {shown}, not {JSON}"
+    return ""
 
 
 _NONE = ClientCertificate(b"", b"")

@@ -14,6 +14,14 @@ CONNECT_SECONDS = 10.0
 """Until a connection, with TLS, stands."""
 Output = Callable[[bytes], None]
 """Takes a piece of what a command in a container prints; quick, for it is called on the event loop."""
+SUCCESS: Mapping[str, frozenset[int]] = {
+    "GET": frozenset({200}),
+    "POST": frozenset({200, 201, 202}),
+    "PUT": frozenset({200, 201}),
+    "PATCH": frozenset({200, 201}),
+    "DELETE": frozenset({200, 202}),
+}
+"""The statuses with which an API server tells of success, by verb, as its OpenAPI document lists them."""
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 
@@ -28,6 +36,8 @@ class Request:
         stall_seconds: the longest silence allowed within it.
         comparable: whether its latency tells of the server's load (see `limiting`).
         acts: that something is done by it although its method is GET, as by a command over a websocket.
+        repeatable: that sending a write again does no harm although the first may have acted: it would do
+            the same again, or the caller looks what is there (`APIStatusError.after_open_attempt`).
     """
 
     method: str
@@ -39,11 +49,17 @@ class Request:
     stall_seconds: float | None = None
     comparable: bool = True
     acts: bool = False
+    repeatable: bool = False
 
     @property
-    def is_read(self) -> bool:
+    def may_repeat(self) -> bool:
         """Whether repeating it can do no harm."""
-        return self.method == "GET" and not self.acts
+        return self.repeatable or (self.method == "GET" and not self.acts)
+
+    @property
+    def shown(self) -> str:
+        """Method and path, for error texts."""
+        return f"{self.method} {self.path.partition('?')[0]}"
 
 
 def with_query(path: str, params: Mapping[str, str] | None) -> str:

@@ -13,9 +13,11 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from pinnace.kube.errors import (
-    APIStatusError,
+    SUSPECTS,
     ConnectionFailed,
     DeadlineExceeded,
+    InvalidResponse,
+    KubeError,
     NotSent,
     NotTrusted,
     error_from_body,
@@ -101,11 +103,15 @@ class Upgrades:
             raise await _error(response)
 
 
-async def _error(response: aiohttp.ClientResponse) -> APIStatusError:
+async def _error(response: aiohttp.ClientResponse) -> KubeError:
     try:
         body = await response.read()
     finally:
         response.close()
+    if 200 <= response.status < 300:
+        return InvalidResponse(
+            f"a websocket was asked for, and the answer is HTTP status {response.status}. {SUSPECTS}"
+        )
     wait_seconds = retry_after_seconds(response.headers.get("Retry-After", ""))
     return error_from_body(response.status, body, retry_after_seconds=wait_seconds)
 

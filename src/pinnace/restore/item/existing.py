@@ -8,8 +8,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import Conflict, KubeError
 from pinnace.kube.resources import APIResource
+from pinnace.kube.transport.retrying import is_open
 from pinnace.restore.item.conflicts import WARNING_DIFFERENT, comparable, is_same, merged_service_account
-from pinnace.restore.item.creating import is_unsettled
 from pinnace.restore.item.reading import ItemRef
 from pinnace.restore.ports import (
     Cluster,
@@ -80,7 +80,7 @@ class ExistingObjects:
                 await self._client.patch(resource, ref.name, patch, namespace)
             except KubeError as error:
                 # After a failure without an answer it may be merged already: then nothing is left to patch.
-                if attempt == _MERGE_ATTEMPTS or not (isinstance(error, Conflict) or is_unsettled(error)):
+                if attempt == _MERGE_ATTEMPTS or not (isinstance(error, Conflict) or is_open(error)):
                     raise
                 found = await self._client.get(resource, ref.name, namespace)
             else:

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, dump_json
 from pinnace.api.restore import Restore
 from pinnace.archive.errors import MissingItem
 from pinnace.archive.eventlog import EventLog
@@ -266,7 +266,7 @@ class ItemRestorer:
             answer = await self._creator.create(
                 resource,
                 ref.name,
-                orjson.dumps(item),
+                dump_json(item),
                 ref.target_namespace or None,
                 is_ours=self._bears_our_labels,
             )

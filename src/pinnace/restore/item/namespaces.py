@@ -10,7 +10,7 @@ from collections.abc import Callable
 import orjson
 
 from pinnace.aio.timing import Timer, poll
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, dump_json
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
@@ -90,7 +90,7 @@ class NamespaceKeeper:
                 " create it, then restore again"
             )
         try:
-            body = orjson.dumps(self._manifest(original, target))
+            body = dump_json(self._manifest(original, target))
             # It carries no label of ours, but a moment ago there was none.
             await self._creator.create(
                 NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found)
