@@ -91,7 +91,9 @@ async def open_cluster(settings: Settings) -> AsyncIterator["KubeClient"]:
     from pinnace.kube.client import KubeClient
     from pinnace.kube.config import load_config
 
-    config = load_config(settings.kubeconfig, settings.kubecontext)
+    config = load_config(
+        settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
+    )
     async with KubeClient(config, user_agent=user_agent(program_name())) as client:
         yield client
 

@@ -221,6 +221,12 @@ def _global_options() -> list[click.Option]:
         ),
         option("features", "--features", type=CommaList(), help="Feature flags, comma-separated."),
         option(
+            "api_timeout",
+            "--api-timeout",
+            type=DurationFlag(),
+            help="How long to wait for an API server that went away, before a request fails; default 5m.",
+        ),
+        option(
             "colorized",
             "--colorized",
             type=Boolean(tristate=True, bare=False),

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pinnace.api.values.durations import Duration
+from pinnace.cli.errors import InvalidInput
+from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
+
 DEFAULT_NAMESPACE = "velero"
 
 
@@ -24,6 +28,7 @@ class GlobalFlags:
     location: str | None = None
     features: list[str] | None = None
     colorized: bool | None = None
+    api_timeout: Duration | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,7 @@ class Settings:
     features: frozenset[str]
     colour: bool
     ca_cert: str
+    api_timeout_seconds: float = DEFAULT_PATIENCE_SECONDS
 
 
 def config_path() -> Path:
@@ -80,12 +86,21 @@ def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = 
         features=frozenset(features),
         colour=_colour(flags.colorized, config),
         ca_cert=text("cacert"),
+        api_timeout_seconds=_api_timeout_seconds(flags.api_timeout),
     )
 
 
 def location_of(flags: GlobalFlags, environ: Mapping[str, str]) -> str | None:
     """The location to work on without a server; an empty flag undoes the variable."""
     return (flags.location if flags.location is not None else environ.get("PINNACE_LOCATION")) or None
+
+
+def _api_timeout_seconds(flag: Duration | None) -> float:
+    if flag is None:
+        return DEFAULT_PATIENCE_SECONDS
+    if flag <= Duration():
+        raise InvalidInput("--api-timeout must be positive")
+    return flag.total_seconds()
 
 
 def _colour(flag: bool | None, config: dict[str, Any]) -> bool:

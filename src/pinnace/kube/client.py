@@ -95,7 +95,7 @@ class KubeClient:
         jitter: Callable[[], float] = random.random,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        policy = retry or RetryPolicy()
+        policy = retry or RetryPolicy(patience_seconds=config.patience_seconds)
         self._timeout_seconds = min(timeout_seconds, policy.patience_seconds)
         self._transport = Transport(config, user_agent=user_agent, gzip=gzip)
         self._limit = InFlightLimit(max_in_flight)

@@ -6,7 +6,7 @@ Order of the places looked at: the file given, else the files in KUBECONFIG, mer
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ from pinnace.kube.auth.users import authenticator, client_certificate, cluster_c
 from pinnace.kube.errors import ConfigError
 from pinnace.kube.kubeconfig import ClusterEntry, Entry, Kubeconfig, UserEntry, load_files
 from pinnace.kube.transport.proxy import check_proxy_url, environment_proxy
+from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
 from pinnace.kube.transport.tls import TLSSettings
 
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -35,6 +36,7 @@ class ClusterConfig:
         impersonation: whom to act as.
         origin: where all this comes from, for error texts.
         namespace: of the context, if it names one.
+        patience_seconds: how long an outage of the server is waited out. (docs/adr/010)
     """
 
     server: str
@@ -44,12 +46,14 @@ class ClusterConfig:
     impersonation: Impersonation | None = None
     origin: str = ""
     namespace: str = ""
+    patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 
 
 def load_config(
     kubeconfig: str | None = None,
     context: str | None = None,
     *,
+    patience_seconds: float = DEFAULT_PATIENCE_SECONDS,
     environ: Mapping[str, str] | None = None,
     service_account_dir: Path = SERVICE_ACCOUNT_DIR,
 ) -> ClusterConfig:
@@ -58,6 +62,7 @@ def load_config(
     Args:
         kubeconfig: the file of `--kubeconfig`; "" counts as not given.
         context: the context of `--kubecontext`; "" counts as not given.
+        patience_seconds: as in `ClusterConfig`; `--api-timeout`.
         environ: the environment; that of the process by default.
         service_account_dir: where a pod finds its token and CA.
 
@@ -65,6 +70,13 @@ def load_config(
         ConfigError: if no place has a usable configuration; names file and field where there is one.
     """
     environ = os.environ if environ is None else environ
+    found = _find_config(kubeconfig, context, environ, service_account_dir)
+    return replace(found, patience_seconds=patience_seconds)
+
+
+def _find_config(
+    kubeconfig: str | None, context: str | None, environ: Mapping[str, str], service_account_dir: Path
+) -> ClusterConfig:
     paths, must_exist = _kubeconfig_paths(kubeconfig, environ)
     try:
         merged = load_files(paths, must_exist=must_exist)

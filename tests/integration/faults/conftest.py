@@ -27,7 +27,9 @@ from tests.integration.faults.world import Lab, install_application
 QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=10.0, upload_seconds=10.0)
 IMPATIENT_STORE = RetryPolicy(attempts=2, delay_seconds=0.01, request_seconds=0.8, upload_seconds=0.8)
 """For stores that stall."""
-QUICK_CLUSTER = KubeRetryPolicy(attempts=4, throttled_attempts=4, base_seconds=0.01, cap_seconds=0.05)
+QUICK_CLUSTER = KubeRetryPolicy(
+    attempts=4, throttled_attempts=4, base_seconds=0.01, cap_seconds=0.05, patience_seconds=8.0
+)
 CALL_SECONDS = 1.0
 """The deadline of one request in these tests; a healthy one takes a few milliseconds."""
 

@@ -31,7 +31,11 @@ from tests.integration.faults.world import PAGE, Lab, SmallPages, config_map, no
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 
 MAPS_PATH = "/configmaps$"
-NOT_JSON = Respond(200, b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"na')
+NOT_JSON = Respond(
+    200,
+    b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"na',
+    {"Content-Type": "application/json"},
+)
 
 
 @pytest.fixture
@@ -117,8 +121,8 @@ LASTING: Sequence[tuple[str, Fault, str, int]] = [
     ("cut-in-a-later-body", CutBody(700), "cut in the middle", 3),
     ("stalled", Stall(), "did not answer in time", 1),
     ("stalled-in-a-later-body", Stall(after_bytes=700), "did not answer in time", 3),
-    ("not-json", NOT_JSON, "the server's answer is not", 1),
-    ("not-json-later", NOT_JSON, "the server's answer is not", 3),
+    ("not-json", NOT_JSON, "cannot be believed: it is not", 1),
+    ("not-json-later", NOT_JSON, "cannot be believed: it is not", 3),
 ]
 """Name, fault, what the log says, and from which page on."""
 

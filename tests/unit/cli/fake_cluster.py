@@ -194,7 +194,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, home: Path) -> FakeCluster:
     monkeypatch.setenv("HOME", str(home))
     for name in ("PINNACE_LOCATION", "VELERO_NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_: None)
+    monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_, **__: None)
 
     def client(_config: None, *, user_agent: str) -> AbstractAsyncContextManager[Any]:
         assert user_agent.startswith("pinnace/v")

@@ -107,7 +107,9 @@ async def open_home(ctx: click.Context) -> AsyncIterator[Home]:
 
     settings = settings_of(ctx)
     need_no_location(settings, "nonadmin")
-    config = load_config(settings.kubeconfig, settings.kubecontext)
+    config = load_config(
+        settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
+    )
     namespace = ctx.ensure_object(GlobalFlags).namespace or config.namespace or "default"
     async with KubeClient(config, user_agent=user_agent("pinnace")) as client:
         yield Home(client, namespace)

@@ -87,7 +87,9 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     for remark in choice.remarks:
         get_logger(__name__).warning(remark)
     try:
-        config = load_config(settings.kubeconfig, settings.kubecontext)
+        config = load_config(
+            settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
+        )
         asyncio.run(run_nonadmin(config, options, user_agent=user_agent("pinnace-nonadmin")))
     except (KubeError, RuntimeFailure, OSError) as error:
         raise CommandError(str(error)) from error

@@ -96,7 +96,9 @@ def _serve(ctx: click.Context, flags: Mapping[str, Any]) -> None:
     )
     configure_logging(flags["log_level"], flags["log_format"])
     try:
-        config = load_config(settings.kubeconfig, settings.kubecontext)
+        config = load_config(
+            settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
+        )
         asyncio.run(run_node_agent(config, options, user_agent=user_agent("velero-restic-server")))
     except (StartupError, KubeError, RuntimeFailure, OSError) as error:
         raise CommandError(str(error)) from error

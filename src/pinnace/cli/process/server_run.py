@@ -49,7 +49,9 @@ def serve(ctx: click.Context, flags: dict[str, Any]) -> None:
     options = server_options(settings, flags)
     configure_logging(options.log_level, options.log_format)
     try:
-        config = load_config(settings.kubeconfig, settings.kubecontext)
+        config = load_config(
+            settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
+        )
         with raised_gc_thresholds():
             asyncio.run(run_server(config, options, user_agent=user_agent("velero-server")))
     except (StartupError, KubeError, RuntimeFailure, OSError) as error:

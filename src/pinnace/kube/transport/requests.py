@@ -10,6 +10,8 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 """A request that reads or writes one object; the API server's own limit is 60 s."""
 LIST_TIMEOUT_SECONDS = 120.0
 """One page of a list: its size, not only the server's speed, decides how long it takes."""
+DEFAULT_PATIENCE_SECONDS = 300.0
+"""How long an outage of the API server is waited out: an upgrade of a control plane with one server."""
 CONNECT_SECONDS = 10.0
 """Until a connection, with TLS, stands."""
 Output = Callable[[bytes], None]

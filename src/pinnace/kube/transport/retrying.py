@@ -38,15 +38,13 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
-from pinnace.kube.transport.requests import Request
+from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS, Request
 
 if TYPE_CHECKING:
     from aiohttp import ClientWebSocketResponse
 
 T = TypeVar("T")
 
-DEFAULT_PATIENCE_SECONDS = 300.0
-"""How long an outage of the API server is waited out: an upgrade of a control plane with one server."""
 OUTAGE_PAUSE_SECONDS = 2.0
 """The longest pause between two attempts while the server is away: back, it shall not be idle for long."""
 PROBE_SECONDS = 5.0

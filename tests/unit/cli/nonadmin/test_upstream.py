@@ -89,7 +89,7 @@ def test_the_server_is_told_what_the_flags_say(
         told.append(options)
 
     monkeypatch.setattr("pinnace.server.nonadmin.run_nonadmin", serve)
-    monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_: None)
+    monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_, **__: None)
     monkeypatch.setattr("pinnace.server.monitoring.logging.configure_logging", lambda *_: None)
     monkeypatch.setenv("WATCH_NAMESPACE", "velero")
     words = ["nonadmin", "server", "--max-unfinished-backups=3", "--max-unfinished-restores", "0"]

@@ -28,7 +28,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[NodeAgentOptions]:
         options.append(given)
 
     monkeypatch.setattr(node_agent, "run_node_agent", record)
-    monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_: None)
+    monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_, **__: None)
     monkeypatch.setattr("pinnace.server.monitoring.logging.configure_logging", lambda *_: None)
     return options
 

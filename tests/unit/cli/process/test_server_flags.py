@@ -9,6 +9,7 @@ from pinnace.api.values.durations import Duration
 from pinnace.backup.request import ServerDefaults
 from pinnace.cli.main import run
 from pinnace.cli.process import server_run
+from pinnace.kube.errors import ConfigError
 from pinnace.restore.engine import RestoreOptions
 from pinnace.server.options import ServerOptions
 
@@ -42,7 +43,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerOptions]:
         options.append(given)
 
     monkeypatch.setattr(server_run, "run_server", record)
-    monkeypatch.setattr(server_run, "load_config", lambda *_: None)
+    monkeypatch.setattr(server_run, "load_config", lambda *_, **__: None)
     monkeypatch.setattr(server_run, "configure_logging", lambda *_: None)
     return options
 
@@ -216,3 +217,26 @@ def test_a_cap_that_is_none(
 
     assert capsys.readouterr().err == f"An error occurred: {text}\n"
     assert started == []
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"), [([], 300.0), (["--api-timeout", "90s"], 90.0), (["--api-timeout=1h"], 3600.0)]
+)
+def test_the_api_timeout_reaches_the_client(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], seconds: float
+) -> None:
+    patience: list[float] = []
+
+    def load_config(*_: object, patience_seconds: float) -> None:
+        patience.append(patience_seconds)
+        raise ConfigError("no cluster")
+
+    monkeypatch.setattr(server_run, "load_config", load_config)
+    assert run(["server", *words]) == 1
+    assert patience == [seconds]
+
+
+@pytest.mark.parametrize("value", ["0s", "-1m", "soon"])
+def test_an_api_timeout_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], value: str) -> None:
+    assert run(["server", f"--api-timeout={value}"]) != 0
+    assert "api-timeout" in capsys.readouterr().err
