@@ -29,6 +29,9 @@ from pinnace.archive.logfmt import (
 FLUSH_BYTES = 64 * 1024
 """Characters gathered before they are compressed: at this size the fixed cost of a write does not show."""
 
+Hide = Callable[[str], str]
+"""Leaves out of a line what its reader may not see."""
+
 _SYNC_FLUSH = 2
 """zlib's Z_SYNC_FLUSH; isal uses the same number."""
 
@@ -72,6 +75,10 @@ class RunLog:
         threshold = level_rank(level)
         self._bound: dict[str, object] = dict(fields)
         self._sink = _Sink(path, formatter, threshold, echo, clock)
+
+    def hide_in_file(self, hide: Hide) -> None:
+        """Change the lines of the file from now on, not those of the echo; a line stays a line."""
+        self._sink.hide = hide
 
     def debug(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
         """Write a line that only someone who looks for a fault wants."""
@@ -208,6 +215,7 @@ class _Sink:
         echo: TextIO | None,
         clock: Callable[[], datetime],
     ) -> None:
+        self.hide: Hide | None = None
         self.path = path
         self.formatter = formatter
         self.threshold = threshold
@@ -252,6 +260,8 @@ class _Sink:
         if self._echo is not None:
             self._write_echo(line)
         if self._file is not None:
+            if self.hide is not None:
+                line = self.hide(line)
             self._lines.append(line)
             self._buffered += len(line)
             if self._buffered >= FLUSH_BYTES:

@@ -17,7 +17,7 @@ from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.values.times import utcnow
 from pinnace.archive.errors import ArchiveWriteError
-from pinnace.archive.runlog import RunLog
+from pinnace.archive.runlog import Hide, RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
@@ -36,11 +36,17 @@ ReopenStore = Callable[[], Awaitable[BackupStore]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """How the backup's log is written; `echo` gets every line too. (docs/spec: BKP 3.5)"""
+    """How the backup's log is written. (docs/spec: BKP 3.5)
+
+    Attributes:
+        echo: gets every line too; a server's standard output.
+        hide: changes what is stored, not what is echoed; for logs that tenants read.
+    """
 
     level: str = "info"
     fmt: str = "text"
     echo: TextIO | None = None
+    hide: Hide | None = None
 
 
 async def execute_backup(
@@ -130,6 +136,8 @@ class _Run:
             echo=options.echo,
             clock=self.clock,
         )
+        if options.hide is not None:
+            log.hide_in_file(options.hide)
         if self.on_log is not None:
             self.on_log(log)
         try:

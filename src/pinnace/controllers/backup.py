@@ -9,6 +9,8 @@ from typing import Final, TypeVar
 from pinnace.api.backup import Backup, BackupPhase, BackupProgress
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import SCHEDULE_NAME
+from pinnace.api.nonadmin.hiding import hiding_for
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.spec_fields import check_spec
@@ -183,6 +185,13 @@ class BackupWork:
             backup_actions=plugins.backup_actions,
         ).backup_actions
 
+    def _log_options(self, backup: Backup) -> LogOptions:
+        """How the log is kept: without other namespaces where a tenant reads it. (docs/spec: NAC 17 A31)"""
+        scope = self._scope
+        tenant = backup.metadata.annotations.get(Origin.BACKUP.namespace_annotation, "")
+        hide = hiding_for(tenant, scope.namespace) if tenant else None
+        return LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo, hide=hide)
+
     async def _run(
         self,
         discovery: Discovery,
@@ -215,7 +224,7 @@ class BackupWork:
                     csi=csi_objects(scope, discovery, backup),
                 ),
                 clock=scope.clock,
-                log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
+                log_options=self._log_options(backup),
                 caveats=caveats,
                 progress=publish,
                 reopen_store=partial(self._locations.acquire, backup.spec.storage_location),

@@ -24,12 +24,14 @@ class Confinement:
 
     Attributes:
         restore: with the spec that holds.
+        tenant: the namespace that the backup's location belongs to; empty for the administrator's.
         trusted: whether the backup's content is.
         problem: why it cannot be carried out at all; empty if it can.
         caveat: what the spec leaves out against its author's will; empty if nothing.
     """
 
     restore: Restore
+    tenant: str = ""
     trusted: bool = True
     problem: str = ""
     caveat: str = ""
@@ -42,7 +44,7 @@ def confined(restore: Restore, tenant: str) -> Confinement:
         tenant: whose location it is; empty for the administrator's, from which everything may come.
     """
     if not tenant or restore.metadata.labels.get(TRUST_LABEL) == TRUST_VALUE:
-        return Confinement(restore=restore)
+        return Confinement(restore=restore, tenant=tenant)
     spec = restore.spec
     if not _admits(spec, tenant):
         problem = (
@@ -50,7 +52,7 @@ def confined(restore: Restore, tenant: str) -> Confinement:
             f" can be restored: include it, or label the Restore {TRUST_LABEL}={TRUST_VALUE} if you trust all"
             " that its owner can have written there"
         )
-        return Confinement(restore=restore, trusted=False, problem=problem)
+        return Confinement(restore=restore, tenant=tenant, trusted=False, problem=problem)
     narrow = msgspec.structs.replace(
         spec,
         included_namespaces=[tenant],
@@ -67,6 +69,7 @@ def confined(restore: Restore, tenant: str) -> Confinement:
     asked = spec.restore_pvs is False and spec.include_cluster_resources is False
     return Confinement(
         restore=msgspec.structs.replace(restore, spec=narrow),
+        tenant=tenant,
         trusted=False,
         caveat="" if asked and spec.included_namespaces == [tenant] else caveat,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -10,6 +11,7 @@ import msgspec
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.hiding import hiding_for, results_without
 from pinnace.api.nonadmin.names import Origin, tenant_of
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase
@@ -206,12 +208,22 @@ class RestoreWork:
                     pod_volume_restorer=restorer,
                     exec_hooks=PodExecHooks.of(scope.client),
                 ),
-                log_options=LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo),
+                log_options=self._log_options(restore, confinement.tenant),
                 clock=scope.clock,
             )
         well = ended.status.phase != RestorePhase.FAILED
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
+
+    def _log_options(self, restore: Restore, location_of: str) -> LogOptions:
+        """How log and results are kept: without other namespaces where a tenant reads them. (NAC 17 A31)"""
+        scope = self._scope
+        options = LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo)
+        tenant = location_of or restore.metadata.annotations.get(Origin.RESTORE.namespace_annotation, "")
+        if not tenant:
+            return options
+        hide = hiding_for(tenant, scope.namespace)
+        return replace(options, hide=hide, hide_results=partial(results_without, tenant=tenant, hide=hide))
 
     async def _actions(
         self,

@@ -3,7 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
+from pinnace.api.nonadmin.hiding import hidden_in, hiding_for
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.nonadmin.objects import mapping, text
+from pinnace.runtime.keys import JSONObject
 
 _COUNTED: Final = {"New": "new", "InProgress": "inProgress", "Failed": "failed", "Completed": "completed"}
 
@@ -11,7 +15,7 @@ _COUNTED: Final = {"New": "new", "InProgress": "inProgress", "Failed": "failed",
 def with_location(status: JSONObject, location: JSONObject | None) -> JSONObject:
     """The status with what the BackupStorageLocation says of itself."""
     member = "veleroBackupStorageLocation"
-    return {**status, member: {**mapping(status, member), "status": _copy(location, "status")}}
+    return {**status, member: {**mapping(status, member), "status": _status(location)}}
 
 
 def with_reference(status: JSONObject, member: str, unique_id: str, namespace: str) -> JSONObject:
@@ -27,7 +31,7 @@ def with_queue_position(status: JSONObject, position: int) -> JSONObject:
 
 def with_backup(status: JSONObject, backup: JSONObject, pod_volumes: Iterable[JSONObject]) -> JSONObject:
     """The status with what the Backup says of itself."""
-    mirrored = {"spec": _copy(backup, "spec"), "status": _copy(backup, "status")}
+    mirrored = {"spec": _copy(backup, "spec"), "status": _status(backup)}
     return {
         **status,
         "veleroBackup": {**mapping(status, "veleroBackup"), **mirrored},
@@ -40,7 +44,7 @@ def with_restore(status: JSONObject, restore: JSONObject, pod_volumes: Iterable[
     """The status with what the Restore says of itself."""
     return {
         **status,
-        "veleroRestore": {**mapping(status, "veleroRestore"), "status": _copy(restore, "status")},
+        "veleroRestore": {**mapping(status, "veleroRestore"), "status": _status(restore)},
         "fileSystemPodVolumeRestores": _counts(pod_volumes),
         "dataMoverDataDownloads": {},
     }
@@ -52,7 +56,7 @@ def with_delete_request(status: JSONObject, request: JSONObject, unique_id: str)
         "nacuuid": unique_id,
         "name": text(request, "metadata", "name"),
         "namespace": text(request, "metadata", "namespace"),
-        "status": _copy(request, "status"),
+        "status": _status(request),
     }
     return {**status, "veleroDeleteBackupRequest": mirrored}
 
@@ -61,6 +65,14 @@ def _copy(obj: JSONObject | None, member: str) -> JSONObject:
     """A part of an object without its nulls, which no merge patch could write."""
     copied = _without_nulls(mapping(obj, member))
     return copied if isinstance(copied, dict) else {}
+
+
+def _status(obj: JSONObject | None) -> JSONObject:
+    """An object's status, in the texts of which no other namespace is named. (docs/spec: NAC 17 A31)"""
+    notes = mapping(obj, "metadata", "annotations")
+    tenant = next(filter(None, (text(notes, origin.namespace_annotation) for origin in Origin)), "")
+    hide = hiding_for(tenant, text(obj, "metadata", "namespace"))
+    return {name: hidden_in(value, hide) for name, value in _copy(obj, "status").items()}
 
 
 def _without_nulls(value: object) -> object:

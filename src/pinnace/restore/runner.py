@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 
@@ -24,7 +24,7 @@ from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.api.values.times import utcnow
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex, ArchiveLimits
-from pinnace.archive.runlog import RunLog
+from pinnace.archive.runlog import Hide, RunLog
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
@@ -50,11 +50,15 @@ class LogOptions:
         level: the lowest level written.
         fmt: `text` or `json`.
         echo: gets every line too; a server's standard output.
+        hide: changes what is stored, not what is echoed; for logs that tenants read.
+        hide_results: the same for the results.
     """
 
     level: str = "info"
     fmt: str = "text"
     echo: TextIO | None = None
+    hide: Hide | None = None
+    hide_results: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
 async def execute_restore(
@@ -178,13 +182,13 @@ async def _run_logged(
         problem = await _upload_log(store, name, log, log_path)
         if problem is not None:
             results.errors.add_velero(problem)
-        await _upload_results(store, name, results, log)
+        await _upload_results(store, name, results, log, log_options.hide_results)
     return results
 
 
 def _new_log(restore: Restore, path: Path, options: LogOptions, clock: Callable[[], datetime]) -> RunLog:
     try:
-        return RunLog(
+        log = RunLog(
             path,
             fields={"restore": f"{restore.metadata.namespace}/{restore.metadata.name}"},
             level=options.level,
@@ -194,6 +198,9 @@ def _new_log(restore: Restore, path: Path, options: LogOptions, clock: Callable[
         )
     except OSError as error:
         raise RestoreFailed(f"error creating restore log: {error}") from error
+    if options.hide is not None:
+        log.hide_in_file(options.hide)
+    return log
 
 
 async def _run(job: _Job, store: BackupStore, log: RunLog) -> Results:
@@ -273,10 +280,17 @@ async def _upload_log(store: BackupStore, name: str, log: RunLog, path: Path) ->
     return None
 
 
-async def _upload_results(store: BackupStore, name: str, results: Results, log: RunLog) -> None:
+async def _upload_results(
+    store: BackupStore,
+    name: str,
+    results: Results,
+    log: RunLog,
+    hide: Callable[[dict[str, Any]], dict[str, Any]] | None,
+) -> None:
     """Keep the results; that they could not be kept changes nothing of how the restore went."""
+    kept = results.to_dict()
     try:
-        await store.put_restore_results(name, results.to_dict())
+        await store.put_restore_results(name, kept if hide is None else hide(kept))
     except StorageError as error:
         log.error("Error uploading restore results to backup storage", error=error)
 

@@ -159,8 +159,7 @@ async def running(
         namespace=namespace,
         metrics_address="127.0.0.1:0",
         leader_election=False,
-        log_level="error",
-        **options,
+        **{"log_level": "error", **options},
     )
     workdir = folder / f"work-{secrets.token_hex(4)}"
     workdir.mkdir()
