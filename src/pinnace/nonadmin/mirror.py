@@ -6,8 +6,6 @@ from typing import Final
 from pinnace.api.nonadmin.hiding import hidden_in, hiding_for
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.nonadmin.objects import mapping, text
-from pinnace.runtime.keys import JSONObject
 
 _COUNTED: Final = {"New": "new", "InProgress": "inProgress", "Failed": "failed", "Completed": "completed"}
 

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from pinnace.api.durations import Duration
-from pinnace.storage.s3_config import parse_s3_config
 
 from hack.cluster.s3 import Bucket
 from pinnace.api.nonadmin.hiding import HIDDEN
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
@@ -32,8 +32,8 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS
-from pinnace.runtime.keys import JSONObject
-from pinnace.storage.s3 import S3Store
+from pinnace.storage.s3.config import parse_s3_config
+from pinnace.storage.s3.store import S3Store
 from tests.integration.controllers.conftest import running as running_server
 from tests.integration.nonadmin.buckets import RBAC, OwnBucket, config_map
 from tests.integration.nonadmin.conftest import Serve, Server, Tenant
