@@ -40,6 +40,10 @@ class FaultyStore:
         self._check("exists", key)
         return await self.inner.exists(key)
 
+    async def size(self, key: str) -> int:
+        self._check("size", key)
+        return await self.inner.size(key)
+
     async def list_prefixes(self, prefix: str) -> list[str]:
         self._check("list_prefixes", prefix)
         return await self.inner.list_prefixes(prefix)

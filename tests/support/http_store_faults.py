@@ -1,17 +1,19 @@
-"""What every store over our own HTTP requests must do when the way to it is bad; for those of GCS and Azure.
+"""What every store over HTTP must do when the way to it is bad, or something on the way lies.
 
-Whoever runs it gives the fixtures of its stores: `store`; `through`, the same through `proxy`; `busy`, how
+`HTTPStoreFaults` is for the stores of GCS and Azure, `StoreBehindALiar` for all. The classes that run them
+give the fixtures of their stores: `store`; `through`, the same through `proxy`; `busy`, how
 the service says that it is overloaded; `missing`, a bucket that is not there; `nowhere`, one where nobody
 listens; `by_https`, a bucket opened with the authority of its server, and without.
 """
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from hack.cluster.faults import CutBeforeRequest, CutBody, Respond
+from hack.cluster.faults import CutBeforeRequest, CutBody, Respond, Stall
 from hack.cluster.proxy import FaultProxy
-from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.interface import ObjectStore
 from tests.support.store_conformance import blocks, content
 
@@ -104,3 +106,100 @@ class HTTPStoreFaults:
         for call in calls(suspicious):
             with pytest.raises(StoreUnavailable, match=r"(?i)certificate"):
                 await call
+
+
+PAGE = b"<html><head><title>Log in</title></head><body><form/></body></html>"
+ERROR = b"<Error><Code>InternalError</Code><Message>We failed.</Message></Error>"
+LIES = {
+    "html": Respond(200, PAGE, {"Content-Type": "text/html; charset=utf-8", "ETag": '"5d41402abc4b2a76"'}),
+    "html without a type": Respond(200, PAGE),
+    "empty": Respond(200),
+    "json": Respond(200, b"{}", {"Content-Type": "application/json"}),
+    "error": Respond(200, ERROR, {"Content-Type": "application/xml"}),
+    "xml": Respond(200, b"<Result/>", {"Content-Type": "application/xml"}),
+}
+"""What proxies, login pages and caches answer, and stores that are broken."""
+
+Call = Callable[[ObjectStore], Awaitable[object]]
+
+LIED_TO: dict[str, Call] = {
+    "put": lambda store: store.put("b", b"x"),
+    "put in parts": lambda store: store.put("b", blocks(12)),
+    "get": lambda store: content(store, "a"),
+    "exists": lambda store: store.exists("a"),
+    "size": lambda store: store.size("a"),
+    "keys": lambda store: store.list_keys(""),
+    "prefixes": lambda store: store.list_prefixes(""),
+}
+
+
+class StoreBehindALiar:
+    """The tests; see the module for the fixtures."""
+
+    @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+    @pytest.mark.parametrize("call", LIED_TO.values(), ids=LIED_TO)
+    async def test_what_is_no_answer_of_the_store_is_an_error(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, call: Call, lie: Respond
+    ) -> None:
+        await store.put("a", b"x")
+        proxy.rules.add(lie)
+        with pytest.raises(StoreUnavailable) as caught:
+            await call(through)
+
+        assert "\n" not in str(caught.value)
+        assert "not as the service would" in str(caught.value)
+        assert not await store.exists("b")
+
+    @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+    async def test_a_deletion_that_was_not_carried_out_is_an_error(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, lie: Respond
+    ) -> None:
+        await store.put("a", b"x")
+        proxy.rules.add(lie, method="DELETE")
+        with pytest.raises(StorageError, match=r"cannot delete 'a'|not as the service would"):
+            await through.delete("a")
+
+        assert await store.exists("a")
+
+    @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+    async def test_lies_that_end_are_made_good(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, lie: Respond
+    ) -> None:
+        await store.put("a", b"x")
+        for call in LIED_TO.values():
+            rule = proxy.rules.add(lie, times=1)
+            await call(through)
+            assert rule.hits == 1
+
+        assert await store.size("b") == 12 << 20
+
+    @pytest.mark.parametrize("status", [200, 404])
+    async def test_a_missing_page_is_no_missing_object(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, status: int
+    ) -> None:
+        """An optional file that is not there is taken for one that was never written."""
+        await store.put("a", b"x")
+        proxy.rules.add(Respond(status, PAGE, {"Content-Type": "text/html"}))
+        for call in (content(through, "a"), through.exists("a"), through.size("a"), through.delete("a")):
+            with pytest.raises(StorageError) as caught:
+                await call
+            assert not isinstance(caught.value, ObjectNotFound)
+
+    async def test_redirects_are_not_followed(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy
+    ) -> None:
+        await store.put("a", b"x")
+        proxy.rules.add(Respond(307, b"", {"Location": "http://127.0.0.1:1/elsewhere"}))
+        for call in LIED_TO.values():
+            with pytest.raises(StorageError) as caught:
+                await call(through)
+            assert "127.0.0.1:1/" not in str(caught.value)
+
+    @pytest.mark.parametrize("call", LIED_TO.values(), ids=LIED_TO)
+    async def test_a_store_that_accepts_and_never_answers_fails_fast(
+        self, hasty: ObjectStore, proxy: FaultProxy, call: Call
+    ) -> None:
+        proxy.rules.add(Stall())
+        async with asyncio.timeout(15):
+            with pytest.raises(StoreUnavailable, match="no answer in time"):
+                await call(hasty)

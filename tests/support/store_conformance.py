@@ -87,6 +87,14 @@ class StoreConformance:
         assert await content(store, "a/b") == body
         assert await store.exists("a/b")
 
+    @pytest.mark.parametrize("count", [0, 1, 12], ids=["empty", "small", "in parts"])
+    async def test_knows_the_size_of_an_object(self, store: ObjectStore, count: int) -> None:
+        await store.put("a/b", blocks(count))
+
+        assert await store.size("a/b") == count * MEBIBYTE
+        with pytest.raises(ObjectNotFound):
+            await store.size("a/c")
+
     @pytest.mark.parametrize("key", ODD_KEYS)
     async def test_keeps_odd_keys_as_they_are(self, store: ObjectStore, key: str) -> None:
         await store.put(key, key.encode())
@@ -107,6 +115,8 @@ class StoreConformance:
                 pass
         with pytest.raises(StorageError, match="invalid key"):
             await store.exists(key)
+        with pytest.raises(StorageError, match="invalid key"):
+            await store.size(key)
 
     async def test_refuses_a_prefix_without_its_slash(self, store: ObjectStore) -> None:
         with pytest.raises(StorageError, match="invalid prefix"):
@@ -224,11 +234,12 @@ class StoreConformance:
             lambda store: store.list_prefixes("backups/"),
             lambda store: store.list_keys("backups/"),
             lambda store: store.exists("backups/b1/b1.tar.gz"),
+            lambda store: store.size("backups/b1/b1.tar.gz"),
             lambda store: content(store, "backups/b1/b1.tar.gz"),
             lambda store: store.put("backups/b1/b1.tar.gz", b"x"),
             lambda store: store.delete("backups/b1/b1.tar.gz"),
         ],
-        ids=["list", "list below", "keys", "exists", "get", "put", "delete"],
+        ids=["list", "list below", "keys", "exists", "size", "get", "put", "delete"],
     )
     async def test_what_is_not_there_is_no_empty_store(
         self, missing: ObjectStore, call: Callable[[ObjectStore], Awaitable[object]]

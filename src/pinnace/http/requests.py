@@ -1,15 +1,19 @@
 """Requests over HTTP to object stores and clouds: TLS, bounded retries, errors as clear texts.
 
-Answers are read whole, within a limit; downloads, which are streamed, are the work of obstore (S3) and of
-downloads.py (the others).
+Answers are read whole, within a limit; downloads, which are streamed, are the work of downloads.py. Redirects
+are never followed: they would carry requests, and signatures, to other hosts.
 """
 
 import asyncio
+import contextlib
 import random
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
+from types import TracebackType
 from xml.etree import ElementTree
 
 import aiohttp
@@ -22,9 +26,9 @@ from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
 
 USER_AGENT = f"pinnace/{__version__}"
 
-CONNECT_SECONDS = 10.0
 _MAX_BODY_BYTES = 16 << 20
 _MAX_TEXT_CHARACTERS = 300
+_UNSENT_BYTES = 128 << 10
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
@@ -37,17 +41,48 @@ class RetryPolicy:
         delay_seconds: the wait before the second try at most; doubled for each further one.
         request_seconds: the deadline of one request that moves little data.
         upload_seconds: the deadline of one request that sends a part of an object.
+        connect_seconds: the deadline of a connection, TLS included.
+        silence_seconds: how long nothing may move, in either direction, before a request is given up: the
+            deadline of the first byte of an answer, and of each block after it.
+        retry_seconds: no try begins later than this after the first one, so that a service that accepts
+            connections and never answers is an error after one or two silences.
     """
 
     attempts: int = 5
     delay_seconds: float = 0.2
     request_seconds: float = 60.0
     upload_seconds: float = 300.0
+    connect_seconds: float = 5.0
+    silence_seconds: float = 20.0
+    retry_seconds: float = 15.0
 
     async def wait(self, tries: int) -> None:
         """Wait after `tries` failed tries: a random part of the growing delay, so that clients spread out."""
         jitter = random.random()  # noqa: S311 - spreads load, protects nothing
         await asyncio.sleep(self.delay_seconds * 2 ** (tries - 1) * jitter)
+
+    def began(self) -> "Tries":
+        """The count of the tries of one request, which begins now."""
+        return Tries(self, asyncio.get_running_loop().time())
+
+
+@dataclass(slots=True)
+class Tries:
+    """The tries of one request so far."""
+
+    policy: RetryPolicy
+    since: float
+    count: int = 0
+
+    @property
+    def used_up(self) -> bool:
+        """Whether there is no further try after the one that has just ended."""
+        late = asyncio.get_running_loop().time() - self.since >= self.policy.retry_seconds
+        return late or self.count >= self.policy.attempts
+
+    async def wait(self) -> None:
+        """Wait before the next try."""
+        await self.policy.wait(self.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +94,12 @@ class Reply:
     body: bytes
 
 
-def tls_context(ca_cert: str, *, insecure: bool) -> ssl.SSLContext:
+@lru_cache(maxsize=64)
+def tls_context(ca_cert: str = "", *, insecure: bool = False) -> ssl.SSLContext:
     """What to trust: `ca_cert` instead of the system's roots if given, or anything. (docs/spec: STO 14.1)
+
+    Equal arguments give the same context: each holds half a megabyte of certificates outside of Python's
+    sight, and stores are opened again and again.
 
     Raises:
         StoreConfigError: `ca_cert` holds no certificate.
@@ -84,11 +123,63 @@ def new_session(
         addresses: where connections may go; None is anywhere.
     """
     return aiohttp.ClientSession(
-        connector=Connector(ssl=tls, limit=16, addresses=addresses),
+        # No limit of connections: waiting for one would count as silence of the service.
+        connector=Connector(ssl=tls, limit=0, socket_factory=_new_socket, addresses=addresses),
         headers={"User-Agent": USER_AGENT},
         auto_decompress=False,
         trust_env=use_proxy and addresses is None,
     )
+
+
+def _new_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that takes little more than what the network takes.
+
+    The kernel would else accept megabytes at once, and on a slow line their way would look like silence.
+    """
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        with contextlib.suppress(OSError):  # only a refinement, which not every kernel has
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+    return made
+
+
+Complaint = Callable[[Reply], str]
+"""What is wrong with an answer that says that all went well, empty for nothing: why it is not the service's.
+
+A proxy, a login page or a cache in the way answers 200 to anything. Such an answer is no answer: the request
+is tried again, and its outcome is unknown when it stays so.
+"""
+
+
+def web_page(reply: Reply) -> str:
+    """The complaint about a page made for people, which no service here sends."""
+    kind = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind in ("text/html", "application/xhtml+xml"):
+        return "a web page; is there a proxy or a login page in the way?"
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """An idempotent request.
+
+    Attributes:
+        url: complete and quoted; sent as it is.
+        headers: asked before every try, as signatures grow old.
+        data: the body, or the fields of a form.
+        complaint: judges answers of success.
+        what: what cannot be done when all of them are bad, for the error.
+        silence_seconds: instead of the policy's, for what takes a service long.
+    """
+
+    method: str
+    url: str
+    headers: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    data: Mapping[str, str] | bytes | None = None
+    complaint: Complaint = web_page
+    what: str = ""
+    silence_seconds: float | None = None
 
 
 async def send(
@@ -100,56 +191,108 @@ async def send(
     headers: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
     data: Mapping[str, str] | bytes | None = None,
 ) -> Reply:
-    """Send an idempotent request, again after transient faults, and return the last answer of any status.
+    """Send a request whose answer needs no judgement beyond its status and content. See send_request()."""
+    request = Request(method=method, url=url, headers=headers, data=data)
+    return await send_request(session, request, policy=policy)
 
-    Args:
-        url: complete and quoted; sent as it is.
-        headers: asked before every try, as signatures grow old.
-        data: the body, or the fields of a form.
+
+async def send_request(session: aiohttp.ClientSession, request: Request, *, policy: RetryPolicy) -> Reply:
+    """Send a request, again after transient faults, and return the last answer of any status.
 
     Raises:
-        StoreUnavailable: no answer, after all tries.
+        StoreUnavailable: no answer, or none that can be the service's, after all tries.
     """
-    for tries in range(1, policy.attempts + 1):
-        last = tries == policy.attempts
+    tries = policy.began()
+    while True:
+        tries.count += 1
         try:
-            reply = await _send_once(
-                session, method, url, await headers() if headers else {}, data, policy=policy
-            )
+            reply = await _send_once(session, request, policy)
         except (aiohttp.ClientError, TimeoutError) as error:
-            if last or isinstance(error, aiohttp.ClientConnectorCertificateError):
-                raise StoreUnavailable(f"cannot reach {origin_of(url)}: {reason_of(error)}") from error
+            if tries.used_up or isinstance(error, aiohttp.ClientConnectorCertificateError):
+                raise StoreUnavailable(
+                    f"cannot reach {origin_of(request.url)}: {reason_of(error)}"
+                ) from error
         else:
-            if last or reply.status not in RETRIED_STATUSES:
+            complaint = request.complaint(reply) if reply.status < 300 else ""
+            if not complaint and (tries.used_up or reply.status not in RETRIED_STATUSES):
                 return reply
-        await policy.wait(tries)
-    raise AssertionError("the last try returns or raises")
+            if complaint and tries.used_up:
+                raise not_an_answer(request.url, reply, complaint, what=request.what)
+        await tries.wait()
 
 
-async def _send_once(
-    session: aiohttp.ClientSession,
-    method: str,
-    url: str,
-    headers: Mapping[str, str],
-    data: Mapping[str, str] | bytes | None,
-    *,
-    policy: RetryPolicy,
-) -> Reply:
-    seconds = policy.upload_seconds if isinstance(data, bytes) else policy.request_seconds
-    async with session.request(
-        method,
-        URL(url, encoded=True),
-        headers=headers,
-        data=BytesIO(data) if isinstance(data, bytes) else data,  # sent in pieces, unlike plain bytes
-        allow_redirects=False,
-        timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
-    ) as answer:
+def not_an_answer(url: str, reply: Reply, complaint: str, *, what: str = "") -> StoreUnavailable:
+    """The error that an answer of success means which cannot be the service's."""
+    return StoreUnavailable(
+        f"{what}{': ' if what else ''}{origin_of(url)} answered with status {reply.status}, "
+        f"but not as the service would: {complaint}"
+    )
+
+
+async def _send_once(session: aiohttp.ClientSession, request: Request, policy: RetryPolicy) -> Reply:
+    data, url = request.data, request.url
+    silence_seconds = request.silence_seconds or policy.silence_seconds
+    headers = await request.headers() if request.headers else {}
+    total_seconds = policy.upload_seconds if isinstance(data, bytes) else policy.request_seconds
+    async with (
+        _Silence(silence_seconds) as silence,
+        session.request(
+            request.method,
+            URL(url, encoded=True),
+            headers=headers,
+            data=_WatchedBody(data, silence) if isinstance(data, bytes) else data,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(
+                total=max(total_seconds, silence_seconds), sock_connect=policy.connect_seconds
+            ),
+        ) as answer,
+    ):
         body = bytearray()
         async for block in answer.content.iter_chunked(1 << 16):
+            silence.broken()
             body += block
             if len(body) > _MAX_BODY_BYTES:
                 raise StorageError(f"{origin_of(url)} answered with more than {_MAX_BODY_BYTES} bytes")
         return Reply(status=answer.status, headers=answer.headers, body=bytes(body))
+
+
+class _Silence:
+    """A deadline that begins anew whenever something moves. Raises TimeoutError out of its block."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timeout = asyncio.timeout(seconds)
+        self._open = False
+
+    async def __aenter__(self) -> "_Silence":
+        await self._timeout.__aenter__()
+        self._open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        await self._timeout.__aexit__(kind, error, trace)
+
+    def broken(self) -> None:
+        """Something moved."""
+        # The body is written by a task of its own, which may be a step behind the end of the request.
+        if self._open and not self._timeout.expired():
+            self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+
+class _WatchedBody(BytesIO):
+    """A body, sent in pieces (unlike plain bytes); each piece is read when the one before has left."""
+
+    def __init__(self, data: bytes, silence: _Silence) -> None:
+        super().__init__(data)
+        self._silence = silence
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """See BytesIO.read."""
+        self._silence.broken()
+        return super().read(size)
 
 
 def origin_of(url: str) -> str:
@@ -167,7 +310,7 @@ def reason_of(error: Exception) -> str:
 
 
 def parse_xml(body: bytes, what: str) -> ElementTree.Element:
-    """Parse an S3 answer. Expat refuses entity bombs by itself, and the body has been limited.
+    """Parse an answer. Expat refuses entity bombs by itself, and the body has been limited.
 
     Raises:
         StorageError: it is not XML.
@@ -175,7 +318,30 @@ def parse_xml(body: bytes, what: str) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(body)  # noqa: S314
     except ElementTree.ParseError as error:
-        raise StorageError(f"{what}: the answer is not an S3 answer") from error
+        raise StorageError(f"{what}: the answer is not XML, which the service speaks") from error
+
+
+def other_root(reply: Reply, name: str) -> str:
+    """The complaint about a body that is not an XML document of that name."""
+    try:
+        found = local_name(ElementTree.fromstring(reply.body))  # noqa: S314
+    except (ElementTree.ParseError, ValueError):
+        return web_page(reply) or f"the body is not XML but should be <{name}>"
+    if found == name:
+        return ""
+    return error_within(reply) or f"the body is <{found}> instead of <{name}>"
+
+
+def error_within(reply: Reply) -> str:
+    """What an error document says that came with a status of success; empty if the body is none."""
+    try:
+        root = ElementTree.fromstring(reply.body) if reply.body.strip() else None  # noqa: S314
+    except (ElementTree.ParseError, ValueError):
+        root = None
+    if root is None or local_name(root) != "Error":
+        return ""
+    code, message = code_and_message(reply.body)
+    return f"{message or 'an error without a message'}{f' ({code})' if code else ''}"
 
 
 def local_name(element: ElementTree.Element) -> str:

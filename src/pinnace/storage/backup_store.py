@@ -36,6 +36,7 @@ from pinnace.storage.errors import (
     ObjectNotFound,
     ReadOnlyLocation,
     StorageError,
+    StoreUnavailable,
     UnreadableObject,
     combined,
 )
@@ -142,7 +143,8 @@ class BackupStore:
     async def put_backup(self, files: BackupFiles) -> None:
         """Store a backup: log, then tarball and side files, then the metadata that makes it exist.
 
-        Everything is encoded before anything is stored. A failure or cancellation removes what was stored,
+        Everything is encoded before anything is stored, and each file's size is asked for before the metadata
+        is stored. A failure or cancellation removes what was stored,
         but for the log, which helps to find out why; a log that cannot be stored is only reported to the
         process's own log. Without metadata only the log is stored.
 
@@ -165,9 +167,9 @@ class BackupStore:
         try:
             await together(
                 *([self._put_file(contents_key, files.contents)] if files.contents is not None else []),
-                *(self._store.put(key, body) for key, body in side_files.items()),
+                *(self._put(key, body) for key, body in side_files.items()),
             )
-            await self._store.put(self._layout.backup_metadata(files.name), files.metadata)
+            await self._put_metadata(files.name, files.metadata)
         except (StorageError, asyncio.CancelledError) as error:
             await self._undo(files.name, [contents_key, *side_files], error)
             raise
@@ -181,11 +183,35 @@ class BackupStore:
             _logger.warning("The log of backup %s could not be stored: %s", files.name, error)
 
     async def _put_file(self, key: str, path: Path) -> None:
-        stream = stream_file(path)
+        sent = _Counted(path)
         try:
-            await self._store.put(key, stream)
+            await self._store.put(key, sent)
         finally:
-            await stream.aclose()
+            await sent.aclose()
+        await self._check_size(key, sent.size_bytes)
+
+    async def _put(self, key: str, body: bytes) -> None:
+        await self._store.put(key, body)
+        await self._check_size(key, len(body))
+
+    async def _put_metadata(self, backup: str, metadata: bytes) -> None:
+        try:
+            await self._put(self._layout.backup_metadata(backup), metadata)
+        except _NotConfirmed as error:
+            # The put itself was well. Taking it back would hardly succeed where this question did not, and
+            # what is there then would be a finished backup that was called Failed.
+            _logger.warning("The metadata of backup %s was stored, but not looked for: %s", backup, error)
+
+    async def _check_size(self, key: str, sent_bytes: int) -> None:
+        """See that a file is there as it was sent, whatever a put has said. Raises StorageError."""
+        try:
+            found = await self._store.size(key)
+        except ObjectNotFound:
+            raise StorageError(f"{key!r} was stored, but the location does not have it") from None
+        except StoreUnavailable as error:
+            raise _NotConfirmed(str(error)) from error
+        if found != sent_bytes:
+            raise StorageError(f"{key!r} has {found} bytes in the location, but {sent_bytes} were sent")
 
     async def _undo(self, backup: str, keys: list[str], cause: BaseException) -> None:
         """Remove an unfinished backup. Raises what went wrong together with a StorageError as the cause."""
@@ -330,12 +356,12 @@ class BackupStore:
         """Store `{"errors": …, "warnings": …}` of a restore, given as it shall be in JSON."""
         self._check_restores_writable("write the results of a restore")
         body = await in_thread(encode_object, results)
-        await self._store.put(self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore), body)
+        await self._put(self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore), body)
 
     async def put_restore_metadata(self, restore: str, metadata: bytes) -> None:
         """Store the Restore object, for use without a server, where no cluster keeps it."""
         self._check_restores_writable("write a restore")
-        await self._store.put(self._layout.restore_metadata(restore), metadata)
+        await self._put(self._layout.restore_metadata(restore), metadata)
 
     async def read_restore(self, restore: str) -> Restore:
         """The Restore object that put_restore_metadata() stored; ObjectNotFound where a server ran it."""
@@ -373,6 +399,27 @@ class BackupStore:
     def _check_restores_writable(self, action: str) -> None:
         if not self._restores_writable:
             raise ReadOnlyLocation(action, self._location)
+
+
+class _NotConfirmed(StoreUnavailable):
+    """A file was stored, but the store did not answer when it was asked for its size."""
+
+
+class _Counted:
+    """The bytes of a file on their way, counted."""
+
+    def __init__(self, path: Path) -> None:
+        self.size_bytes = 0
+        self._stream = stream_file(path)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for block in self._stream:
+            self.size_bytes += len(block)
+            yield block
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self._stream.aclose()
 
 
 def _is_name(name: str) -> bool:

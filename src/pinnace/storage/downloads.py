@@ -1,23 +1,28 @@
-"""Downloads as streams that go on where a connection broke, for services without obstore."""
+"""Downloads as streams that go on where a connection broke."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import aiohttp
 from yarl import URL
 
 from pinnace.http.requests import (
-    CONNECT_SECONDS,
     RETRIED_STATUSES,
     Reply,
     RetryPolicy,
+    Tries,
+    not_an_answer,
     origin_of,
     reason_of,
+    web_page,
 )
 from pinnace.storage.errors import StorageError, StoreUnavailable
 
 _BLOCK_BYTES = 1 << 18
 _MAX_REFUSAL_BYTES = 1 << 16
+_PROGRESS_BYTES = 1 << 20
+"""What must come between two breaks for them not to be one fault: a few bytes a try would never end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +58,17 @@ class Download:
         self._answer: aiohttp.ClientResponse | None = None
         self._etag: str | None = None
         self._offset = 0
-        self._tries = 0
+        self._moved = 0  # since the last break
+        self._tries: Tries | None = None
 
     async def open(self) -> None:
         """Send the request, again after transient faults, and check its answer.
 
         Raises:
-            StorageError: what `Source.refusal` makes of it, or nobody answered.
+            StorageError: what `Source.refusal` makes of it, no answer, or one that is not the service's.
         """
         while True:
-            self._tries += 1
+            tries = self._begin_try()
             try:
                 reply = await self._request()
             except (aiohttp.ClientError, TimeoutError) as error:
@@ -70,9 +76,13 @@ class Download:
                 continue
             if reply is None:
                 return
-            if self._tries >= self._policy.attempts or reply.status not in RETRIED_STATUSES:
-                raise await self._source.refusal(reply)
-            await self._policy.wait(self._tries)
+            if tries.used_up or not (_is_strange(reply) or reply.status in RETRIED_STATUSES):
+                break
+            await tries.wait()
+        if _is_strange(reply):
+            what = f"cannot read {self._source.key!r}"
+            raise not_an_answer(self._source.url, reply, _complaint(reply), what=what)
+        raise await self._source.refusal(reply)
 
     async def blocks(self) -> AsyncIterator[bytes]:
         """The bytes. Raises StorageError where they cannot all be had."""
@@ -80,11 +90,13 @@ class Download:
             try:
                 async for block in self._answer.content.iter_chunked(_BLOCK_BYTES):
                     self._offset += len(block)
-                    self._tries = 0  # of the next break: a long download may have many
+                    self._moved += len(block)
+                    if self._moved >= _PROGRESS_BYTES:
+                        self._tries = None  # of the next break: a long download may have many
                     yield block
             except (aiohttp.ClientError, TimeoutError) as error:
                 self.close()
-                self._tries += 1
+                self._begin_try()
                 await self._fail_or_wait(error)
                 await self.open()
             else:
@@ -96,14 +108,21 @@ class Download:
             self._answer.close()
             self._answer = None
 
+    def _begin_try(self) -> Tries:
+        if self._tries is None:
+            self._tries, self._moved = self._policy.began(), 0
+        self._tries.count += 1
+        return self._tries
+
     async def _fail_or_wait(self, error: Exception) -> None:
+        assert self._tries is not None, "a try comes first"
         certificate = isinstance(error, aiohttp.ClientConnectorCertificateError)
-        if certificate or self._tries >= self._policy.attempts:
+        if certificate or self._tries.used_up:
             origin = origin_of(self._source.url)
             raise StoreUnavailable(
                 f"cannot read {self._source.key!r}: cannot reach {origin}: {reason_of(error)}"
             ) from error
-        await self._policy.wait(self._tries)
+        await self._tries.wait()
 
     async def _request(self) -> Reply | None:
         """Keep an answer that is the object from where we are; return any other."""
@@ -111,23 +130,37 @@ class Download:
         if self._offset:
             wanted["range"] = f"bytes={self._offset}-"
         timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT_SECONDS, sock_read=self._policy.request_seconds
+            total=None,
+            sock_connect=self._policy.connect_seconds,
+            sock_read=min(self._policy.silence_seconds, self._policy.request_seconds),
         )
-        answer = await self._session.get(
-            URL(await self._source.complete_url(), encoded=True),
-            headers=await self._source.headers(wanted),
-            allow_redirects=False,
-            timeout=timeout,
-        )
+        url, headers = await self._source.complete_url(), await self._source.headers(wanted)
+        async with asyncio.timeout(self._policy.request_seconds):
+            answer = await self._session.get(
+                URL(url, encoded=True), headers=headers, allow_redirects=False, timeout=timeout
+            )
         try:
-            if answer.status != (206 if self._offset else 200):
-                body = await answer.content.read(_MAX_REFUSAL_BYTES)
-                return Reply(status=answer.status, headers=answer.headers, body=body)
+            reply = Reply(status=answer.status, headers=answer.headers, body=b"")
+            if answer.status != (206 if self._offset else 200) or _is_strange(reply):
+                return replace(reply, body=await answer.content.read(_MAX_REFUSAL_BYTES))
             etag = answer.headers.get("ETag")
-            if self._offset and (etag is None or etag != self._etag):
+            if self._offset and etag != self._etag:
                 raise StorageError(f"cannot read {self._source.key!r}: it changed while it was read")
         except BaseException:  # cancellation too: the connection must not stay open
             answer.close()
             raise
         self._etag, self._answer = etag, answer
         return None
+
+
+def _is_strange(reply: Reply) -> bool:
+    """Whether an answer claims to be the object but cannot be."""
+    return reply.status in (200, 206) and bool(_complaint(reply))
+
+
+def _complaint(reply: Reply) -> str:
+    if complaint := web_page(reply):
+        return complaint
+    if "ETag" not in reply.headers or not reply.headers.get("Content-Length", "").isdecimal():
+        return "it gave the object no ETag and size"  # without a size, an early end would look like the end
+    return ""

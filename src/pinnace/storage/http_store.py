@@ -34,6 +34,10 @@ class Requests(Protocol):
         """Whether there is such an object; a missing bucket is an error."""
         ...
 
+    async def size(self, key: str) -> int:
+        """The size of an object in bytes. Raises ObjectNotFound."""
+        ...
+
     async def delete(self, key: str) -> None:
         """Delete an object; a missing one is success, a missing bucket an error."""
         ...
@@ -104,6 +108,11 @@ class HTTPStore:
         """See ObjectStore.exists."""
         check_key(key)
         return await self._requests().exists(key)
+
+    async def size(self, key: str) -> int:
+        """See ObjectStore.size."""
+        check_key(key)
+        return await self._requests().size(key)
 
     async def list_prefixes(self, prefix: str) -> list[str]:
         """See ObjectStore.list_prefixes."""

@@ -40,6 +40,10 @@ class ObjectStore(Protocol):
     (besides cancellation, and what a caller's own stream raises), has a deadline for each network request
     and retries transient faults itself, a bounded number of times.
 
+    An answer of success is believed when it is the service's and fits to what was asked: a put returns when
+    the store has proved by a sum or a size that it has the object. Others, such as a login page with status
+    200, are tried again and then StoreUnavailable. (docs/adr/012)
+
     A bucket, container or directory that is not there is such an error of every method that looks into it:
     never an empty list, a missing object or a deletion that succeeded. Backups are deleted from a cluster
     when their location no longer lists them. (docs/adr/007)
@@ -65,6 +69,14 @@ class ObjectStore(Protocol):
 
     async def exists(self, key: str) -> bool:
         """Whether `key` can be read. Only 'not found' is False; any other failure raises."""
+        ...
+
+    async def size(self, key: str) -> int:
+        """How many bytes `key` has.
+
+        Raises:
+            ObjectNotFound: there is no such object.
+        """
         ...
 
     async def list_prefixes(self, prefix: str) -> list[str]:

@@ -30,7 +30,9 @@ class PartRequests(Protocol):
 
     async def put_part(self, key: str, upload_id: str, number: int, data: bytes) -> str: ...
 
-    async def complete_upload(self, key: str, upload_id: str, etags: Sequence[str]) -> None: ...
+    async def complete_upload(
+        self, key: str, upload_id: str, etags: Sequence[str], *, size_bytes: int
+    ) -> None: ...
 
     async def abort_upload(self, key: str, upload_id: str) -> None: ...
 
@@ -84,6 +86,7 @@ class _Multipart:
         self._key = key
         self._id: str | None = None
         self._sending: list[asyncio.Task[str]] = []
+        self._size_bytes = 0
 
     async def run(self, first: bytes, rest: AsyncIterator[bytes]) -> None:
         try:
@@ -108,12 +111,13 @@ class _Multipart:
             await _result(self._sending[-_PARTS_IN_FLIGHT])
         assert self._id is not None, "create() comes first"
         number = len(self._sending) + 1
+        self._size_bytes += len(part)
         work = self._requests.put_part(self._key, self._id, number, part)
         self._sending.append(asyncio.create_task(work))
 
     async def _complete(self, etags: list[str]) -> None:
         assert self._id is not None, "create() comes first"
-        await self._requests.complete_upload(self._key, self._id, etags)
+        await self._requests.complete_upload(self._key, self._id, etags, size_bytes=self._size_bytes)
 
     async def _abort(self) -> None:
         if self._id is None:

@@ -22,6 +22,9 @@ from pinnace.storage.s3.store import S3Store
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=20.0)
 
+HASTY = RetryPolicy(attempts=3, delay_seconds=0.01, silence_seconds=0.5, retry_seconds=0.8)
+"""For a store that does not answer: the default would take half a minute."""
+
 OpenStore = Callable[..., S3Store]
 
 
@@ -30,14 +33,14 @@ async def open_store() -> AsyncIterator[OpenStore]:
     """A function that opens a bucket; further keywords are configuration keys. Closed after the test."""
     async with AsyncExitStack() as stack:
 
-        def opened(bucket: Bucket, **config: str) -> S3Store:
+        def opened(bucket: Bucket, policy: RetryPolicy = QUICK, **config: str) -> S3Store:
             settings = {
                 **bucket.location_config,
                 "bucket": bucket.name,
                 "credentialsFile": str(bucket.server.credentials_file),
                 **config,
             }
-            store = S3Store(parse_s3_config(settings), environ={}, policy=QUICK)
+            store = S3Store(parse_s3_config(settings), environ={}, policy=policy)
             stack.push_async_callback(store.close)
             return store
 
@@ -93,14 +96,14 @@ async def open_gcs() -> AsyncIterator[Callable[..., GCSStore]]:
     """A function that opens a bucket of a server; further keywords are configuration keys."""
     async with AsyncExitStack() as stack:
 
-        def opened(server: GCSServer, bucket: str, **config: str) -> GCSStore:
+        def opened(server: GCSServer, bucket: str, policy: RetryPolicy = QUICK, **config: str) -> GCSStore:
             settings = {
                 "bucket": bucket,
                 "storeEndpoint": server.url,
                 "credentialsFile": str(server.credentials_file),
                 **config,
             }
-            store = GCSStore(parse_gcs_config(settings), environ={}, policy=QUICK)
+            store = GCSStore(parse_gcs_config(settings), environ={}, policy=policy)
             stack.push_async_callback(store.close)
             return store
 
@@ -112,7 +115,9 @@ async def open_azure(tmp_path: Path) -> AsyncIterator[Callable[..., AzureStore]]
     """A function that opens a container of a server; further keywords are configuration keys."""
     async with AsyncExitStack() as stack:
 
-        def opened(server: AzureBlobServer, container: str, **config: str) -> AzureStore:
+        def opened(
+            server: AzureBlobServer, container: str, policy: RetryPolicy = QUICK, **config: str
+        ) -> AzureStore:
             credentials = tmp_path / "azure-credentials"
             credentials.write_text(f"AZURE_STORAGE_ACCOUNT_ACCESS_KEY={server.key}\n")
             settings = {
@@ -123,7 +128,7 @@ async def open_azure(tmp_path: Path) -> AsyncIterator[Callable[..., AzureStore]]
                 "credentialsFile": str(credentials),
                 **config,
             }
-            store = AzureStore(parse_azure_config(settings), environ={}, policy=QUICK)
+            store = AzureStore(parse_azure_config(settings), environ={}, policy=policy)
             stack.push_async_callback(store.close)
             return store
 

@@ -16,7 +16,8 @@ from hack.cluster.proxy import FaultProxy
 from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import ObjectStore
-from tests.support.http_store_faults import HTTPStoreFaults
+from tests.integration.storage.conftest import HASTY
+from tests.support.http_store_faults import HTTPStoreFaults, StoreBehindALiar
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
@@ -59,6 +60,35 @@ def through(
 ) -> AzureStore:
     """The same container through a proxy, with small blocks."""
     return open_azure(azure, azure_container, storageAccountURI=f"{proxy.url}/tests", **SMALL_BLOCKS)
+
+
+@pytest.fixture
+def hasty(
+    azure: AzureBlobServer, azure_container: str, open_azure: OpenAzure, proxy: FaultProxy
+) -> AzureStore:
+    """The same with short deadlines."""
+    url = f"{proxy.url}/tests"
+    return open_azure(azure, azure_container, HASTY, storageAccountURI=url, **SMALL_BLOCKS)
+
+
+class TestLies(StoreBehindALiar):
+    async def test_another_sum_than_that_of_what_was_sent(
+        self, through: AzureStore, proxy: FaultProxy
+    ) -> None:
+        headers = {"x-ms-request-id": "1", "Content-MD5": "XrY7u+Ae7tCTyyK7j1rNww=="}
+        proxy.rules.add(Respond(201, b"", headers), method="PUT")
+        for body in (b"x", blocks(3)):
+            with pytest.raises(StoreUnavailable, match="is not that of what was sent"):
+                await through.put("b", body)
+
+    async def test_a_block_that_was_dropped(
+        self, store: AzureStore, through: AzureStore, proxy: FaultProxy
+    ) -> None:
+        proxy.rules.add(Respond(201, b"", {"x-ms-request-id": "1"}), query={"comp": "block$"}, times=1)
+        with pytest.raises(StorageError, match="cannot write 'b'"):
+            await through.put("b", blocks(3))
+
+        assert not await store.exists("b")
 
 
 class TestUploads:

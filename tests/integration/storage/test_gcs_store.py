@@ -16,7 +16,8 @@ from hack.cluster.proxy import FaultProxy
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.interface import ObjectStore
-from tests.support.http_store_faults import HTTPStoreFaults
+from tests.integration.storage.conftest import HASTY
+from tests.support.http_store_faults import HTTPStoreFaults, StoreBehindALiar
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
@@ -57,6 +58,32 @@ async def proxy(gcs: GCSServer, fault_proxy: StartProxy) -> FaultProxy:
 def through(gcs: GCSServer, gcs_bucket: str, open_gcs: OpenGCS, proxy: FaultProxy) -> GCSStore:
     """The same bucket through a proxy."""
     return open_gcs(gcs, gcs_bucket, storeEndpoint=proxy.url)
+
+
+@pytest.fixture
+def hasty(gcs: GCSServer, gcs_bucket: str, open_gcs: OpenGCS, proxy: FaultProxy) -> GCSStore:
+    """The same with short deadlines."""
+    return open_gcs(gcs, gcs_bucket, HASTY, storeEndpoint=proxy.url)
+
+
+class TestLies(StoreBehindALiar):
+    async def test_another_object_than_was_sent(self, through: GCSStore, proxy: FaultProxy) -> None:
+        for size, digest in ((b"2", b"nUFBwy1jYw4lr8y4IUsY1w=="), (b"1", b"XrY7u+Ae7tCTyyK7j1rNww==")):
+            body = b'{"name": "b", "size": "%s", "md5Hash": "%s"}' % (size, digest)
+            rule = proxy.rules.add(Respond(200, body), method="POST")
+            with pytest.raises(
+                StoreUnavailable, match=r"were sent, but it has 2|is not that of what was sent"
+            ):
+                await through.put("b", b"x")
+            proxy.rules.remove(rule)
+
+    async def test_an_upload_goes_on_at_the_endpoint_whatever_host_the_answer_names(
+        self, store: GCSStore, through: GCSStore, proxy: FaultProxy
+    ) -> None:
+        """fake-gcs-server names itself; a liar could name a host that collects tokens."""
+        await through.put("large", blocks(12))
+
+        assert proxy.count(method="PUT") == 2
 
 
 class TestUploads:

@@ -1,8 +1,11 @@
 """S3 against a real server: conformance, certificates, signed URLs, faults, and what uploads leave behind."""
 
 import asyncio
+import hashlib
+import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -25,7 +28,8 @@ from pinnace.storage.errors import (
     StoreUnavailable,
 )
 from pinnace.storage.interface import ObjectStore
-from tests.integration.storage.conftest import OpenStore
+from tests.integration.storage.conftest import HASTY, OpenStore
+from tests.support.http_store_faults import StoreBehindALiar
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
@@ -54,6 +58,167 @@ class TestConformance(StoreConformance):
 @pytest.fixture
 def store(bucket: Bucket, open_store: OpenStore) -> ObjectStore:
     return open_store(bucket)
+
+
+@pytest.fixture
+async def proxy(s3: S3Server, fault_proxy: StartProxy) -> FaultProxy:
+    return await fault_proxy(s3)
+
+
+@pytest.fixture
+def through(bucket: Bucket, open_store: OpenStore, proxy: FaultProxy) -> ObjectStore:
+    """The same bucket through a proxy."""
+    return open_store(bucket, s3Url=proxy.url)
+
+
+@pytest.fixture
+def hasty(bucket: Bucket, open_store: OpenStore, proxy: FaultProxy) -> ObjectStore:
+    """The same with short deadlines."""
+    return open_store(bucket, HASTY, s3Url=proxy.url)
+
+
+def etag_of(data: bytes) -> str:
+    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+
+
+COMPLETED = b"<CompleteMultipartUploadResult><ETag>&quot;x-3&quot;</ETag></CompleteMultipartUploadResult>"
+
+
+class TestLies(StoreBehindALiar):
+    @pytest.mark.parametrize("count", [1, 12], ids=["whole", "in parts"])
+    async def test_the_etag_of_something_else(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, count: int
+    ) -> None:
+        proxy.rules.add(Respond(200, b"", {"ETag": etag_of(b"else")}), method="PUT")
+        with pytest.raises(StoreUnavailable, match="is not that of what was sent"):
+            await through.put("b", blocks(count))
+
+        assert not await store.exists("b")
+
+    async def test_an_object_that_is_not_kept_although_its_sum_is_known(
+        self, through: ObjectStore, proxy: FaultProxy
+    ) -> None:
+        """Encrypted with a key of another service, an object has no sum that could prove anything."""
+        for headers in (
+            {"ETag": etag_of(b"else"), "x-amz-server-side-encryption": "aws:kms"},
+            {"ETag": '"0x8D4BCC2E4835CD0"'},
+        ):
+            rule = proxy.rules.add(Respond(200, b"", headers), method="PUT")
+            with pytest.raises(StoreUnavailable, match="said it has it, but it is not there"):
+                await through.put("b", b"x")
+            proxy.rules.remove(rule)
+
+    async def test_an_encrypted_object_is_believed_by_its_size(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy
+    ) -> None:
+        await store.put("b", b"x")
+        headers = {"ETag": etag_of(b"else"), "x-amz-server-side-encryption": "aws:kms"}
+        proxy.rules.add(Respond(200, b"", headers), method="PUT")
+        await through.put("b", b"x")
+        with pytest.raises(StoreUnavailable, match="2 bytes were sent, but the store has 1"):
+            await through.put("b", b"xx")
+
+    async def test_a_part_that_was_dropped(
+        self, bucket: Bucket, store: ObjectStore, through: ObjectStore, proxy: FaultProxy
+    ) -> None:
+        part = b"".join([block async for block in blocks(10)])[5 << 20 :]
+        proxy.rules.add(Respond(200, b"", {"ETag": etag_of(part)}), method="PUT", query={"partNumber": "^2$"})
+        with pytest.raises(StorageError, match=r"cannot write 'b': .*\(InvalidPart\)"):
+            await through.put("b", blocks(12))
+
+        assert not await store.exists("b")
+        assert await unfinished_uploads(bucket) == 0
+
+    async def test_a_completion_that_never_was(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy
+    ) -> None:
+        proxy.rules.add(Respond(200, COMPLETED), method="POST", query={"uploadId": "."})
+        with pytest.raises(StoreUnavailable, match="said it has it, but it is not there"):
+            await through.put("b", blocks(12))
+
+        assert not await store.exists("b")
+
+    async def test_a_list_of_something_else(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy
+    ) -> None:
+        """What is listed below a backup is deleted with it."""
+        page = (
+            b"<ListBucketResult><IsTruncated>false</IsTruncated>"
+            b"<Contents><Key>backups/b2/velero-backup.json</Key></Contents></ListBucketResult>"
+        )
+        proxy.rules.add(Respond(200, page), method="GET")
+        with pytest.raises(StoreUnavailable, match="names that do not begin with 'backups/b1/'"):
+            await through.list_keys("backups/b1/")
+
+
+Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(handle: Handle) -> AsyncIterator[str]:
+    """The URL of a server with little room for what it does not read; its connections end with the block."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await handle(reader, writer)
+        except (asyncio.CancelledError, ConnectionError, asyncio.IncompleteReadError):
+            return  # the end of the test, or of the client
+        finally:
+            writer.transport.abort()
+            await asyncio.sleep(0)  # the transport closes itself in the next turn
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    async with await asyncio.start_server(connected, sock=listener, limit=1 << 16) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class TestDeadlines:
+    async def test_an_upload_whose_bytes_do_not_move_is_given_up(
+        self, bucket: Bucket, open_store: OpenStore
+    ) -> None:
+        """The server reads the beginning of each request and nothing more, so that buffers are full."""
+
+        async def read_little(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.Event().wait()
+
+        async with serving(read_little) as url, asyncio.timeout(20):
+            store = open_store(bucket, HASTY, s3Url=url)
+            for body in (blocks(4), blocks(30)):
+                with pytest.raises(StoreUnavailable, match="no answer in time"):
+                    await store.put("b", body)
+
+    async def test_an_upload_that_is_slow_but_moves_is_not(
+        self, bucket: Bucket, open_store: OpenStore
+    ) -> None:
+        """It takes longer than any silence that is allowed, a little at a time."""
+        size_bytes, received = 4 << 20, bytearray()
+
+        async def read_slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            while len(received) < size_bytes:
+                received.extend(await reader.read(1 << 17))
+                await asyncio.sleep(0.05)
+            etag = etag_of(bytes(received))
+            writer.write(f"HTTP/1.1 200 OK\r\nETag: {etag}\r\nContent-Length: 0\r\n\r\n".encode())
+            await writer.drain()
+            await reader.read()
+
+        async with serving(read_slowly) as url:
+            store = open_store(bucket, HASTY, s3Url=url)
+            started = time.monotonic()
+            await store.put("b", blocks(4))
+
+        assert len(received) == size_bytes
+        assert time.monotonic() - started > HASTY.silence_seconds
 
 
 async def signed_request(method: str, url: str, server: S3Server, data: bytes = b"") -> bytes:
@@ -163,11 +328,13 @@ class TestUploads:
         self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
     ) -> None:
         proxy = await fault_proxy(s3)
-        proxy.rules.add(Respond(200, b"", {"ETag": '"x"'}), method="PUT")
+        encrypted = {"ETag": '"x"', "x-amz-server-side-encryption": "aws:kms"}
+        proxy.rules.add(Respond(200, b"", encrypted), method="PUT")
+        proxy.rules.add(Respond(200, b"", {"ETag": '"x"', "Content-Length": "1"}), method="HEAD")
         store = open_store(bucket, s3Url=proxy.url, kmsKeyId="alias/key", serverSideEncryption="AES256")
         await store.put("secret", b"x")
 
-        headers = proxy.exchanges[-1].headers
+        headers = proxy.exchanges[0].headers
         assert headers["x-amz-server-side-encryption"] == "aws:kms"
         assert headers["x-amz-server-side-encryption-aws-kms-key-id"] == "alias/key"
 
@@ -178,12 +345,17 @@ class TestListing:
     ) -> None:
         page = (
             "<ListBucketResult><IsTruncated>false</IsTruncated>"
-            "<Contents><Key>backups/b1/x</Key></Contents><Contents><Key>backups/b1//y</Key></Contents>"
             "<CommonPrefixes><Prefix>backups//</Prefix></CommonPrefixes>"
             "<CommonPrefixes><Prefix>backups/b1/</Prefix></CommonPrefixes></ListBucketResult>"
         )
+        keys = (
+            "<ListBucketResult><IsTruncated>false</IsTruncated>"
+            "<Contents><Key>backups/b1/x</Key></Contents><Contents><Key>backups/b1//y</Key></Contents>"
+            "</ListBucketResult>"
+        )
         proxy = await fault_proxy(s3)
-        proxy.rules.add(Respond(200, page.encode()), method="GET")
+        proxy.rules.add(Respond(200, page.encode()), method="GET", times=1)
+        proxy.rules.add(Respond(200, keys.encode()), method="GET")
         store = open_store(bucket, s3Url=proxy.url)
 
         assert await store.list_prefixes("backups/") == ["backups//", "backups/b1/"]
@@ -205,8 +377,9 @@ class TestListing:
         self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
     ) -> None:
         page = (
-            b"<R><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
-            b"<Contents><Key>a</Key></Contents></R>"
+            b"<ListBucketResult><IsTruncated>true</IsTruncated>"
+            b"<NextContinuationToken>t</NextContinuationToken>"
+            b"<Contents><Key>a</Key></Contents></ListBucketResult>"
         )
         proxy = await fault_proxy(s3)
         proxy.rules.add(Respond(200, page), method="GET")

@@ -1,7 +1,6 @@
 """Credentials that somebody must be asked for: STS, a container's endpoint, the instance metadata service."""
 
 import json
-import ssl
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -19,7 +18,16 @@ from pinnace.clouds.aws.credentials import (
     WebIdentity,
 )
 from pinnace.http.errors import StorageError, StoreConfigError
-from pinnace.http.requests import Reply, RetryPolicy, error_for, local_name, new_session, parse_xml, send
+from pinnace.http.requests import (
+    Reply,
+    RetryPolicy,
+    error_for,
+    local_name,
+    new_session,
+    parse_xml,
+    send,
+    tls_context,
+)
 
 _METADATA_SECONDS = 5.0
 """Metadata services are near; where there is none, the connection just hangs."""
@@ -41,9 +49,9 @@ async def fetch_credentials(
     near = replace(policy, attempts=min(policy.attempts, 2), request_seconds=_METADATA_SECONDS)
     if isinstance(origin, WebIdentity):
         endpoint = environ.get("AWS_ENDPOINT_URL_STS") or _sts_endpoint(region)
-        async with new_session(ssl.create_default_context()) as session:
+        async with new_session(tls_context()) as session:
             return await _assume_role(session, origin, endpoint, policy)
-    async with new_session(ssl.create_default_context(), use_proxy=False) as session:
+    async with new_session(tls_context(), use_proxy=False) as session:
         if isinstance(origin, ContainerEndpoint):
             return await _ask_container(session, origin, near)
         return await _ask_instance(session, origin, near)

@@ -1,12 +1,9 @@
-"""AWS Signature Version 4 of requests: pure.
-
-obstore signs what it sends; this is for the requests that we make ourselves (see storage/s3/requests.py).
-"""
+"""AWS Signature Version 4 of requests and of URLs: pure."""
 
 import hashlib
 import hmac
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import quote, urlsplit
 
 from pinnace.clouds.aws.credentials import Credentials
@@ -62,16 +59,44 @@ def signed_headers(
     lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
     request = "\n".join([method, parts.path or "/", parts.query, lines, names, body_hash])
     scope = f"{timestamp[:8]}/{region}/{service}/aws4_request"
-    digest = hashlib.sha256(request.encode()).hexdigest()
-    signature = _hmac(
-        _signing_key(credentials.secret_access_key, timestamp[:8], region, service),
-        f"AWS4-HMAC-SHA256\n{timestamp}\n{scope}\n{digest}",
-    ).hex()
+    signature = _signature(request, credentials, timestamp, scope)
     signed["authorization"] = (
         f"AWS4-HMAC-SHA256 Credential={credentials.access_key_id}/{scope}, "
         f"SignedHeaders={names}, Signature={signature}"
     )
     return signed
+
+
+def signed_url_v4(url: str, *, region: str, credentials: Credentials, now: datetime, ttl: timedelta) -> str:
+    """A URL that reads an object of S3 without credentials until `ttl` has passed.
+
+    Args:
+        url: of the object, quoted by quote_key() and without a query.
+        now: the time of the signature, in UTC.
+    """
+    parts = urlsplit(url)
+    timestamp = now.strftime("%Y%m%dT%H%M%SZ")
+    scope = f"{timestamp[:8]}/{region}/s3/aws4_request"
+    params = {
+        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+        "X-Amz-Credential": f"{credentials.access_key_id}/{scope}",
+        "X-Amz-Date": timestamp,
+        "X-Amz-Expires": str(int(ttl.total_seconds())),
+        "X-Amz-SignedHeaders": "host",
+    }
+    if credentials.session_token:
+        params["X-Amz-Security-Token"] = credentials.session_token
+    query = quote_query(params)
+    request = "\n".join(["GET", parts.path, query, f"host:{parts.netloc}\n", "host", "UNSIGNED-PAYLOAD"])
+    return f"{url}?{query}&X-Amz-Signature={_signature(request, credentials, timestamp, scope)}"
+
+
+def _signature(request: str, credentials: Credentials, timestamp: str, scope: str) -> str:
+    """Of a request in canonical form. `scope` is `<date>/<region>/<service>/aws4_request`."""
+    _, region, service, _ = scope.split("/")
+    digest = hashlib.sha256(request.encode()).hexdigest()
+    key = _signing_key(credentials.secret_access_key, timestamp[:8], region, service)
+    return _hmac(key, f"AWS4-HMAC-SHA256\n{timestamp}\n{scope}\n{digest}").hex()
 
 
 def _signing_key(secret: str, date: str, region: str, service: str) -> bytes:

@@ -17,7 +17,6 @@ never lead to the metadata service.
 import base64
 import hashlib
 import re
-import ssl
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from pinnace.aio.blocking import in_thread
 from pinnace.clouds.azure.dotenv import parse_variables
 from pinnace.clouds.tokens import Token, base64url, signed_jwt, token_of
 from pinnace.http.errors import StoreConfigError
-from pinnace.http.requests import RetryPolicy, new_session, send
+from pinnace.http.requests import RetryPolicy, new_session, send, tls_context
 
 _WHAT = "cannot get an Azure access token"
 _METADATA_HOST = "http://169.254.169.254"
@@ -192,7 +191,7 @@ async def fetch_azure_token(
     if origin.token_file is not None:
         token = (await in_thread(_read, origin.token_file)).decode("utf-8", "replace").strip()
         form |= {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": token}
-    async with new_session(ssl.create_default_context()) as session:
+    async with new_session(tls_context()) as session:
         return token_of(await send(session, "POST", url, policy=policy, data=form), _WHAT, now=now)
 
 
@@ -205,7 +204,7 @@ async def _ask_machine(identity: ManagedIdentity, resource: str, policy: RetryPo
     async def headers() -> Mapping[str, str]:
         return {"Metadata": "true"}
 
-    async with new_session(ssl.create_default_context(), use_proxy=False) as session:
+    async with new_session(tls_context(), use_proxy=False) as session:
         reply = await send(session, "GET", url, policy=near, headers=headers)
     return token_of(reply, f"{_WHAT} of the machine's identity", now=now)
 

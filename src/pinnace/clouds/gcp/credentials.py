@@ -9,7 +9,6 @@ The order is decided here without any network traffic; a token is asked for when
 Explicit credentials never lead to the metadata server. (docs/spec: STO 14.2)
 """
 
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -19,7 +18,7 @@ from pinnace.clouds.tokens import Token, signed_jwt, token_of
 from pinnace.http.addresses import Addresses
 from pinnace.http.errors import StorageError, StoreConfigError
 from pinnace.http.json import json_object
-from pinnace.http.requests import Reply, RetryPolicy, new_session, send
+from pinnace.http.requests import Reply, RetryPolicy, new_session, send, tls_context
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 """What tokens are good for; what the account may do with it is decided by its roles."""
@@ -159,7 +158,7 @@ async def fetch_google_token(
             "client_secret": origin.client_secret,
             "refresh_token": origin.refresh_token,
         }
-    async with new_session(ssl.create_default_context(), addresses=addresses) as session:
+    async with new_session(tls_context(), addresses=addresses) as session:
         reply = await send(session, "POST", url, policy=policy, data=form)
     return token_of(reply, _WHAT, now=now)
 
@@ -184,5 +183,5 @@ async def _ask_metadata(url: str, policy: RetryPolicy) -> Reply:
     async def headers() -> Mapping[str, str]:
         return _METADATA_HEADERS
 
-    async with new_session(ssl.create_default_context(), use_proxy=False) as session:
+    async with new_session(tls_context(), use_proxy=False) as session:
         return await send(session, "GET", url, policy=near, headers=headers)

@@ -3,7 +3,6 @@
 (docs/spec: STO 14.3, 16)
 """
 
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +16,7 @@ from pinnace.clouds.azure.credentials import (
     find_azure_origin,
 )
 from pinnace.http.json import json_error, json_object
-from pinnace.http.requests import RetryPolicy, new_session, send
+from pinnace.http.requests import RetryPolicy, new_session, send, tls_context
 from pinnace.storage.azure.config import AzureConfig, missing
 from pinnace.storage.errors import StoreConfigError
 
@@ -105,7 +104,7 @@ async def resolve_account(
     async def headers() -> Mapping[str, str]:
         return {"authorization": f"Bearer {token.value}", "content-type": "application/json"}
 
-    async with new_session(ssl.create_default_context()) as session:
+    async with new_session(tls_context()) as session:
         reply = await send(session, "POST", access.url, policy=policy, headers=headers, data=b"")
     if reply.status != 200:
         raise json_error(what, reply.status, reply.body)

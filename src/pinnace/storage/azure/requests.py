@@ -1,21 +1,37 @@
 """Requests to the blobs of one container in Azure. (docs/spec: STO 14.3)"""
 
 import base64
+import hashlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import aiohttp
 
+from pinnace.aio.blocking import in_thread
 from pinnace.clouds.aws.signing import quote_key, quote_query
-from pinnace.http.requests import Reply, RetryPolicy, child_text, error_for, local_name, parse_xml, send
+from pinnace.http.requests import (
+    Complaint,
+    Reply,
+    Request,
+    RetryPolicy,
+    child_text,
+    error_for,
+    error_within,
+    local_name,
+    other_root,
+    parse_xml,
+    send_request,
+    web_page,
+)
 from pinnace.storage.azure.account import SAS_VARIABLE, AccountKey, SharedAccess
 from pinnace.storage.azure.signing import read_sas, shared_key_headers, with_version
 from pinnace.storage.downloads import Source
-from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.interface import Body, ListPage
 from pinnace.storage.upload import upload
 
@@ -49,8 +65,7 @@ class ContainerRequests:
 
     async def put(self, key: str, data: bytes) -> None:
         """Store a whole blob."""
-        reply = await self._send("PUT", self._blob_url(key), data, {"x-ms-blob-type": "BlockBlob"})
-        _check(f"cannot write {key!r}", reply)
+        await self._store(key, self._blob_url(key), data, {"x-ms-blob-type": "BlockBlob"})
 
     async def create_upload(self, key: str) -> str:
         """Begin an upload in blocks: nothing to ask for, only a beginning of the names of its blocks.
@@ -64,17 +79,34 @@ class ContainerRequests:
         """Send a block, which nobody sees before it is in the list, and return its name."""
         name = base64.b64encode(f"{upload_id}{number:05}".encode()).decode("ascii")
         url = f"{self._blob_url(key)}?{quote_query({'comp': 'block', 'blockid': name})}"
-        _check(f"cannot write {key!r}", await self._send("PUT", url, data))
+        await self._store(key, url, data, {})
         return name
 
-    async def complete_upload(self, key: str, upload_id: str, etags: Sequence[str]) -> None:
-        """Make the blob of its blocks."""
+    async def complete_upload(
+        self, key: str, upload_id: str, etags: Sequence[str], *, size_bytes: int
+    ) -> None:
+        """Make the blob of its blocks, and see that it has their size."""
+        what = f"cannot write {key!r}"
         root = ElementTree.Element("BlockList")
         for name in etags:
             ElementTree.SubElement(root, "Latest").text = name
         url = f"{self._blob_url(key)}?comp=blocklist"
         body = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-        _check(f"cannot write {key!r}", await self._send("PUT", url, body))
+        await self._store(key, url, body, {})
+        try:
+            found = await self.size(key)
+        except ObjectNotFound:
+            raise StoreUnavailable(f"{what}: the store said it has it, but it is not there") from None
+        if found != size_bytes:
+            raise StoreUnavailable(f"{what}: {size_bytes} bytes were sent, but the store has {found}")
+
+    async def _store(self, key: str, url: str, data: bytes, headers: Mapping[str, str]) -> None:
+        """Send a body with its sum, which the service compares, and sends back where it did."""
+        digest = await in_thread(_md5, data)
+        reply = await self._send(
+            "PUT", url, data, {**headers, "content-md5": digest}, complaint=partial(_not_stored, digest)
+        )
+        _check(f"cannot write {key!r}", reply)
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         """Nothing: blocks cannot be deleted. Nobody sees them, and the service drops them after a week."""
@@ -86,7 +118,8 @@ class ContainerRequests:
         if delimiter:
             params["delimiter"] = delimiter
         while True:
-            reply = await self._send("GET", f"{self.url}?{quote_query(params)}")
+            url = f"{self.url}?{quote_query(params)}"
+            reply = await self._send("GET", url, complaint=partial(_no_list, prefix))
             _check(what, reply)
             page, marker = parse_page(reply.body, what)
             yield page
@@ -98,11 +131,22 @@ class ContainerRequests:
 
     async def exists(self, key: str) -> bool:
         """See Requests.exists."""
-        reply = await self._send("HEAD", self._blob_url(key))
+        return await self._head(key) is not None
+
+    async def size(self, key: str) -> int:
+        """See Requests.size."""
+        reply = await self._head(key)
+        if reply is None:
+            raise ObjectNotFound(key)
+        return int(reply.headers["Content-Length"])
+
+    async def _head(self, key: str) -> Reply | None:
+        """The answer to HEAD, None if there is no such blob."""
+        reply = await self._send("HEAD", self._blob_url(key), complaint=_no_blob)
         if _is_missing_blob(reply):
-            return False
+            return None
         _check(f"cannot look for {key!r}", reply)
-        return True
+        return reply
 
     async def delete(self, key: str) -> None:
         """See Requests.delete."""
@@ -141,14 +185,23 @@ class ContainerRequests:
         return f"{self._blob_url(key)}?{query}"
 
     async def _send(
-        self, method: str, url: str, data: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        complaint: Complaint | None = None,
     ) -> Reply:
         async def authorized() -> Mapping[str, str]:
             return await self._headers(method, url, len(data or b""), headers or {})
 
         query = await self._query()
         complete = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
-        return await send(self.session, method, complete, policy=self.policy, headers=authorized, data=data)
+        request = Request(
+            method=method, url=complete, headers=authorized, data=data, complaint=complaint or _not_of_service
+        )
+        return await send_request(self.session, request, policy=self.policy)
 
     async def _query(self) -> str:
         """What authorizes as a part of the URL."""
@@ -175,6 +228,46 @@ class ContainerRequests:
 
     def _blob_url(self, key: str) -> str:
         return f"{self.url}/{quote_key(key)}"
+
+
+def _md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode("ascii")
+
+
+def _not_of_service(reply: Reply) -> str:
+    """The complaint about an answer without the mark that each of the service's has."""
+    if complaint := web_page(reply) or error_within(reply):
+        return complaint
+    return "" if "x-ms-request-id" in reply.headers else "it has no x-ms-request-id"
+
+
+def _not_stored(digest: str, reply: Reply) -> str:
+    """The complaint about an answer to a blob, block or list of blocks."""
+    if complaint := _not_of_service(reply):
+        return complaint
+    if reply.status != 201:
+        return "something that is created has the status 201"
+    found = reply.headers.get("Content-MD5", digest)
+    return "" if found == digest else f"the sum {found} is not that of what was sent ({digest})"
+
+
+def _no_blob(reply: Reply) -> str:
+    """The complaint about an answer to HEAD that claims that there is a blob."""
+    if complaint := _not_of_service(reply):
+        return complaint
+    if "ETag" not in reply.headers or not reply.headers.get("Content-Length", "").isdecimal():
+        return "it gave the blob no ETag and size"
+    return ""
+
+
+def _no_list(prefix: str, reply: Reply) -> str:
+    """The complaint about an answer to a listing."""
+    if complaint := _not_of_service(reply) or other_root(reply, "EnumerationResults"):
+        return complaint
+    page, _ = parse_page(reply.body, "")
+    if any(not name.startswith(prefix) for name in (*page.keys, *page.prefixes)):
+        return f"the list has names that do not begin with {prefix!r}"
+    return ""
 
 
 def _is_missing_blob(reply: Reply) -> bool:

@@ -35,6 +35,7 @@ class SpooledFile:
         self._spool = root / SPOOL_DIRECTORY
         self._descriptor: int | None = None
         self._path: Path | None = None
+        self._written_bytes = 0
 
     def open(self) -> None:
         for _ in range(_ATTEMPTS):
@@ -58,12 +59,18 @@ class SpooledFile:
         remaining = memoryview(block)
         while remaining:
             remaining = remaining[os.write(self._descriptor, remaining) :]
+        self._written_bytes += len(block)
 
     def publish(self, target: Path) -> None:
         """Make the file the object: on the disk first, then by its name."""
         assert self._descriptor is not None, "open() comes first"
         assert self._path is not None, "open() sets both"
         os.fsync(self._descriptor)
+        kept_bytes = os.fstat(self._descriptor).st_size
+        if kept_bytes != self._written_bytes:  # a network file system can lose what it took
+            raise StorageError(
+                f"{self._written_bytes} bytes were written into {self._spool}, but it kept {kept_bytes}"
+            )
         for _ in range(_ATTEMPTS):
             try:
                 made = _make_directories(self._root, target.parent)

@@ -109,9 +109,19 @@ class FilesystemStore:
         """See ObjectStore.exists."""
         path = self._path(key)
         with _translated(f"cannot look for {key!r}"):
-            found = await in_thread(_is_object, self._root, path)
-        if not found:
+            found = await in_thread(_size, self._root, path)
+        if found is None:
             await in_thread(self._check_root)
+        return found is not None
+
+    async def size(self, key: str) -> int:
+        """See ObjectStore.size."""
+        path = self._path(key)
+        with _translated(f"cannot look for {key!r}"):
+            found = await in_thread(_size, self._root, path)
+        if found is None:
+            await in_thread(self._check_root)
+            raise ObjectNotFound(key)
         return found
 
     async def list_prefixes(self, prefix: str) -> list[str]:
@@ -195,13 +205,15 @@ def _leads_to(root: Path, directory: Path) -> bool:
     return directory.is_dir()
 
 
-def _is_object(root: Path, path: Path) -> bool:
+def _size(root: Path, path: Path) -> int | None:
+    """The size of an object in bytes, None if there is none."""
     if not _leads_to(root, path.parent):
-        return False
+        return None
     try:
-        return stat.S_ISREG(path.lstat().st_mode)
+        found = path.lstat()
     except FileNotFoundError:
-        return False
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _open_for_reading(root: Path, path: Path, opened: ExitStack) -> int | None:
@@ -280,12 +292,16 @@ async def _blocks(body: Body) -> AsyncIterator[bytes]:
 
 
 async def _read_blocks(descriptor: int, key: str) -> AsyncIterator[bytes]:
+    size_bytes, read_bytes = os.fstat(descriptor).st_size, 0
     while True:
         with _translated(f"cannot read {key!r}"):
             block = await in_thread(os.read, descriptor, READ_SIZE_BYTES)
         if not block:
-            return
+            break
+        read_bytes += len(block)
         yield block
+    if read_bytes < size_bytes:
+        raise StorageError(f"cannot read {key!r}: it ended after {read_bytes} of {size_bytes} bytes")
 
 
 @contextmanager

@@ -5,17 +5,28 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 
+from pinnace.aio.blocking import in_thread
 from pinnace.clouds.aws.signing import quote_query
 from pinnace.http.json import json_error, json_object
-from pinnace.http.requests import Reply, RetryPolicy, send
+from pinnace.http.requests import (
+    Complaint,
+    Reply,
+    Request,
+    RetryPolicy,
+    origin_of,
+    send,
+    send_request,
+    web_page,
+)
 from pinnace.storage.downloads import Source
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
-from pinnace.storage.gcs.upload import upload
+from pinnace.storage.gcs.upload import Stored, no_object, resource_of, upload
 from pinnace.storage.interface import Body, ListPage
 
 SignURL = Callable[[str, timedelta], Awaitable[str]]
@@ -47,22 +58,24 @@ class GCSRequests:
 
     async def put(self, key: str, data: bytes) -> None:
         """Store a whole object in one request."""
-        reply = await self.send("POST", self._upload_url(key, "media"), data, _BINARY)
+        stored = Stored()
+        await in_thread(stored.add, data)
+        url = self._upload_url(key, "media")
+        reply = await self.send("POST", url, data, _BINARY, complaint=partial(stored.complaint, key))
         await self.check(f"cannot write {key!r}", reply)
 
     async def create_upload(self, key: str) -> str:
         """Begin a resumable upload and return the URL of its session."""
-        what = f"cannot write {key!r}"
-        reply = await self.send("POST", self._upload_url(key, "resumable"), b"", _BINARY)
+        what, url = f"cannot write {key!r}", self._upload_url(key, "resumable")
+        reply = await self.send("POST", url, b"", _BINARY, complaint=_no_upload)
         await self.check(what, reply)
-        url = reply.headers.get("Location")
-        if not url:
-            raise StorageError(f"{what}: the store gave the upload no URL")
-        return url
+        # Whatever host it names: credentials go to the endpoint alone.
+        parts = urlsplit(reply.headers["Location"])
+        return f"{origin_of(self.endpoint)}{parts.path}?{parts.query}"
 
     async def pages(self, prefix: str, *, delimiter: str = "") -> AsyncIterator[ListPage]:
         """See Requests.pages."""
-        params = {"prefix": prefix, "fields": "items(name),prefixes,nextPageToken"}
+        params = {"prefix": prefix, "fields": "kind,items(name),prefixes,nextPageToken"}
         if delimiter:
             params["delimiter"] = delimiter
         while True:
@@ -80,16 +93,31 @@ class GCSRequests:
 
         The first of all keys that begin with `key` is `key` itself.
         """
-        params = {"prefix": key, "maxResults": "1", "fields": "items(name)"}
+        params = {"prefix": key, "maxResults": "1", "fields": "kind,items(name)"}
         return _names((await self._page(params)).get("items")) == [key]
+
+    async def size(self, key: str) -> int:
+        """See Requests.size."""
+        what = f"cannot look for {key!r}"
+        reply = await self.send("GET", self._object_url(key), complaint=partial(no_object, key))
+        if reply.status == 404 and not await self.exists(key):
+            raise ObjectNotFound(key)
+        await self.check(what, reply)
+        return int(json_object(reply.body, what)["size"])
 
     async def delete(self, key: str) -> None:
         """See Requests.delete."""
+        what = f"cannot delete {key!r}"
         reply = await self.send("DELETE", self._object_url(key))
+        if reply.status == 204:
+            return
         if reply.status != 404:
-            await self.check(f"cannot delete {key!r}", reply)
-        else:
-            await self.exists(key)  # raises where the bucket is what was not found
+            await self.check(what, reply)
+        # Raises where the bucket is what was not found. What stands before a store says anything.
+        if await self.exists(key):
+            raise StorageError(
+                f"{what}: the store answered with HTTP status {reply.status}, and it is still there"
+            )
 
     def source(self, key: str) -> Source:
         """See Requests.source."""
@@ -111,14 +139,21 @@ class GCSRequests:
         return await self.sign(key, ttl)
 
     async def send(
-        self, method: str, url: str, data: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        complaint: Complaint = web_page,
     ) -> Reply:
         """An authorized request, tried again after transient faults."""
 
         async def authorized() -> Mapping[str, str]:
             return await self._headers(headers or {})
 
-        return await send(self.session, method, url, policy=self.policy, headers=authorized, data=data)
+        request = Request(method=method, url=url, headers=authorized, data=data, complaint=complaint)
+        return await send_request(self.session, request, policy=self.policy)
 
     async def check(self, what: str, reply: Reply) -> None:
         """Raise StorageError for an answer that is a refusal."""
@@ -130,7 +165,8 @@ class GCSRequests:
 
     async def _page(self, params: Mapping[str, str]) -> dict[str, Any]:
         what = f"cannot list bucket {self.bucket!r}"
-        reply = await self.send("GET", f"{self._bucket_url()}?{quote_query(params)}")
+        url = f"{self._bucket_url()}?{quote_query(params)}"
+        reply = await self.send("GET", url, complaint=partial(_no_list, params["prefix"]))
         await self.check(what, reply)
         return json_object(reply.body, what)
 
@@ -151,6 +187,24 @@ class GCSRequests:
 
 
 _BINARY = {"content-type": "application/octet-stream"}
+
+
+def _no_upload(reply: Reply) -> str:
+    """The complaint about an answer that claims that an upload has begun."""
+    return "" if reply.headers.get("Location") else web_page(reply) or "it gave the upload no URL"
+
+
+def _no_list(prefix: str, reply: Reply) -> str:
+    """The complaint about an answer to a listing."""
+    found = resource_of(reply)
+    if found.get("kind") != "storage#objects":
+        return web_page(reply) or "the body is not a list of objects"
+    try:
+        names = [*_names(found.get("items")), *(found.get("prefixes") or [])]
+        strange = any(not name.startswith(prefix) for name in names)
+    except (TypeError, KeyError, AttributeError):
+        return "the body is not a list of objects"
+    return f"the list has names that do not begin with {prefix!r}" if strange else ""
 
 
 def _names(items: Any) -> list[str]:

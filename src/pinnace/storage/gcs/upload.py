@@ -4,12 +4,16 @@ A resumable upload is not visible before its last chunk. Its chunks go one after
 sent again after a fault is no harm, as the service ignores what it already has.
 """
 
+import base64
+import hashlib
+import json
 from collections.abc import AsyncIterator
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
-from pinnace.aio.blocking import finish, not_interrupted
+from pinnace.aio.blocking import finish, in_thread, not_interrupted
 from pinnace.api.values.digits import is_digits
-from pinnace.http.requests import Reply
+from pinnace.http.requests import Complaint, Reply, web_page
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import Body
 from pinnace.storage.upload import split_into_parts
@@ -22,6 +26,48 @@ _GONE = (204, 404, 410, 499)
 """Answers to the deletion of an upload; 499 is the documented one."""
 
 
+def no_object(key: str, reply: Reply) -> str:
+    """The complaint about an answer that claims to be the metadata of an object."""
+    found = resource_of(reply)
+    if found.get("name") != key or not str(found.get("size", "")).isdecimal():
+        return web_page(reply) or "the body does not describe the object"
+    return ""
+
+
+def resource_of(reply: Reply) -> dict[str, Any]:
+    """The JSON object that an answer consists of; empty if it is none."""
+    try:
+        value = json.loads(reply.body)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+class Stored:
+    """What has been sent of an object, to be compared with what the service says that it has stored."""
+
+    def __init__(self) -> None:
+        self._size_bytes = 0
+        self._md5 = hashlib.md5(usedforsecurity=False)
+
+    def add(self, data: bytes) -> None:
+        """Take note of what is sent next."""
+        self._size_bytes += len(data)
+        self._md5.update(data)
+
+    def complaint(self, key: str, reply: Reply) -> str:
+        """The complaint about an answer that claims that the object is stored."""
+        if complaint := no_object(key, reply):
+            return complaint
+        found = resource_of(reply)
+        if int(found["size"]) != self._size_bytes:
+            return f"{self._size_bytes} bytes were sent, but it has {found['size']}"
+        digest = base64.b64encode(self._md5.digest()).decode("ascii")
+        if found.get("md5Hash", digest) != digest:
+            return f"the sum {found['md5Hash']} is not that of what was sent ({digest})"
+        return ""
+
+
 class UploadRequests(Protocol):
     """What is needed of the service; requests.py has it."""
 
@@ -30,7 +76,13 @@ class UploadRequests(Protocol):
     async def create_upload(self, key: str) -> str: ...
 
     async def send(
-        self, method: str, url: str, data: bytes | None = None, headers: dict[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        data: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        *,
+        complaint: Complaint = web_page,
     ) -> Reply: ...
 
     async def check(self, what: str, reply: Reply) -> None: ...
@@ -62,6 +114,7 @@ class _Resumable:
         self._key = key
         self._url = ""
         self._sent = 0
+        self._stored = Stored()
 
     async def run(self, chunk: bytes, rest: AsyncIterator[bytes]) -> None:
         try:
@@ -82,10 +135,12 @@ class _Resumable:
         end = self._sent + len(chunk)
         total = str(end) if last else "*"
         rest = memoryview(chunk)
+        await in_thread(self._stored.add, chunk)
+        complaint = partial(self._stored.complaint, self._key) if last else web_page
         while True:
             span = f"{self._sent}-{end - 1}" if rest else "*"
             headers = {"content-range": f"bytes {span}/{total}"}
-            reply = await self._requests.send("PUT", self._url, bytes(rest), headers)
+            reply = await self._requests.send("PUT", self._url, bytes(rest), headers, complaint=complaint)
             if reply.status != 308:
                 if reply.status in (404, 410):
                     # Also 'no such upload' may mean that an earlier try was carried out but not answered.

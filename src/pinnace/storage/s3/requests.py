@@ -1,17 +1,16 @@
-"""The S3 requests that obstore cannot make as we need them, signed by ourselves: all but downloads.
+"""The S3 requests, signed by ourselves.
 
-- Listing and deletion: obstore cleans keys. A foreign key with `//` makes its listing fail as a whole, and
-  the marker object `b1/` of a pseudo-directory is listed as `b1` and cannot be deleted, so that a deleted
-  backup would stay listed. S3 itself has no trouble with either. (docs/spec: STO 6)
-- Uploads: obstore hangs up on parts in flight and aborts the upload at once, or not at all if its call is
-  cancelled. A server that still stores a part then keeps the upload, unseen and paid for.
-- A bucket's region.
+No answer is believed for its status alone, as proxies and login pages answer 200 to anything: an upload is
+stored when the ETag says so, a list is a list by its root element and its keys, and what an answer cannot
+prove is looked for by HEAD. (docs/adr/005, docs/adr/012)
 """
 
 import hashlib
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
@@ -20,7 +19,22 @@ import aiohttp
 from pinnace.aio.blocking import in_thread
 from pinnace.clouds.aws.credentials import Credentials
 from pinnace.clouds.aws.signing import EMPTY_HASH, quote_key, quote_query, signed_headers
-from pinnace.http.requests import Reply, RetryPolicy, child_text, error_for, local_name, parse_xml, send
+from pinnace.http.requests import (
+    Reply,
+    Request,
+    RetryPolicy,
+    child_text,
+    code_and_message,
+    error_for,
+    error_within,
+    local_name,
+    not_an_answer,
+    other_root,
+    parse_xml,
+    send,
+    send_request,
+    web_page,
+)
 from pinnace.storage.downloads import Source
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.interface import ListPage
@@ -31,6 +45,16 @@ PARTITION_URLS = (
     "https://s3.us-gov-west-1.amazonaws.com",
 )
 """One service of each of AWS's partitions: each knows the regions of its own buckets only."""
+
+_MD5 = re.compile(r"[0-9a-fA-F]{32}")
+_MULTIPART_ETAG = re.compile(r"[0-9a-fA-F]{32}-(\d+)")
+_OWN_KEY_HEADERS = (
+    "x-amz-server-side-encryption-aws-kms-",
+    "x-amz-server-side-encryption-customer-",
+    "x-goog-encryption-",
+)
+_COMPLETION_SECONDS_PER_PART = 0.25
+"""Some stores copy the parts of 5 MiB into one file before they answer: this is 20 MB a second."""
 
 MAX_LISTED = 500_000
 """Names in one list, all kept in memory; many times what an honest location holds. A store can be
@@ -66,9 +90,12 @@ class BucketRequests:
             params["delimiter"] = delimiter
         listed = 0
         while True:
-            reply = await self._send("GET", f"{self.url}/?{quote_query(params)}")
+            url = f"{self.url}/?{quote_query(params)}"
+            reply = await self._send(
+                Request(method="GET", url=url, complaint=partial(_no_list, prefix), what=what)
+            )
             _check(what, reply)
-            page, token = _parse_page(reply.body, what)
+            page, token = _parse_page(parse_xml(reply.body, what), what)
             listed += len(page.keys) + len(page.prefixes)
             if listed > MAX_LISTED:
                 raise StorageError(f"{what}: there are more than {MAX_LISTED} names below {prefix!r}")
@@ -81,45 +108,83 @@ class BucketRequests:
 
     async def delete(self, key: str) -> None:
         """DELETE one object, whatever its key; a missing one is success."""
-        reply = await self._send("DELETE", f"{self.url}/{quote_key(key)}")
-        error = _error(f"cannot delete {key!r}", reply)
+        what = f"cannot delete {key!r}"
+        reply = await self._send(Request(method="DELETE", url=self._object_url(key), what=what))
+        code, _ = code_and_message(reply.body)
+        if reply.status == 204 or (reply.status == 404 and code == "NoSuchKey"):
+            return
+        error = _error(what, reply)
         if error is not None and (reply.status != 404 or isinstance(error, StoreConfigError)):
             raise error
+        # Some stores say it in another way, and what stands before a store says anything.
+        if await self.exists(key):
+            raise StorageError(
+                f"{what}: the store answered with HTTP status {reply.status}, and it is still there"
+            )
 
     async def exists(self, key: str) -> bool:
         """HEAD one object."""
-        reply = await self._send("HEAD", f"{self.url}/{quote_key(key)}")
+        return await self._head(key) is not None
+
+    async def size(self, key: str) -> int:
+        """HEAD one object for its size in bytes. Raises ObjectNotFound."""
+        reply = await self._head(key)
+        if reply is None:
+            raise ObjectNotFound(key)
+        return int(reply.headers["Content-Length"])
+
+    async def _head(self, key: str) -> Reply | None:
+        """The answer to HEAD, None if there is no such object."""
+        what = f"cannot look for {key!r}"
+        url = self._object_url(key)
+        reply = await self._send(Request(method="HEAD", url=url, complaint=_no_object, what=what))
         if reply.status != 404:
-            _check(f"cannot look for {key!r}", reply)
-            return True
+            _check(what, reply)
+            return reply
+        if page := web_page(reply):
+            raise not_an_answer(url, reply, page, what=what)
         # This answer has no body to say what is missing. Who may not ask for the bucket knows it is there.
-        if (await self._send("HEAD", f"{self.url}/")).status == 404:
-            raise StoreConfigError(f"cannot look for {key!r}: there is no bucket {self.bucket!r}")
-        return False
+        if (await self._send(Request(method="HEAD", url=f"{self.url}/", what=what))).status == 404:
+            raise StoreConfigError(f"{what}: there is no bucket {self.bucket!r}")
+        return None
 
     def source(self, key: str) -> Source:
-        """Where an object is read from, where obstore does not read it."""
-        url = f"{self.url}/{quote_key(key)}"
+        """Where an object is read from."""
+        url = self._object_url(key)
 
         async def headers(wanted: Mapping[str, str]) -> Mapping[str, str]:
-            return await self._signed("GET", url, EMPTY_HASH, wanted)
+            # Those wanted are not signed: gateways change the encodings that are accepted on the way.
+            return {**await self._signed("GET", url, EMPTY_HASH, None), **wanted}
 
         async def refusal(reply: Reply) -> StorageError:
             error = error_for(f"cannot read {key!r}", reply.status, reply.body)
-            return ObjectNotFound(key) if reply.status == 404 and type(error) is StorageError else error
+            if reply.status != 404 or isinstance(error, StoreConfigError):
+                return error
+            if code_and_message(reply.body)[0] == "NoSuchKey":
+                return ObjectNotFound(key)
+            try:
+                return error if await self.exists(key) else ObjectNotFound(key)
+            except StorageError as unknown:
+                return unknown
 
         return Source(key=key, url=url, headers=headers, refusal=refusal)
 
     async def put(self, key: str, data: bytes) -> None:
         """PUT a whole object."""
-        reply = await self._send("PUT", f"{self.url}/{quote_key(key)}", data, self.object_headers)
-        _check(f"cannot write {key!r}", reply)
+        reply = await self._upload(key, self._object_url(key), data, self.object_headers)
+        if not _is_digest(reply):
+            await self._confirm(key, len(data))
 
     async def create_upload(self, key: str) -> str:
         """Begin a multipart upload and return its id."""
         what = f"cannot write {key!r}"
-        url = f"{self.url}/{quote_key(key)}?uploads="
-        reply = await self._send("POST", url, headers=self.object_headers)
+        request = Request(
+            method="POST",
+            url=f"{self._object_url(key)}?uploads=",
+            complaint=partial(other_root, name="InitiateMultipartUploadResult"),
+            what=what,
+        )
+        reply = await self._send(request, self.object_headers)
         _check(what, reply)
         upload_id = child_text(parse_xml(reply.body, what), "UploadId")
         if not upload_id:
@@ -128,49 +193,72 @@ class BucketRequests:
 
     async def put_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
         """Send part `number`, from 1, and return its ETag."""
-        what = f"cannot write {key!r}"
-        reply = await self._send("PUT", self._upload_url(key, upload_id, partNumber=str(number)), data)
-        _check(what, reply)
-        etag = reply.headers.get("ETag")
-        if not etag:
-            raise StorageError(f"{what}: the store gave part {number} no ETag")
-        return etag
+        url = self._upload_url(key, upload_id, partNumber=str(number))
+        reply = await self._upload(key, url, data, {})
+        return reply.headers["ETag"]
 
-    async def complete_upload(self, key: str, upload_id: str, etags: Sequence[str]) -> None:
-        """Make the object of its parts."""
+    async def complete_upload(
+        self, key: str, upload_id: str, etags: Sequence[str], *, size_bytes: int
+    ) -> None:
+        """Make the object of its parts, and see that it has their size."""
         what = f"cannot write {key!r}"
         root = ElementTree.Element("CompleteMultipartUpload")
         for number, etag in enumerate(etags, start=1):
             part = ElementTree.SubElement(root, "Part")
             ElementTree.SubElement(part, "PartNumber").text = str(number)
             ElementTree.SubElement(part, "ETag").text = etag
-        reply = await self._send("POST", self._upload_url(key, upload_id), ElementTree.tostring(root))
-        error = _error(what, reply)
         # Success is only in the body: a long completion begins with 200 before its outcome is known.
-        if error is None and local_name(parse_xml(reply.body, what)) == "Error":
-            error = error_for(what, 500, reply.body)
+        request = Request(
+            method="POST",
+            url=self._upload_url(key, upload_id),
+            data=ElementTree.tostring(root),
+            complaint=partial(_not_completed, len(etags)),
+            what=what,
+            silence_seconds=self.policy.silence_seconds + len(etags) * _COMPLETION_SECONDS_PER_PART,
+        )
+        reply = await self._send(request)
+        error = _error(what, reply)
         if error is not None:
             # Also 'no such upload' may mean that an earlier try was carried out but its answer was lost.
             raise StoreUnavailable(str(error)) if reply.status == 404 else error
+        await self._confirm(key, size_bytes)
+
+    async def _confirm(self, key: str, size_bytes: int) -> None:
+        """See that an object that was just stored is there. Raises StoreUnavailable."""
+        what = f"cannot write {key!r}"
+        try:
+            found = await self.size(key)
+        except ObjectNotFound:
+            raise StoreUnavailable(f"{what}: the store said it has it, but it is not there") from None
+        if found != size_bytes:
+            raise StoreUnavailable(f"{what}: {size_bytes} bytes were sent, but the store has {found}")
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         """Drop an upload and its parts; one that is not there is success."""
-        reply = await self._send("DELETE", self._upload_url(key, upload_id))
+        reply = await self._send(Request(method="DELETE", url=self._upload_url(key, upload_id)))
         if reply.status != 404:
             _check(f"cannot abort the upload of {key!r}", reply)
 
+    def _object_url(self, key: str) -> str:
+        return f"{self.url}/{quote_key(key)}"
+
     def _upload_url(self, key: str, upload_id: str, **params: str) -> str:
-        return f"{self.url}/{quote_key(key)}?{quote_query({'uploadId': upload_id, **params})}"
+        return f"{self._object_url(key)}?{quote_query({'uploadId': upload_id, **params})}"
 
-    async def _send(
-        self, method: str, url: str, data: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Reply:
-        body_hash = await in_thread(_sha256, data) if data else EMPTY_HASH
+    async def _upload(self, key: str, url: str, data: bytes, headers: Mapping[str, str]) -> Reply:
+        """Send an object or a part of one; the answer has an ETag that fits to it."""
+        what, digest = f"cannot write {key!r}", await in_thread(_md5, data)
+        request = Request(method="PUT", url=url, data=data, complaint=partial(_not_stored, digest), what=what)
+        reply = await self._send(request, headers)
+        _check(what, reply)
+        return reply
 
-        async def signed() -> Mapping[str, str]:
-            return await self._signed(method, url, body_hash, headers)
-
-        return await send(self.session, method, url, policy=self.policy, headers=signed, data=data)
+    async def _send(self, request: Request, headers: Mapping[str, str] | None = None) -> Reply:
+        """Sign and send a request; `headers` are sent and signed too."""
+        data = request.data
+        body_hash = await in_thread(_sha256, data) if isinstance(data, bytes) and data else EMPTY_HASH
+        signed = partial(self._signed, request.method, request.url, body_hash, headers)
+        return await send_request(self.session, replace(request, headers=signed), policy=self.policy)
 
     async def _signed(
         self, method: str, url: str, body_hash: str, headers: Mapping[str, str] | None
@@ -199,8 +287,71 @@ def _check(what: str, reply: Reply) -> None:
         raise error
 
 
-def _parse_page(body: bytes, what: str) -> tuple[ListPage, str]:
-    root = parse_xml(body, what)
+def _md5(data: bytes) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _is_digest(reply: Reply) -> bool:
+    """Whether the ETag of a stored object or part must be the MD5 sum of its bytes.
+
+    It is another text where the store encrypts with keys of others, and in stores with ETags of their own.
+    """
+    for name in reply.headers:
+        lower = name.lower()
+        if lower == "x-amz-server-side-encryption" and reply.headers[name] != "AES256":
+            return False
+        if lower.startswith(_OWN_KEY_HEADERS):
+            return False
+    return _MD5.fullmatch(reply.headers.get("ETag", "").strip('"')) is not None
+
+
+def _not_stored(digest: str, reply: Reply) -> str:
+    """The complaint about an answer to PUT."""
+    if complaint := web_page(reply) or error_within(reply):
+        return complaint
+    etag = reply.headers.get("ETag", "").strip('"')
+    if not etag:
+        return "it gave what was sent no ETag"
+    if _is_digest(reply) and etag.lower() != digest:
+        return f"the ETag {etag} is not that of what was sent ({digest})"
+    return ""
+
+
+def _not_completed(parts: int, reply: Reply) -> str:
+    """The complaint about an answer to CompleteMultipartUpload."""
+    if complaint := other_root(reply, "CompleteMultipartUploadResult"):
+        return complaint
+    etag = child_text(ElementTree.fromstring(reply.body), "ETag").strip('"')  # noqa: S314
+    if not etag:
+        return "it gave the object no ETag"
+    if (count := _MULTIPART_ETAG.fullmatch(etag)) and int(count[1]) != parts:
+        return f"the ETag {etag} is not that of an object of {parts} parts"
+    return ""
+
+
+def _no_object(reply: Reply) -> str:
+    """The complaint about an answer to HEAD that claims that there is an object."""
+    if complaint := web_page(reply):
+        return complaint
+    if "ETag" not in reply.headers or not reply.headers.get("Content-Length", "").isdecimal():
+        return "it gave the object no ETag and size"
+    return ""
+
+
+def _no_list(prefix: str, reply: Reply) -> str:
+    """The complaint about an answer to a listing."""
+    if complaint := other_root(reply, "ListBucketResult"):
+        return complaint
+    root = ElementTree.fromstring(reply.body)  # noqa: S314
+    if child_text(root, "IsTruncated") not in ("true", "false"):
+        return "the list does not say whether it is complete"
+    page, _ = _parse_page(root, "")
+    if any(not name.startswith(prefix) for name in (*page.keys, *page.prefixes)):
+        return f"the list has names that do not begin with {prefix!r}"
+    return ""
+
+
+def _parse_page(root: ElementTree.Element, what: str) -> tuple[ListPage, str]:
     keys: list[str] = []
     prefixes: list[str] = []
     texts: dict[str, str] = {}

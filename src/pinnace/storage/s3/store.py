@@ -1,11 +1,6 @@
 """Objects in S3 and its compatibles. (docs/spec: STO 14.1)
 
-obstore downloads, as it goes on where a connection broke, and signs URLs; everything else are our own
-requests, for the reasons in requests.py. Nothing is asked of the network before the first call.
-
-Trusted certificates: our own requests trust `caCert` alone, as the specification wants; obstore can only add
-it to the system's roots. Stores whose addresses are checked are read by our own requests, as obstore resolves
-names itself, follows redirects and takes proxies from the environment.
+Nothing is asked of the network before the first call.
 """
 
 import asyncio
@@ -14,44 +9,33 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
 
 import aiohttp
-import obstore
-from obstore.store import S3Store as ObstoreS3
 
 from pinnace.aio.blocking import finish
 from pinnace.api.values.times import utcnow
-from pinnace.clouds.aws.credentials import CachedCredentials, Credentials, find_origin
+from pinnace.clouds.aws.credentials import CachedCredentials, find_origin
 from pinnace.clouds.aws.remote_credentials import fetch_credentials
-from pinnace.clouds.aws.signing import quote_key
+from pinnace.clouds.aws.signing import quote_key, signed_url_v4
 from pinnace.http.addresses import Addresses
-from pinnace.http.requests import USER_AGENT, RetryPolicy, new_session, tls_context
+from pinnace.http.requests import RetryPolicy, new_session, tls_context
 from pinnace.storage.downloads import Download
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.interface import READ_SIZE_BYTES, Body, check_key, check_prefix
+from pinnace.storage.interface import Body, check_key, check_prefix
 from pinnace.storage.s3.config import S3Config
-from pinnace.storage.s3.errors import translated
 from pinnace.storage.s3.requests import PARTITION_URLS, BucketRequests, find_bucket_region
 from pinnace.storage.s3.signing_v1 import signed_url_v1
 from pinnace.storage.upload import upload
 
-if TYPE_CHECKING:
-    from obstore.store import ClientConfig, RetryConfig, S3Credential
-    from obstore.store import S3Config as ObstoreConfig
-
 _DEFAULT_REGION = "us-east-1"
 _FORGET_SECONDS = 30.0
-_READ_SECONDS = timedelta(seconds=60)
-_DOWNLOAD_SECONDS = timedelta(hours=12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
     """What can only be made once the region is known."""
 
-    downloads: ObstoreS3
-    public: ObstoreS3
     public_url: str
     requests: BucketRequests
 
@@ -81,14 +65,13 @@ class S3Store:
         """
         self._config = config
         self._environ = environ
+        self._origin = find_origin(environ, profile=config.profile, credentials_file=config.credentials_file)
         self._policy = policy or RetryPolicy()
         self._region_urls = region_urls
         self._clock = clock
         self._addresses = addresses
-        self._origin = find_origin(environ, profile=config.profile, credentials_file=config.credentials_file)
         self._tls = tls_context(config.ca_cert, insecure=config.insecure_skip_tls_verify)
         self._region = config.region
-        self._credentials = CachedCredentials(self._fetch, clock=clock)
         self._lock = asyncio.Lock()
         self._session: aiohttp.ClientSession | None = None
         self._opened: _Opened | None = None
@@ -115,23 +98,24 @@ class S3Store:
         """See ObjectStore.get."""
         check_key(key)
         opened = await self._open()
-        if self._addresses is not None:
-            download = Download(opened.requests.session, opened.requests.source(key), self._policy)
-            try:
-                await download.open()
-                yield download.blocks()
-            finally:
-                download.close()
-            return
-        with translated(f"cannot read {key!r}", key):
-            result = await obstore.get_async(opened.downloads, key)
-        yield _blocks(result, key)
+        download = Download(opened.requests.session, opened.requests.source(key), self._policy)
+        try:
+            await download.open()
+            yield download.blocks()
+        finally:
+            download.close()
 
     async def exists(self, key: str) -> bool:
         """See ObjectStore.exists."""
         check_key(key)
         opened = await self._open()
         return await opened.requests.exists(key)
+
+    async def size(self, key: str) -> int:
+        """See ObjectStore.size."""
+        check_key(key)
+        opened = await self._open()
+        return await opened.requests.size(key)
 
     async def list_prefixes(self, prefix: str) -> list[str]:
         """See ObjectStore.list_prefixes."""
@@ -158,22 +142,16 @@ class S3Store:
         """See ObjectStore.signed_url; names the public endpoint if one is configured."""
         check_key(key)
         opened = await self._open()
+        url, credentials = f"{opened.public_url}/{quote_key(key)}", await opened.requests.credentials()
         if self._config.signature_version == 1:
-            url = f"{opened.public_url}/{quote_key(key)}"
-            return signed_url_v1(url, credentials=await self._credentials.get(), ttl=ttl)
-        with translated(f"cannot sign a URL for {key!r}", key):
-            return await obstore.sign_async(opened.public, "GET", key, ttl)
+            return signed_url_v1(url, credentials=credentials, ttl=ttl)
+        return signed_url_v4(url, region=self._region, credentials=credentials, now=self._clock(), ttl=ttl)
 
     async def close(self) -> None:
         """See ObjectStore.close."""
         session, self._session, self._opened = self._session, None, None
         if session is not None:
             await session.close()
-
-    async def _fetch(self) -> Credentials:
-        return await fetch_credentials(
-            self._origin, region=self._region, environ=self._environ, policy=self._policy
-        )
 
     async def _open(self) -> _Opened:
         """Find the region and make the clients, once."""
@@ -183,7 +161,6 @@ class S3Store:
                     self._session = new_session(self._tls, addresses=self._addresses)
                 self._region = await self._find_region(self._session)
                 self._opened = self._connect(self._session)
-            await self._credentials.get()  # here, as obstore would hide the reason of a failure
             return self._opened
 
     async def _find_region(self, session: aiohttp.ClientSession) -> str:
@@ -195,17 +172,23 @@ class S3Store:
 
     def _connect(self, session: aiohttp.ClientSession) -> _Opened:
         service_url = self._config.service_url(self._region)
+        # No method of ours: what this store holds must not lead back to it, or only the collector frees it.
+        fetch = partial(
+            fetch_credentials,
+            self._origin,
+            region=self._region,
+            environ=self._environ,
+            policy=self._policy,
+        )
         public_url = self._config.public_url or service_url
         return _Opened(
-            downloads=self._client(service_url),
-            public=self._client(public_url),
             public_url=self._config.bucket_url(public_url),
             requests=BucketRequests(
                 session=session,
                 bucket=self._config.bucket,
                 url=self._config.bucket_url(service_url),
                 region=self._region,
-                credentials=self._credentials.get,
+                credentials=CachedCredentials(fetch, clock=self._clock).get,
                 policy=self._policy,
                 clock=self._clock,
                 object_headers=self._object_headers(),
@@ -219,57 +202,3 @@ class S3Store:
         if self._config.kms_key_id:
             headers["x-amz-server-side-encryption-aws-kms-key-id"] = self._config.kms_key_id
         return headers
-
-    def _client(self, service_url: str) -> ObstoreS3:
-        """An obstore client to read with."""
-        config = self._config
-        endpoint = service_url if config.path_style else config.bucket_url(service_url)
-        settings: ObstoreConfig = {
-            "region": self._region,
-            "endpoint": endpoint,
-            "aws_endpoint_url_s3": endpoint,  # else a variable of that name in the environment would win
-            "skip_signature": False,
-            "virtual_hosted_style_request": not config.path_style,
-        }
-        client: ClientConfig = {
-            "allow_http": service_url.startswith("http://"),
-            "allow_invalid_certificates": config.insecure_skip_tls_verify,
-            "connect_timeout": timedelta(seconds=10),
-            "read_timeout": _READ_SECONDS,
-            "timeout": _DOWNLOAD_SECONDS,  # of a whole download; a stalled one is noticed by read_timeout
-            "user_agent": USER_AGENT,
-        }
-        if config.ca_cert:
-            client["root_certificate"] = config.ca_cert
-        retry: RetryConfig = {
-            "max_retries": self._policy.attempts - 1,
-            "retry_timeout": timedelta(minutes=3),
-            "backoff": {"init_backoff": timedelta(seconds=self._policy.delay_seconds)},
-        }
-        return ObstoreS3(
-            config.bucket,
-            config=settings,
-            client_options=client,
-            retry_config=retry,
-            credential_provider=self._obstore_credentials,
-        )
-
-    async def _obstore_credentials(self) -> "S3Credential":
-        """Always given, because obstore without them asks the metadata service."""
-        found = await self._credentials.get()
-        return {
-            "access_key_id": found.access_key_id,
-            "secret_access_key": found.secret_access_key,
-            "token": found.session_token,
-            "expires_at": found.expires_at,
-        }
-
-
-async def _blocks(result: Any, key: str) -> AsyncIterator[bytes]:
-    stream = result.stream(min_chunk_size=READ_SIZE_BYTES)
-    while True:
-        with translated(f"cannot read {key!r}", key):
-            block = await anext(stream, None)
-        if block is None:
-            return
-        yield bytes(block)

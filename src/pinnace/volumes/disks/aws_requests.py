@@ -1,7 +1,6 @@
 """Requests to EC2 by its query interface, signed like those to S3."""
 
 import hashlib
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import urlencode
@@ -18,6 +17,7 @@ from pinnace.http.requests import (
     new_session,
     parse_xml,
     send,
+    tls_context,
 )
 from pinnace.storage.errors import StorageError
 
@@ -82,7 +82,7 @@ class EC2:
                 service="ec2",
             )
 
-        async with new_session(ssl.create_default_context()) as session:
+        async with new_session(tls_context()) as session:
             reply = await send(
                 session, "POST", self._url, policy=policy or self._policy, headers=headers, data=body
             )

@@ -1,14 +1,13 @@
 """Requests to clouds that speak JSON: Google's compute service and Azure's resource manager."""
 
 import json
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject
 from pinnace.http.json import error_texts, json_error, json_object
-from pinnace.http.requests import Reply, RetryPolicy, new_session, send
+from pinnace.http.requests import Reply, RetryPolicy, new_session, send, tls_context
 from pinnace.storage.errors import StorageError
 
 
@@ -63,7 +62,7 @@ class JSONService:
             return {"authorization": f"Bearer {await self.token()}", "content-type": "application/json"}
 
         data = json.dumps(body).encode() if body is not None else None
-        async with new_session(ssl.create_default_context()) as session:
+        async with new_session(tls_context()) as session:
             for tries in range(1, self.policy.attempts + 1):
                 reply = await send(session, method, url, policy=self.policy, headers=headers, data=data)
                 if tries == self.policy.attempts or not _is_too_fast(reply):

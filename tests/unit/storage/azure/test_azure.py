@@ -298,8 +298,9 @@ class TestAccounts:
             await resolve_account(access, policy=QUICK, now=NOW)
 
     async def test_a_shared_access_signature_is_sent_and_signs_nothing(self, cloud: Cloud) -> None:
-        cloud.on("HEAD", "/c/k", None)
-        cloud.on("GET", "/c/k", "data")
+        mark = {"x-ms-request-id": "1", "ETag": '"1"'}
+        cloud.on("HEAD", "/c/k", None, headers={**mark, "Content-Length": "6"})
+        cloud.on("GET", "/c/k", "data", headers=mark)
         settings = config(storageAccountURI=cloud.url)
         store = AzureStore(settings, environ={"AZURE_STORAGE_SAS_TOKEN": "sv=1&sig=a%2Bb"}, policy=QUICK)
         assert await store.exists("k")
