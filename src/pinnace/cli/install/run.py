@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from pinnace.api.crd_merge import fields_beyond, superset
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
 from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
@@ -52,6 +53,7 @@ RESOURCES = {
 }
 
 CRD_TIMEOUT_SECONDS = 60
+_FIELDS_SHOWN = 5
 POLL_SECONDS = 1.0
 
 
@@ -192,11 +194,32 @@ async def _apply(client: KubeClient, obj: JSONObject) -> None:
         if other := await _other_role(client, obj):
             _warn_of_other_role(obj, other)
             return
-        overruled = await apply(client, RESOURCES[obj["kind"]], obj)
+        if obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind:
+            # What others set is in it, so there is nothing to say of it.
+            await apply(client, CUSTOM_RESOURCE_DEFINITIONS, await _without_loss(client, obj))
+            overruled = []
+        else:
+            overruled = await apply(client, RESOURCES[obj["kind"]], obj)
     except KubeError as error:
         raise CommandError(f"Error applying resource {name}: {error}") from error
     say_overruled(name, overruled)
     click.echo(f"{name}: applied")
+
+
+async def _without_loss(client: KubeClient, obj: JSONObject) -> JSONObject:
+    """The definition to apply: it keeps what the served one has beyond ours."""
+    name = obj["metadata"]["name"]
+    try:
+        served = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
+    except NotFound:
+        return obj
+    if beyond := fields_beyond(obj, served):
+        click.echo(
+            f"{obj['kind']}/{name}: kept {len(beyond)} fields of the installed definition that this version "
+            f"does not have, as objects may use them: {', '.join(beyond[:_FIELDS_SHOWN])}"
+            f"{', ...' if len(beyond) > _FIELDS_SHOWN else ''}"
+        )
+    return superset(obj, served)
 
 
 async def _other_role(client: KubeClient, obj: JSONObject) -> str:
