@@ -276,6 +276,23 @@ class KubeClient:
         )
         return await self._sender.fetch(request, _reading(resource, name, namespace, subresource))
 
+    async def simulate_patch(
+        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
+    ) -> JSONObject:
+        """Return the object as it would be after a JSON merge patch (`dryRun=All`); nothing is stored.
+
+        An API server that is not Kubernetes' own may not know `dryRun`, and would store the change.
+        """
+        request = Request(
+            method="PATCH",
+            path=with_query(resource.path(namespace, name), {"dryRun": "All"}),
+            body=dump_json(patch),
+            content_type=MERGE_PATCH,
+            timeout_seconds=self._timeout_seconds,
+            repeatable=True,
+        )
+        return await self._sender.fetch(request, _reading(resource, name, namespace, None))
+
     async def delete(
         self,
         resource: APIResource,

@@ -31,6 +31,7 @@ from pinnace.restore.errors import SetupError
 from pinnace.restore.followups import FollowUps
 from pinnace.restore.item.claims import Claims, ItemKey
 from pinnace.restore.item.creating import Creator
+from pinnace.restore.item.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS, Definitions
 from pinnace.restore.item.life import ItemRestorer, Outlook
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.reading import ItemReader, ItemRef
@@ -44,6 +45,13 @@ from pinnace.restore.ports import (
 from pinnace.restore.progress import Progress, ProgressReporter
 from pinnace.restore.results import Results, log_results
 from pinnace.restore.selection.collect import Collector, RestoreFilter, SelectedResource
+from pinnace.restore.selection.left_out import (
+    canonical_names,
+    empty_selection,
+    filter_problems,
+    not_served,
+    withheld,
+)
 from pinnace.restore.selection.order import CRDS, DEFAULT_PRIORITIES, main_pass_order
 from pinnace.restore.selection.versions import chosen_directories
 from pinnace.restore.volumes import VolumeCourses
@@ -53,7 +61,6 @@ WORKERS: Final = 48
 them idle; an item waits for one request at a time."""
 
 DEFAULT_TERMINATING_TIMEOUT_SECONDS: Final = 600.0
-_NAMES_SHOWN: Final = 10
 _DISCOVERY_LAG_SECONDS: Final = 10.0
 """A server can call a definition established a moment before its discovery shows the kind."""
 
@@ -91,12 +98,14 @@ class RestoreOptions:
     Attributes:
         priorities: kinds to restore first, in order; replaces the default list as a whole.
         terminating_timeout_seconds: how long to wait for namespaces and volumes that are going away.
+        resource_timeout_seconds: how long restored definitions are waited for in all.
         features: enabled feature flags.
         workers: items of one kind at a time.
     """
 
     priorities: Sequence[str] = DEFAULT_PRIORITIES
     terminating_timeout_seconds: float = DEFAULT_TERMINATING_TIMEOUT_SECONDS
+    resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS
     features: Collection[str] = ()
     workers: int = WORKERS
 
@@ -123,6 +132,9 @@ class _Run:
     progress: Progress = field(default_factory=Progress)
     results: Results = field(default_factory=Results)
     handled: set[str] = field(default_factory=set)
+    selected: int = 0
+    not_served: list[SelectedResource] = field(default_factory=list)
+    """Kinds that the cluster does not serve, with selected items; looked at again when all else is done."""
 
 
 class RestoreEngine:
@@ -180,6 +192,8 @@ class RestoreEngine:
             try:
                 await self._restore_definitions(run)
                 await self._restore_everything(run)
+                await self._restore_late_kinds(run)
+                self._report_selection(run)
             finally:
                 reporting.cancel()
             # What it may still be publishing must not arrive after the final numbers.
@@ -193,10 +207,8 @@ class RestoreEngine:
     ) -> tuple[Outlook, ItemReader, ExecHookFinder]:
         if not archive.has_resources_dir:
             raise SetupError('error parsing backup contents: directory "resources" does not exist')
-        for oddity in archive.warnings:
-            self._log.warning("Ignoring part of the backup", error=oddity)
         spec = request.restore.spec
-        filters = RestoreFilter.from_spec(spec, self._discovery.canonical)
+        filters = RestoreFilter.from_spec(spec, canonical_names(self._discovery, archive.resources))
         actions = await ActionTable.load(self._actions, self._discovery.canonical)
         try:
             hook_finder = ExecHookFinder(spec.hooks)
@@ -225,9 +237,8 @@ class RestoreEngine:
         claims, creator = Claims(), Creator(self._client)
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
         follow_ups = FollowUps(
-            client=self._client,
+            definitions=Definitions(self._client, self._timer, self._options.resource_timeout_seconds),
             tasks=background,
-            timer=self._timer,
             log=self._log,
             pod_volumes=pod_volumes,
             hook_finder=hook_finder,
@@ -285,6 +296,35 @@ class RestoreEngine:
         """The main pass; definitions were handled in the first."""
         await self._restore_pass(run, main_pass_order(self._options.priorities, run.archive.resources))
 
+    async def _restore_late_kinds(self, run: _Run) -> None:
+        """Come back to kinds that were not served when it was their turn: their definitions may be by now.
+
+        What is not served even then is an error for each item.
+        """
+        definitions, waiting = run.follow_ups.definitions, run.not_served
+        failures = Results()
+        for problem in await definitions.last_look([one.group_resource for one in waiting]):
+            failures.errors.add("", problem)
+        self._report(run, failures)
+        again = [one.group_resource for one in waiting if one.group_resource in definitions.usable]
+        if again:
+            await self._refresh_discovery(run)
+            run.not_served = [one for one in waiting if one.group_resource not in again]
+            run.handled.difference_update(again)
+            await self._restore_pass(run, again)
+        for resource in run.not_served:
+            self._report(run, not_served(resource, run.items.outlook.discovery))
+
+    def _report_selection(self, run: _Run) -> None:
+        """Say what the filters name that is not there, and that nothing was selected, if so."""
+        spec = run.request.restore.spec
+        results = filter_problems(spec, run.archive, run.items.outlook.discovery)
+        if not run.selected:
+            results.warnings.add_velero(empty_selection(spec, run.archive))
+        for oddity in run.archive.warnings:
+            results.warnings.add_velero(f"part of the backup was ignored: {oddity}")
+        self._report(run, results)
+
     async def _restore_pass(self, run: _Run, names: Sequence[str]) -> bool:
         """Select along the names and restore, one kind after the other; was anything selected?"""
         collector = Collector(
@@ -297,11 +337,14 @@ class RestoreEngine:
         )
         selected = []
         for resource in await collector.collect(names):
+            run.selected += resource.count
             reason = run.items.refusal(resource.group_resource)
-            if reason is None:
+            if reason is not None:
+                self._report(run, withheld(resource, reason))
+            elif resource.is_served:
                 selected.append(resource)
             else:
-                self._report(run, _refused(resource, reason))
+                run.not_served.append(resource)
         run.progress.begin_pass(sum(resource.count for resource in selected))
         for resource in selected:
             await self._restore_resource(run, resource)
@@ -325,7 +368,7 @@ class RestoreEngine:
             for _ in range(min(self._options.workers, resource.count)):
                 workers.create_task(work())
         run.results.merge_all(results for _, results in sorted(reports, key=lambda report: report[0]))
-        self._report(run, await run.follow_ups.definitions_ready())
+        await run.follow_ups.definitions_settled()
 
     def _count(self, run: _Run, ref: ItemRef) -> None:
         run.progress.item_done(len(run.claims))
@@ -345,12 +388,12 @@ class RestoreEngine:
 
     async def _refresh_discovery(self, run: _Run) -> None:
         """Learn the kinds that the restored definitions define, even if the server is slow to show them."""
-        found = self._discovery
+        found, usable = run.items.outlook.discovery, run.follow_ups.definitions.usable
 
         async def shown() -> bool:
             nonlocal found
             found = await self._load_discovery()
-            return all(found.preferred(name) is not None for name in run.follow_ups.usable_definitions)
+            return all(found.preferred(name) is not None for name in usable)
 
         try:
             complete = await poll(shown, timer=self._timer, timeout_seconds=_DISCOVERY_LAG_SECONDS)
@@ -360,23 +403,13 @@ class RestoreEngine:
             self._report(run, results)
             return
         if not complete:
-            missing = [name for name in run.follow_ups.usable_definitions if found.preferred(name) is None]
+            missing = [name for name in usable if found.preferred(name) is None]
             self._log.warning("Restored definitions are not in discovery", definitions=", ".join(missing))
         outlook = run.items.outlook
         run.items.outlook = Outlook(
             discovery=found,
-            filters=RestoreFilter.from_spec(run.request.restore.spec, found.canonical),
+            filters=RestoreFilter.from_spec(
+                run.request.restore.spec, canonical_names(found, run.archive.resources)
+            ),
             actions=outlook.actions.with_discovery(found.canonical),
         )
-
-
-def _refused(resource: SelectedResource, reason: str) -> Results:
-    """One warning for each namespace with items of a kind that is never restored."""
-    results = Results()
-    for namespace in resource.namespaces:
-        count = len(namespace.names)
-        names = ", ".join(namespace.names[:_NAMES_SHOWN]) + (", ..." if count > _NAMES_SHOWN else "")
-        results.warnings.add(
-            namespace.target, f"{count} {resource.group_resource} not restored ({names}): {reason}"
-        )
-    return results

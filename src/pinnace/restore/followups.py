@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from pinnace.aio.timing import Timer
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook
 from pinnace.kube.resources import APIResource
-from pinnace.restore.item.definitions import wait_until_ready
+from pinnace.restore.item.definitions import Definitions, is_established
 from pinnace.restore.item.reading import ItemRef
 from pinnace.restore.ports import (
-    Cluster,
     ExecHooks,
     PodVolumeRestorer,
 )
@@ -39,28 +37,23 @@ class FollowUps:
     def __init__(
         self,
         *,
-        client: Cluster,
+        definitions: Definitions,
         tasks: asyncio.TaskGroup,
-        timer: Timer,
         log: EventLog,
         pod_volumes: PodVolumeCatalogue,
         hook_finder: ExecHookFinder,
         pod_volume_restorer: PodVolumeRestorer | None,
         exec_hooks: ExecHooks | None,
     ) -> None:
-        self._client = client
+        self.definitions = definitions
         self._tasks = tasks
-        self._timer = timer
         self._log = log
         self._pod_volumes = pod_volumes
         self._hook_finder = hook_finder
         self._pod_volume_restorer = pod_volume_restorer
         self._exec_hooks = exec_hooks
-        self._definitions: dict[str, asyncio.Task[str | None]] = {}
         self._volume_tasks: list[asyncio.Task[list[str]]] = []
         self._hook_tasks: list[asyncio.Task[list[str]]] = []
-        self.usable_definitions: list[str] = []
-        """Names of the definitions made usable so far; a definition's name is its kind's group-resource."""
 
     async def created(
         self, ref: ItemRef, resource: APIResource, answer: bytes, results: Results, *, additional: bool
@@ -74,22 +67,21 @@ class FollowUps:
         if ref.group_resource == "pods":
             self._pod_created(ref, orjson.loads(answer), results)
         elif ref.group_resource == CRDS_GROUP_RESOURCE:
-            wait = wait_until_ready(self._client, resource, ref.name, self._timer)
-            self._definitions[ref.name] = self._tasks.create_task(wait)
+            self.definitions.created(ref.name, resource)
             if additional:
-                results.merge(await self.definitions_ready())
+                await self.definitions_settled()
 
-    async def definitions_ready(self) -> Results:
-        """Wait until the definitions created so far can be used, each for its own time at most."""
-        results = Results()
-        while self._definitions:
-            name, wait = self._definitions.popitem()
-            problem = await wait
-            if problem is None:
-                self.usable_definitions.append(name)
-            else:
-                results.errors.add("", problem)
-        return results
+    def found(self, ref: ItemRef, resource: APIResource, in_cluster: JSONObject) -> None:
+        """Called for each object that is in the cluster already: a definition may not be ready yet."""
+        if ref.group_resource == CRDS_GROUP_RESOURCE and not is_established(in_cluster):
+            self.definitions.created(ref.name, resource)
+
+    async def definitions_settled(self) -> None:
+        """Wait until the definitions created so far can be used; the restore comes back to late ones."""
+        for late in await self.definitions.settled():
+            self._log.warning(
+                "Custom resource definition is not ready to use, going on with other kinds", definition=late
+            )
 
     def pod_results(self) -> Results:
         """What the follow-ups of pods reported; to be called when the task group has ended."""

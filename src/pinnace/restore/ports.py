@@ -27,6 +27,12 @@ class Cluster(Protocol):
         """Apply a JSON merge patch."""
         ...
 
+    async def simulate_patch(
+        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
+    ) -> JSONObject:
+        """The object as it would be after a JSON merge patch; nothing is stored."""
+        ...
+
 
 class VolumeRestorer(Protocol):
     """Makes volumes from native snapshots. (docs/spec: RST 12)"""

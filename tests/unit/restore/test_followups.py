@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
 import pytest
 
 from pinnace.api.meta import LabelSelector, ObjectMeta, ObjectReference
@@ -18,11 +19,13 @@ from pinnace.api.restore import (
 )
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.restore_selection import PodExecHook
-from pinnace.kube.errors import Forbidden
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import Forbidden, ServerFault
 from pinnace.restore.engine import Helpers
 from pinnace.restore.item.definitions import is_ready
 from tests.unit.restore.world import (
     Harness,
+    discovery,
     obj,
     pod,
     ready_status,
@@ -52,9 +55,11 @@ async def test_a_definition_that_never_gets_ready_is_an_error_of_the_cluster(har
 
     results = await harness.restore(definition())
 
-    assert results.errors.cluster == [
-        "error verifying custom resource definition is ready to use: timed out waiting for the condition"
-    ]
+    (problem,) = results.errors.cluster
+    assert problem.startswith(
+        "error verifying custom resource definition ships.sea.io is ready to use: it was not established"
+    )
+    assert 60 <= harness.timer.now < 90, "ten minutes only if objects wait for it"
     assert harness.loads == 1, "its kind is not waited for in discovery"
 
 
@@ -64,12 +69,12 @@ async def test_a_definition_that_cannot_be_looked_at_is_an_error(harness: Harnes
     results = await harness.restore(definition())
 
     assert results.errors.cluster == [
-        "error verifying custom resource definition is ready to use: you may not"
+        "error verifying custom resource definition ships.sea.io is ready to use: you may not"
     ]
 
 
-async def test_an_existing_definition_is_not_waited_for(harness: Harness) -> None:
-    harness.world.put(definition())
+async def test_an_existing_definition_that_is_ready_is_not_waited_for(harness: Harness) -> None:
+    harness.world.put(definition() | {"status": ready_status()})
 
     results = await harness.restore(definition())
 
@@ -85,6 +90,157 @@ async def test_waits_for_definitions_overlap(harness: Harness) -> None:
     assert results.errors.count == 5
     first = [key[2] for key in harness.world.gets[:5]]
     assert len(set(first)) == 5, "all were asked for before any was asked for again"
+
+
+class SlowServer:
+    """Establishes one definition at a time, each in so many seconds, in the order of their creation."""
+
+    def __init__(self, harness: Harness, seconds_each: float) -> None:
+        self._harness = harness
+        self._seconds_each = seconds_each
+        harness.world.on_get = self._before
+
+    def _before(self, key: tuple[str, str, str]) -> None:
+        if key[0] != KEY[0]:
+            return
+        created = [one for one in self._harness.world.created if one[0] == KEY[0]]
+        is_ready = (created.index(key) + 1) * self._seconds_each <= self._harness.timer.now
+        self._harness.world.objects[key]["status"] = ready_status() if is_ready else {}
+
+    async def load(self) -> Discovery:
+        """Discovery shows a kind when it is established."""
+        crds = [
+            self._harness.world.objects[key]
+            for number, key in enumerate([one for one in self._harness.world.created if one[0] == KEY[0]], 1)
+            if number * self._seconds_each <= self._harness.timer.now
+        ]
+        more = [
+            (crd["spec"]["group"], "v1", crd["spec"]["names"]["plural"], crd["spec"]["names"]["kind"], True)
+            for crd in crds
+        ]
+        return discovery(*more)
+
+
+def fleet(count: int) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+    """So many definitions, and an object of each kind."""
+    definitions = [definition(f"kind{number:03}.sea.io") for number in range(count)]
+    files = {
+        f"resources/kind{number:03}.sea.io/namespaces/ns-1/one.json": orjson.dumps(
+            obj(f"Kind{number:03}", "one", "ns-1", api_version="sea.io/v1")
+        )
+        for number in range(count)
+    }
+    return definitions, files
+
+
+@pytest.mark.parametrize("seconds_each", [1.0, 4.0], ids=["busy", "very-busy"])
+async def test_each_of_many_definitions_has_its_time_on_a_slow_server(
+    harness: Harness, seconds_each: float
+) -> None:
+    """With one minute for all from their creation, 80 (or 125) of 140 timed out with their objects."""
+    harness.load_discovery = SlowServer(harness, seconds_each).load  # type: ignore[method-assign]
+    definitions, files = fleet(140)
+
+    results = await harness.restore(*definitions, files=files)
+
+    assert results.to_dict() == {"errors": {}, "warnings": {}}
+    assert len([key for key in harness.world.created if key[2] == "one"]) == 140
+
+
+async def test_objects_of_a_late_definition_are_restored_at_the_end(harness: Harness) -> None:
+    """One definition takes five minutes: the restore goes on after one, and comes back to its objects."""
+    server = SlowServer(harness, 300.0)
+    harness.load_discovery = server.load  # type: ignore[method-assign]
+    definitions, files = fleet(1)
+
+    results = await harness.restore(*definitions, pod("p"), files=files)
+
+    assert results.to_dict() == {"errors": {}, "warnings": {}}
+    order = [kind for kind, _, _ in harness.world.created]
+    assert order.index("pods") < order.index("kind000.sea.io")
+    assert harness.timer.now < 310
+
+
+async def test_definitions_have_ten_minutes_in_all(harness: Harness) -> None:
+    harness.load_discovery = SlowServer(harness, 50.0).load  # type: ignore[method-assign]
+    definitions, files = fleet(15)
+
+    results = await harness.restore(*definitions, pod("p"), files=files)
+
+    late = [f"kind{number:03}.sea.io" for number in (12, 13, 14)]
+    start = "error verifying custom resource definition"
+    assert [problem.partition(" is ready")[0] for problem in results.errors.cluster] == [
+        f"{start} {name}" for name in late
+    ]
+    assert 600 <= harness.timer.now < 700
+    assert results.errors.namespaces["ns-1"] == [
+        f"error restoring {name}/ns-1/one: the cluster does not serve {name}" for name in late
+    ]
+    assert harness.world.created_of("pods") == ["ns-1/p"]
+    assert len([key for key in harness.world.created if key[2] == "one"]) == 12
+
+
+async def test_a_definition_whose_names_are_taken_is_not_waited_for(harness: Harness) -> None:
+    def refuse_names(key: tuple[str, str, str]) -> None:
+        if key == KEY:
+            condition = {"type": "NamesAccepted", "status": "False", "message": '"ships" is already in use'}
+            harness.world.objects[key]["status"] = {"conditions": [condition]}
+
+    harness.world.on_get = refuse_names
+    custom = orjson.dumps(obj("Ships", "one", "ns-1", api_version="sea.io/v1"))
+    harness.load_discovery = lambda: _answer(discovery())  # type: ignore[method-assign]
+
+    results = await harness.restore(
+        definition(), files={"resources/ships.sea.io/namespaces/ns-1/one.json": custom}
+    )
+
+    assert results.errors.cluster == [
+        "error verifying custom resource definition ships.sea.io is ready to use:"
+        ' NamesAccepted is False: "ships" is already in use'
+    ]
+    assert results.errors.namespaces["ns-1"] == [
+        "error restoring ships.sea.io/ns-1/one: the cluster does not serve ships.sea.io"
+    ]
+    assert harness.timer.now < 60
+
+
+async def _answer(found: Discovery) -> Discovery:
+    return found
+
+
+async def test_a_definition_of_an_earlier_try_that_is_not_ready_is_waited_for(harness: Harness) -> None:
+    harness.world.put(definition())
+
+    def establish(key: tuple[str, str, str]) -> None:
+        if key == KEY and harness.timer.now > 30:
+            harness.world.objects[key]["status"] = ready_status()
+
+    harness.world.on_get = establish
+    custom = orjson.dumps(obj("Ships", "one", "ns-1", api_version="sea.io/v1"))
+
+    results = await harness.restore(
+        definition(), files={"resources/ships.sea.io/namespaces/ns-1/one.json": custom}
+    )
+
+    assert results.empty
+    assert harness.world.created_of("ships.sea.io") == ["ns-1/one"]
+    assert 30 < harness.timer.now < 40
+
+
+async def test_a_definition_that_cannot_be_looked_at_for_a_moment_is_looked_at_again(
+    harness: Harness,
+) -> None:
+    harness.world.refuse_get[KEY] = ServerFault(503, message="etcd has no leader")
+
+    def recover() -> None:
+        if harness.timer.now > 5:
+            harness.world.refuse_get.clear()
+
+    harness.timer.on_sleep = recover
+
+    results = await harness.restore(definition())
+
+    assert results.empty
 
 
 async def test_a_failing_discovery_is_a_warning_and_the_restore_goes_on(harness: Harness) -> None:

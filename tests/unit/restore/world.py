@@ -89,14 +89,20 @@ class World:
         self.refuse_create: dict[tuple[str, str, str], KubeError] = {}
         self.refuse_get: dict[tuple[str, str, str], KubeError] = {}
         self.on_get: Callable[[tuple[str, str, str]], None] = lambda key: None
+        self.with_defaults: Callable[[JSONObject], JSONObject] = lambda item: item
         for item in objects:
             self.put(item)
 
     def put(self, item: JSONObject) -> JSONObject:
+        return self.put_as(key_of(item)[0], item)
+
+    def put_as(self, group_resource: str, item: JSONObject) -> JSONObject:
+        """Put an object of a kind that not every world serves."""
         stored = copy.deepcopy(item)
         stored["metadata"].setdefault("uid", f"uid-{len(self.objects)}")
         stored["metadata"].setdefault("resourceVersion", str(len(self.objects) + 1))
-        self.objects[key_of(item)] = stored
+        metadata = item["metadata"]
+        self.objects[(group_resource, metadata.get("namespace", ""), metadata["name"])] = stored
         return stored
 
     def item(self, group_resource: str, namespace: str, name: str) -> JSONObject:
@@ -143,6 +149,13 @@ class World:
         key = (resource.group_resource, namespace or "", name)
         self.objects[key] = merged(self.objects[key], patch)
         return self.objects[key]
+
+    async def simulate_patch(
+        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
+    ) -> JSONObject:
+        key = (resource.group_resource, namespace or "", name)
+        changed: JSONObject = self.with_defaults(merged(self.objects[key], patch))
+        return changed
 
     async def list_all(
         self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""

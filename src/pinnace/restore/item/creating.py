@@ -9,7 +9,7 @@ object, or at a namespace everything in it.
 from collections.abc import Callable
 
 from pinnace.api.objects import JSONObject, dump_json
-from pinnace.kube.errors import AlreadyExists
+from pinnace.kube.errors import APIStatusError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.restore.ports import Cluster
 
@@ -45,8 +45,15 @@ class Creator:
         """
         try:
             return await self._client.create_bytes(resource, body, namespace)
-        except AlreadyExists as error:
-            found = await self._client.get(resource, name, namespace) if error.after_open_attempt else None
+        except APIStatusError as error:
+            # A quota that the lost attempt has filled refuses the next one in other words.
+            found = await self._found(resource, name, namespace) if error.after_open_attempt else None
             if found is None or not is_ours(found):
                 raise
             return dump_json(found)
+
+    async def _found(self, resource: APIResource, name: str, namespace: str | None) -> JSONObject | None:
+        try:
+            return await self._client.get(resource, name, namespace)
+        except NotFound:
+            return None

@@ -1,54 +1,198 @@
-"""When a restored CustomResourceDefinition can be used. (docs/spec: RST 18)"""
+"""When restored CustomResourceDefinitions can be used. (docs/spec: RST 18)
 
-from typing import Any, Final
+An API server establishes definitions one after the other. A definition among many can do nothing but wait for
+those before it, so its time is counted from the last moment at which any of them came further, and not from
+its own creation.
+"""
 
-from pinnace.aio.timing import Timer, poll
-from pinnace.kube.errors import KubeError
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pinnace.aio.timing import Timer
+from pinnace.api.objects import JSONObject
+from pinnace.kube.errors import APIStatusError, KubeError, ServerFault, TooManyRequests
 from pinnace.kube.resources import APIResource
 from pinnace.restore.ports import Cluster
 
-READY_TIMEOUT_SECONDS: Final = 60.0
+DEFAULT_RESOURCE_TIMEOUT_SECONDS: Final = 600.0
+"""How long definitions are waited for in all; the default of `--resource-timeout`, as in Velero."""
+
+PATIENCE_SECONDS: Final = 60.0
+"""So long without progress of any definition, and the restore goes on with other kinds."""
+
 _FIRST_PAUSE_SECONDS: Final = 0.05
 """Servers establish a definition within a few tens of milliseconds; asking only every second would make every
 restore of a custom resource a second longer."""
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+_LOOKS_AT_A_TIME: Final = 8
+"""A server that is slow with a hundred definitions is not helped by a hundred questions a second."""
 
 _NEEDED_CONDITIONS: Final = ("Established", "NamesAccepted")
 
 
-def is_ready(definition: dict[str, Any]) -> bool:
+def is_ready(definition: JSONObject) -> bool:
     """Whether the server has accepted the names and serves the kind.
 
     Raises:
         ValueError: the conditions are not what they should be.
     """
-    conditions = definition.get("status", {}).get("conditions")
-    if conditions is None:
-        return False
-    if not isinstance(conditions, list) or not all(isinstance(one, dict) for one in conditions):
-        raise ValueError(".status.conditions is not a list of conditions")
-    holding = {one.get("type") for one in conditions if one.get("status") == "True"}
+    holding = {one.get("type") for one in _conditions(definition) if one.get("status") == "True"}
     return holding.issuperset(_NEEDED_CONDITIONS)
 
 
-async def wait_until_ready(client: Cluster, resource: APIResource, name: str, timer: Timer) -> str | None:
-    """Wait for a definition that was just created.
+def is_established(definition: JSONObject) -> bool:
+    """Whether the kind is served; a definition of an odd shape is not."""
+    try:
+        return is_ready(definition)
+    except ValueError:
+        return False
 
-    Returns:
-        None when it can be used, otherwise the error for the cluster part of the results.
+
+def _conditions(definition: JSONObject) -> list[JSONObject]:
+    status = definition.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    if conditions is None:
+        return []
+    if not isinstance(conditions, list) or not all(isinstance(one, dict) for one in conditions):
+        raise ValueError(".status.conditions is not a list of conditions")
+    return conditions
+
+
+def _obstacle(definition: JSONObject) -> str:
+    """The server's own word on why it does not serve the kind; empty while it has none."""
+    return "; ".join(
+        f"{one.get('type')} is {one.get('status')}: {one.get('message') or one.get('reason')}"
+        for one in _conditions(definition)
+        if one.get("type") in _NEEDED_CONDITIONS and one.get("status") == "False"
+    )
+
+
+@dataclass(slots=True)
+class _Awaited:
+    """A definition that is not ready yet."""
+
+    resource: APIResource
+    state: str = ""
+    problem: str = ""
+    is_hopeless: bool = False
+
+
+class Definitions:
+    """The definitions of one restore on their way to being usable.
+
+    Args:
+        resource_timeout_seconds: how long they are waited for in all, counted from the last creation.
     """
 
-    async def ready() -> bool:
-        return is_ready(await client.get(resource, name))
+    def __init__(
+        self,
+        client: Cluster,
+        timer: Timer,
+        resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS,
+    ) -> None:
+        self._client = client
+        self._timer = timer
+        self._timeout_seconds = resource_timeout_seconds
+        self._new: dict[str, _Awaited] = {}
+        self._late: dict[str, _Awaited] = {}
+        self._last_created = self._last_progress = 0.0
+        self._settling = asyncio.Lock()
+        self.usable: list[str] = []
+        """Names of those that can be used; a definition's name is its kind's group-resource."""
 
-    try:
-        if await poll(
-            ready,
-            timer=timer,
-            timeout_seconds=READY_TIMEOUT_SECONDS,
-            first_pause_seconds=_FIRST_PAUSE_SECONDS,
-        ):
-            return None
-        problem = "timed out waiting for the condition"
-    except (KubeError, ValueError) as error:
-        problem = str(error)
-    return f"error verifying custom resource definition is ready to use: {problem}"
+    def created(self, name: str, resource: APIResource) -> None:
+        """Wait for this one from now on: it was just created, or is there and not ready."""
+        self._new[name] = _Awaited(resource)
+        self._last_created = self._last_progress = self._timer.monotonic()
+
+    @property
+    def _end(self) -> float:
+        return self._last_created + self._timeout_seconds
+
+    @property
+    def late(self) -> Collection[str]:
+        """Names of those that `settled` has given up for the time being."""
+        return self._late.keys()
+
+    async def settled(self) -> list[str]:
+        """Wait until the new ones can be used; returns those that became late instead, with why.
+
+        A definition is late when none has come further for a minute, or the time for all is up.
+        """
+        async with self._settling:
+            await self._wait(self._new, lambda: min(self._last_progress + PATIENCE_SECONDS, self._end))
+            late, self._new = self._new, {}
+        self._late |= late
+        return [f"{name}: {awaited.problem}" for name, awaited in late.items()]
+
+    async def last_look(self, needed: Iterable[str]) -> list[str]:
+        """Give late definitions the rest of their time, as far as something waits for them.
+
+        Args:
+            needed: group-resources with items to restore. Without any, each is looked at once more.
+
+        Returns:
+            The errors for those that are not ready even now.
+        """
+        wanted = {name: self._late.pop(name) for name in needed if name in self._late}
+        await self._wait(wanted, lambda: self._end)
+        await self._look(self._late)
+        failed, self._late = {**self._late, **wanted}, {}
+        waited = self._timer.monotonic() - self._last_created
+        return [
+            f"error verifying custom resource definition {name} is ready to use:"
+            f" {awaited.problem or f'it was not established within {waited:.0f} s'}"
+            for name, awaited in sorted(failed.items())
+        ]
+
+    async def _wait(self, awaited: dict[str, _Awaited], deadline: Callable[[], float]) -> None:
+        """Look at them until all are ready, in place; once more at the deadline."""
+        pause_seconds = _FIRST_PAUSE_SECONDS
+        while any(not one.is_hopeless for one in awaited.values()):
+            asked = self._timer.monotonic()
+            await self._look(awaited)
+            left_seconds = deadline() - asked
+            if not awaited or left_seconds <= 0:
+                return
+            await self._timer.sleep(min(pause_seconds, left_seconds))
+            pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
+
+    async def _look(self, awaited: dict[str, _Awaited]) -> None:
+        """Look at each once, a few at a time, and take out those that are ready."""
+        names = iter(list(awaited))
+
+        async def work() -> None:
+            for name in names:
+                if await self._is_ready(name, awaited[name]):
+                    del awaited[name]
+                    self.usable.append(name)
+                    self._last_progress = self._timer.monotonic()
+
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(min(_LOOKS_AT_A_TIME, len(awaited))):
+                workers.create_task(work())
+
+    async def _is_ready(self, name: str, awaited: _Awaited) -> bool:
+        try:
+            found = await self._client.get(awaited.resource, name)
+            if is_ready(found):
+                return True
+            state, awaited.problem = repr(_conditions(found)), _obstacle(found)
+        except (KubeError, ValueError) as error:
+            passing = isinstance(error, KubeError) and not isinstance(error, APIStatusError)
+            awaited.is_hopeless = not (passing or isinstance(error, ServerFault | TooManyRequests))
+            awaited.problem = str(error)
+            return False
+        awaited.is_hopeless = _are_names_taken(found)
+        if state != awaited.state:
+            awaited.state, self._last_progress = state, self._timer.monotonic()
+        return False
+
+
+def _are_names_taken(definition: JSONObject) -> bool:
+    """Whether another definition has the names, so that waiting changes nothing."""
+    return any(
+        one.get("type") == "NamesAccepted" and one.get("status") == "False" for one in _conditions(definition)
+    )

@@ -1,15 +1,17 @@
-"""What to do when an object is there already: nothing, a warning, or a merge. (docs/spec: RST 17)"""
+"""What to do when an object is there already: is it the same, and what may be added. (docs/spec: RST 17)"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import Conflict, KubeError
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.kube.transport.retrying import is_open
-from pinnace.restore.item.conflicts import WARNING_DIFFERENT, comparable, is_same, merged_service_account
+from pinnace.restore.item.conflicts import comparable, is_same, merged_service_account
+from pinnace.restore.item.normal_form import is_the_clusters, normal_forms
 from pinnace.restore.item.reading import ItemRef
 from pinnace.restore.ports import (
     Cluster,
@@ -17,6 +19,26 @@ from pinnace.restore.ports import (
 
 _MERGE_ATTEMPTS: Final = 5
 """Controllers write ServiceAccounts too; each attempt starts from what they left."""
+
+_OWN_SUFFIX: Final = ".k8s.io"
+"""Of the groups that Kubernetes serves itself, beside those without a dot such as `apps`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """An object that is in the cluster already.
+
+    Attributes:
+        in_cluster: as it is there.
+        is_going: it is being deleted, so that it will not be there for long.
+        is_same: a restore would change nothing of it, or has added to it what it lacked.
+        problem: why what it lacks could not be added; empty if nothing was to be added, or it was.
+    """
+
+    in_cluster: JSONObject
+    is_going: bool
+    is_same: bool
+    problem: str = ""
 
 
 class ExistingObjects:
@@ -30,39 +52,87 @@ class ExistingObjects:
         self._client = client
         self._labels = restore_labels
         self._log = log
+        self._custom: dict[str, bool] = {}
 
-    async def exists(self, ref: ItemRef, resource: APIResource) -> bool:
-        """Whether the object is there; what cannot be looked at is not."""
+    async def compare(
+        self, ref: ItemRef, resource: APIResource, desired: JSONObject, backed_up: JSONObject
+    ) -> Existing:
+        """Deal with an object whose create call was refused.
+
+        Args:
+            desired: the object as it was sent to the server.
+            backed_up: the object as the backup has it, in its target namespace.
+
+        Raises:
+            KubeError: the object is not there, or could not be looked at.
+        """
+        namespace = ref.target_namespace or None
+        found = await self._client.get(resource, ref.name, namespace)
+        if found["metadata"].get("deletionTimestamp") is not None:
+            return Existing(found, is_going=True, is_same=False)
+        own = comparable(found, self._labels)
+        same = self._is_same(ref, own, desired) or self._is_same(
+            ref, own, comparable(backed_up, self._labels)
+        )
+        is_account = ref.group_resource == "serviceaccounts"
+        if same or (not is_account and await self._would_stay(ref, resource, own, desired)):
+            self._log.info(
+                "Restore of item skipped: it already exists and is the same as the backed up version",
+                resource=ref.group_resource,
+                namespace=ref.target_namespace,
+                name=ref.name,
+            )
+            return Existing(found, is_going=False, is_same=True)
+        if not is_account:
+            return Existing(found, is_going=False, is_same=False)
         try:
-            await self._client.get(resource, ref.name, ref.target_namespace or None)
+            await self._merge(ref, resource, found, desired)
+        except KubeError as error:
+            return Existing(found, is_going=False, is_same=False, problem=str(error))
+        return Existing(found, is_going=False, is_same=True)
+
+    def _is_same(self, ref: ItemRef, in_cluster: JSONObject, desired: JSONObject) -> bool:
+        if is_the_clusters(ref.group_resource, in_cluster):
+            return True
+        return is_same(*normal_forms(ref.group_resource, in_cluster, desired))
+
+    async def _would_stay(
+        self, ref: ItemRef, resource: APIResource, in_cluster: JSONObject, desired: JSONObject
+    ) -> bool:
+        """Whether the server itself sees no difference: it knows its defaults, which no rule here could list.
+
+        It is asked to simulate the change (`dryRun=All`), which stores nothing. What it refuses is different.
+        """
+        before, after = normal_forms(ref.group_resource, in_cluster, desired)
+        patch = merge_patch(before, after)
+        if not patch:
+            return True
+        if not await self._can_simulate(resource):
+            return False
+        try:
+            changed = await self._client.simulate_patch(
+                resource, ref.name, patch, ref.target_namespace or None
+            )
+        except KubeError as error:
+            self._log.debug("The change could not be simulated", error=error, name=ref.name)
+            return False
+        return self._is_same(ref, in_cluster, comparable(changed, self._labels))
+
+    async def _can_simulate(self, resource: APIResource) -> bool:
+        """Whether the kind is Kubernetes' own or a custom resource: other API servers may ignore `dryRun`."""
+        if "." not in resource.group or resource.group.endswith(_OWN_SUFFIX):
+            return True
+        known = self._custom.get(resource.group_resource)
+        if known is None:
+            known = self._custom[resource.group_resource] = await self._is_custom(resource)
+        return known
+
+    async def _is_custom(self, resource: APIResource) -> bool:
+        try:
+            await self._client.get(CUSTOM_RESOURCE_DEFINITIONS, resource.group_resource)
         except KubeError:
             return False
         return True
-
-    async def meet(
-        self, ref: ItemRef, resource: APIResource, desired: JSONObject, create_error: KubeError
-    ) -> str | None:
-        """Deal with an object whose create call was answered with 'already exists'.
-
-        Returns:
-            The warning to file under the item's namespace, or None.
-        """
-        try:
-            found = await self._client.get(resource, ref.name, ref.target_namespace or None)
-            if is_same(comparable(found, self._labels), desired):
-                self._log.info(
-                    "Restore of item skipped: it already exists and is the same as the backed up version",
-                    resource=ref.group_resource,
-                    namespace=ref.target_namespace,
-                    name=ref.name,
-                )
-                return None
-            if ref.group_resource == "serviceaccounts":
-                await self._merge(ref, resource, found, desired)
-                return None
-        except KubeError as error:
-            return f"error meeting the existing {ref.id}: {error}"
-        return WARNING_DIFFERENT.format(error=create_error)
 
     async def _merge(
         self, ref: ItemRef, resource: APIResource, found: JSONObject, desired: JSONObject

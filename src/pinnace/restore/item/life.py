@@ -12,7 +12,7 @@ from pinnace.api.restore import Restore
 from pinnace.archive.errors import MissingItem
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError
+from pinnace.kube.errors import AlreadyExists, APIStatusError, Forbidden, Invalid, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
@@ -20,6 +20,7 @@ from pinnace.restore.actions import ActionTable, ApplicableAction
 from pinnace.restore.errors import ItemError, NamespaceError, ResourceError
 from pinnace.restore.followups import FollowUps
 from pinnace.restore.item.claims import Chain, Claims
+from pinnace.restore.item.conflicts import WARNING_DIFFERENT
 from pinnace.restore.item.creating import Creator
 from pinnace.restore.item.existing import ExistingObjects
 from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, reset_metadata
@@ -180,7 +181,9 @@ class ItemRestorer:
             prepared["metadata"]["namespace"] = ref.target_namespace
         drop_empty_leftovers(prepared)
         put_labels(prepared, self._labels)
-        await self._create(ref, resource, prepared, chain, results)
+        answer = await self._create(ref, resource, prepared, raw, results)
+        if answer is not None:
+            await self._follow_ups.created(ref, resource, answer, results, additional=chain.nesting > 0)
 
     def _place(self, ref: ItemRef, item: JSONObject) -> APIResource:
         """Where in the API the item goes.
@@ -260,40 +263,71 @@ class ItemRestorer:
             chain.nesting -= 1
 
     async def _create(
-        self, ref: ItemRef, resource: APIResource, item: JSONObject, chain: Chain, results: Results
-    ) -> None:
+        self, ref: ItemRef, resource: APIResource, item: JSONObject, raw: bytes, results: Results
+    ) -> bytes | None:
+        """Create the object; its answer, or None if it was refused and is there already."""
         try:
-            answer = await self._creator.create(
+            return await self._creator.create(
                 resource,
                 ref.name,
                 dump_json(item),
                 ref.target_namespace or None,
                 is_ours=self._bears_our_labels,
             )
-        except (KubeError, orjson.JSONEncodeError) as error:
-            if not isinstance(error, KubeError) or not await self._is_there(ref, resource, error):
-                raise ItemError(f"error restoring {ref.id}: {error}") from error
-            warning = await self._existing.meet(ref, resource, item, error)
-            if warning is not None:
-                results.warnings.add(ref.target_namespace, warning)
-            return
-        await self._follow_ups.created(ref, resource, answer, results, additional=chain.nesting > 0)
+        except orjson.JSONEncodeError as error:
+            raise ItemError(f"error restoring {ref.id}: {error}") from error
+        except KubeError as error:
+            await self._refused(ref, resource, item, raw, error, results)
+            return None
 
     def _bears_our_labels(self, found: JSONObject) -> bool:
         given = found["metadata"].get("labels") or {}
         return given.items() >= self._labels.items()
 
-    async def _is_there(self, ref: ItemRef, resource: APIResource, error: KubeError) -> bool:
-        """Whether a create was refused because the object exists, whatever the server's words for it."""
-        if isinstance(error, AlreadyExists):
-            return True
-        taken = (
-            ref.group_resource == "services"
-            and isinstance(error, Invalid)
-            and any(text in error.message for text in _TAKEN_BY_ITSELF)
-        )
-        judged = resource.group == _RIGHTS and isinstance(error, Forbidden)
-        return (taken or judged) and await self._existing.exists(ref, resource)
+    async def _refused(
+        self,
+        ref: ItemRef,
+        resource: APIResource,
+        item: JSONObject,
+        raw: bytes,
+        error: KubeError,
+        results: Results,
+    ) -> None:
+        """Look whether an object that was refused is there already.
+
+        A server may refuse an object that exists before it looks at the name: for a full quota, by a webhook,
+        a Service for its own port. (docs/spec: RST 17)
+
+        Raises:
+            ItemError: it is not there, or differs and was refused for a reason of its own.
+        """
+        if not isinstance(error, APIStatusError):
+            raise ItemError(f"error restoring {ref.id}: {error}") from error
+        try:
+            found = await self._existing.compare(ref, resource, item, _in_target(ref, raw))
+        except KubeError as problem:
+            if not isinstance(error, AlreadyExists):
+                raise ItemError(f"error restoring {ref.id}: {error}") from error
+            message = f"could not compare with the existing object {ref.id}: {problem}"
+            results.warnings.add(ref.target_namespace, message)
+            return
+        if found.is_going:
+            raise ItemError(
+                f"error restoring {ref.id}: it exists but is being deleted; restore it again when it is gone"
+            ) from error
+        self._follow_ups.found(ref, resource, found.in_cluster)
+        if found.is_same:
+            return
+        if found.problem:
+            message = f"could not add to the existing object {ref.id}: {found.problem}"
+            results.warnings.add(ref.target_namespace, message)
+            return
+        if isinstance(error, AlreadyExists) or _is_taken_by_itself(resource, error):
+            results.warnings.add(ref.target_namespace, WARNING_DIFFERENT.format(error=error))
+            return
+        raise ItemError(
+            f"error restoring {ref.id}: {error}; it exists and differs from the backed-up version"
+        ) from error
 
     def _skip(self, ref: ItemRef, reason: str) -> None:
         self._log.info(
@@ -303,6 +337,21 @@ class ItemRestorer:
             namespace=ref.target_namespace,
             name=ref.name,
         )
+
+
+def _in_target(ref: ItemRef, raw: bytes) -> JSONObject:
+    """The object as the backup has it, in the namespace that it is meant for."""
+    item = decode(ref, raw)
+    if ref.target_namespace:
+        item["metadata"]["namespace"] = ref.target_namespace
+    return item
+
+
+def _is_taken_by_itself(resource: APIResource, error: KubeError) -> bool:
+    """Whether the server's words are those for an object that meets itself."""
+    is_own_port = isinstance(error, Invalid) and any(text in error.message for text in _TAKEN_BY_ITSELF)
+    is_judged = isinstance(error, Forbidden) and resource.group == _RIGHTS
+    return is_judged or (is_own_port and resource.group_resource == "services")
 
 
 async def _execute(ref: ItemRef, applicable: ApplicableAction, given: RestoreItemInput) -> RestoreItemOutput:

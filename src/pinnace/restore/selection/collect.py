@@ -77,10 +77,11 @@ class SelectedNamespace:
 
 @dataclass(frozen=True, slots=True)
 class SelectedResource:
-    """The selected items of one kind."""
+    """The selected items of one kind, and whether the cluster serves it."""
 
     group_resource: str
     namespaces: tuple[SelectedNamespace, ...]
+    is_served: bool = True
 
     @property
     def count(self) -> int:
@@ -129,25 +130,24 @@ class Collector:
         """Select in the order of the names; kinds without any selected item are left out."""
         selected = []
         for name in names:
-            group_resource = self._resolve(name)
-            if group_resource is None or group_resource in self._handled:
+            group_resource, is_served = self._resolve(name)
+            if group_resource in self._handled:
                 continue
             if self._admits(group_resource):
-                resource = await self._select(group_resource)
+                resource = await self._select(group_resource, is_served=is_served)
                 if resource.count:
                     selected.append(resource)
             self._handled.add(group_resource)
         return selected
 
-    def _resolve(self, name: str) -> str | None:
+    def _resolve(self, name: str) -> tuple[str, bool]:
+        """The `plural.group` that a name stands for, and whether the cluster serves it."""
         try:
-            return self._discovery.resolve(name).group_resource
+            found = self._discovery.resolve(name).group_resource
         except UnknownResource:
-            # Not a warning: a backup of a bigger cluster would drown in them. (docs/spec: RST 8)
-            self._log.info(
-                "Skipping restore of resource because it cannot be resolved via discovery", resource=name
-            )
-            return None
+            return name, False
+        # A kind of the archive is called by its whole name: `widgets.sea` is not `widgets.sea.io`.
+        return (name, False) if name in self._archived and name != found else (found, True)
 
     def _admits(self, group_resource: str) -> bool:
         if not self._filters.resources.matches(group_resource):
@@ -158,7 +158,7 @@ class Collector:
         # Namespaces are made on demand, when something is to live in them. (docs/spec: RST 9)
         return group_resource != "namespaces" and group_resource in self._archived
 
-    async def _select(self, group_resource: str) -> SelectedResource:
+    async def _select(self, group_resource: str, *, is_served: bool) -> SelectedResource:
         namespaces = []
         for original in self._archive.namespaces(group_resource):
             if not self._admits_namespace(group_resource, original):
@@ -169,7 +169,7 @@ class Collector:
             if names:
                 target = self._filters.target_namespace(original)
                 namespaces.append(SelectedNamespace(original, target, names))
-        return SelectedResource(group_resource, tuple(namespaces))
+        return SelectedResource(group_resource, tuple(namespaces), is_served)
 
     def _admits_namespace(self, group_resource: str, original: str) -> bool:
         if original and not self._filters.namespaces.matches(original):

@@ -1,18 +1,42 @@
 """Objects that are in the cluster already."""
 
+import copy
+from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pinnace.kube.errors import Conflict, Forbidden
+from pinnace.kube.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotSent,
+    ServerFault,
+    TooManyRequests,
+)
 from pinnace.restore.item.conflicts import comparable, is_same, merged_service_account
+from pinnace.restore.item.normal_form import normal_forms
 from tests.unit.restore.world import (
     Harness,
     configmap,
+    deployment,
+    discovery,
     obj,
     pod,
 )
 
+FIELDS = st.sampled_from(
+    [
+        *("spec", "metadata", "labels", "annotations", "name", "ports", "nodePort", "clusterIP", "volumes"),
+        *("containers", "volumeMounts", "tolerations", "initContainers", "template", "selector", "claimRef"),
+        *("secrets", "volumeName", "port", "protocol", "data"),
+    ]
+)
 LABELS = {"velero.io/backup-name": "backup-1", "velero.io/restore-name": "restore-1"}
 
 
@@ -165,3 +189,237 @@ def test_a_token_that_the_cluster_filled_in_makes_no_difference() -> None:
 
     assert is_same(comparable(there, LABELS), desired)
     assert not is_same(comparable(there | {"type": "Opaque"}, LABELS), desired | {"type": "Opaque"})
+
+
+REFUSALS = {
+    "quota": Forbidden(403, reason="Forbidden", message="exceeded quota: few, requested: configmaps=1"),
+    "webhook": BadRequest(400, reason="BadRequest", message='admission webhook "w" denied the request'),
+    "webhook-down": ServerFault(500, reason="InternalError", message='failed calling webhook "w"'),
+    "invalid": Invalid(422, reason="Invalid", message="spec is invalid"),
+    "too-many": TooManyRequests(429, message="slow down"),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
+async def test_an_identical_object_that_is_refused_for_another_reason_is_no_error(
+    harness: Harness, refusal: KubeError
+) -> None:
+    harness.world.put(configmap("same", data={"a": "b"}))
+    harness.world.put(configmap("other", data={"a": "theirs"}))
+    for name in ("same", "other", "missing"):
+        harness.world.refuse_create[("configmaps", "ns-1", name)] = refusal
+
+    results = await harness.restore(
+        configmap("same", data={"a": "b"}),
+        configmap("other", data={"a": "b"}),
+        configmap("missing", data={"a": "b"}),
+    )
+
+    assert results.errors.namespaces == {
+        "ns-1": [
+            f"error restoring configmaps/ns-1/missing: {refusal}",
+            f"error restoring configmaps/ns-1/other: {refusal};"
+            " it exists and differs from the backed-up version",
+        ]
+    }
+    assert results.warnings.count == 0
+
+
+@pytest.mark.parametrize("refusal", [None, REFUSALS["quota"]], ids=["exists", "quota"])
+async def test_an_object_that_is_being_deleted_is_an_error_though_it_is_the_same(
+    harness: Harness, refusal: KubeError | None
+) -> None:
+    stored = harness.world.put(configmap("cm"))
+    stored["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    if refusal is not None:
+        harness.world.refuse_create[("configmaps", "ns-1", "cm")] = refusal
+
+    results = await harness.restore(configmap("cm"))
+
+    assert results.errors.namespaces["ns-1"] == [
+        "error restoring configmaps/ns-1/cm: it exists but is being deleted; restore it again when it is gone"
+    ]
+
+
+async def test_a_server_that_cannot_be_reached_is_not_asked_once_more(harness: Harness) -> None:
+    harness.world.put(configmap("cm"))
+    harness.world.refuse_create[("configmaps", "ns-1", "cm")] = NotSent("connection refused")
+
+    results = await harness.restore(configmap("cm"))
+
+    assert results.errors.namespaces["ns-1"] == ["error restoring configmaps/ns-1/cm: connection refused"]
+    assert [key for key in harness.world.gets if key[0] == "configmaps"] == []
+
+
+def service(name: str, **spec: Any) -> Any:
+    ports = spec.pop("ports", [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 8080}])
+    return obj("Service", name, "ns-1", spec={"ports": ports, **spec})
+
+
+def two_ports(*node_ports: int) -> Any:
+    return [
+        {"name": name, "port": port, "protocol": "TCP", "nodePort": node_port}
+        for name, port, node_port in zip(("a", "b"), (80, 81), node_ports, strict=True)
+    ]
+
+
+SERVICES: dict[str, Any] = {
+    "cluster-ip": service("s", type="ClusterIP", clusterIP="10.0.0.5", clusterIPs=["10.0.0.5"]),
+    "headless": service("s", type="ClusterIP", clusterIP="None", clusterIPs=["None"]),
+    "node-port": service("s", type="NodePort", clusterIP="10.0.0.6", ports=two_ports(30001, 30002)),
+    "load-balancer": service("s", type="LoadBalancer", healthCheckNodePort=31000, ports=two_ports(1, 2)),
+    "dual-stack": service("s", clusterIP="10.0.0.7", clusterIPs=["10.0.0.7", "fd00::7"]),
+    "external-name": obj("Service", "s", "ns-1", spec={"type": "ExternalName", "externalName": "x.org"}),
+}
+
+
+@pytest.mark.parametrize("item", SERVICES.values(), ids=SERVICES)
+async def test_a_service_restored_onto_itself_is_the_same(harness: Harness, item: Any) -> None:
+    harness.world.put(item)
+
+    assert (await harness.restore(item)).empty
+
+
+@pytest.mark.parametrize("item", SERVICES.values(), ids=SERVICES)
+async def test_a_service_with_other_addresses_of_the_cluster_is_the_same(harness: Harness, item: Any) -> None:
+    """As after a first restore: nothing of what the cluster gave anew is in the backup."""
+    restored = copy.deepcopy(item)
+    spec = restored["spec"]
+    if spec.get("clusterIP") not in (None, "None"):
+        spec |= {"clusterIP": "10.9.9.9", "clusterIPs": ["10.9.9.9"]}
+    for port in spec.get("ports", []):
+        if "nodePort" in port:
+            port["nodePort"] += 100
+    spec.get("ports", []).reverse()
+    harness.world.put(restored)
+
+    assert (await harness.restore(item)).empty
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("selector", {"app": "x"}), ("ports", [{"name": "http", "port": 81}]), ("clusterIP", "None")],
+)
+async def test_a_service_that_was_changed_is_different(harness: Harness, field: str, value: Any) -> None:
+    item = SERVICES["cluster-ip"]
+    harness.world.put(item | {"spec": item["spec"] | {field: value}})
+
+    assert (await harness.restore(item)).warnings.count == 1
+
+
+async def test_a_node_port_that_the_restore_keeps_is_compared(harness: Harness) -> None:
+    harness.world.put(service("s", type="NodePort", ports=two_ports(30001, 30002)))
+
+    results = await harness.restore(
+        service("s", type="NodePort", ports=two_ports(30001, 30003)), preserve_node_ports=True
+    )
+
+    assert results.warnings.count == 1
+
+
+async def test_defaults_of_a_newer_server_make_no_difference(harness: Harness) -> None:
+    def with_defaults(item: Any) -> Any:
+        return item | {"spec": {"strategy": "RollingUpdate", **item["spec"]}}
+
+    harness.world.with_defaults = with_defaults
+    harness.world.put(with_defaults(deployment("same", spec={"replicas": 1})))
+    harness.world.put(deployment("other", spec={"replicas": 1, "strategy": "Recreate"}))
+
+    results = await harness.restore(
+        deployment("same", spec={"replicas": 1}), deployment("other", spec={"replicas": 1})
+    )
+
+    assert list(results.warnings.namespaces) == ["ns-1"]
+    (warning,) = results.warnings.namespaces["ns-1"]
+    assert '"other" already exists' in warning
+
+
+async def test_no_change_is_simulated_at_a_server_that_may_store_it(harness: Harness) -> None:
+    """An aggregated API need not know `dryRun`; a kind with a definition is served by Kubernetes itself."""
+    harness.discovery = discovery(("aggregated.io", "v1", "things", "Thing", True))
+    harness.world.put_as("things.aggregated.io", obj("Thing", "t", "ns-1", api_version="aggregated.io/v1"))
+    asked: list[str] = []
+    harness.world.with_defaults = lambda item: asked.append("simulated") or item  # type: ignore[func-returns-value]
+    wanted = obj("Thing", "t", "ns-1", api_version="aggregated.io/v1", spec={"a": 1})
+
+    results = await harness.restore(
+        files={"resources/things.aggregated.io/namespaces/ns-1/t.json": orjson.dumps(wanted)}
+    )
+
+    assert results.warnings.count == 1
+    assert asked == []
+
+
+async def test_what_the_cluster_publishes_by_itself_is_never_a_conflict(harness: Harness) -> None:
+    harness.world.put(configmap("kube-root-ca.crt", data={"ca.crt": "of this cluster"}))
+
+    assert (await harness.restore(configmap("kube-root-ca.crt", data={"ca.crt": "of the old one"}))).empty
+
+
+ODD_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4),
+    max_leaves=20,
+)
+KINDS = {
+    "services": "Service",
+    "pods": "Pod",
+    "jobs.batch": "Job",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+    "persistentvolumes": "PersistentVolume",
+    "serviceaccounts": "ServiceAccount",
+    "configmaps": "ConfigMap",
+}
+
+
+@given(kind=st.sampled_from(sorted(KINDS)), body=st.dictionaries(FIELDS, ODD_VALUES, max_size=6))
+def test_whatever_an_object_holds_it_is_the_same_as_itself(kind: str, body: dict[str, Any]) -> None:
+    item = {**body, "apiVersion": "v1", "kind": KINDS[kind], "metadata": {"name": "x"}}
+
+    assert is_same(*normal_forms(kind, comparable(item, LABELS), comparable(item, LABELS)))
+
+
+FULL: dict[str, Any] = {
+    "services": service("s", type="NodePort", selector={"a": "b"}, ports=two_ports(30001, 30002)),
+    "pods": pod("p", spec={"containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v"}]}]}),
+    "jobs.batch": obj("Job", "j", "ns-1", api_version="batch/v1", spec={"parallelism": 1, "completions": 2}),
+    "persistentvolumeclaims": obj("PersistentVolumeClaim", "c", "ns-1", spec={"storageClassName": "s"}),
+    "persistentvolumes": obj("PersistentVolume", "v", spec={"csi": {"volumeHandle": "h"}}),
+    "configmaps": configmap("c", data={"a": "b"}, labels={"x": "y"}, annotations={"m": "n"}),
+}
+
+
+def leaves(item: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of everything that is neither an object nor a list."""
+    members = item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ()
+    for key, value in members:
+        if isinstance(value, dict | list):
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+CHANGES = [
+    (kind, path)
+    for kind, item in FULL.items()
+    for path in leaves(item)
+    if path[0] in ("spec", "data") or path[:2] in (("metadata", "labels"), ("metadata", "annotations"))
+]
+
+
+@pytest.mark.parametrize(("kind", "path"), CHANGES, ids=[".".join(map(str, (k, *p))) for k, p in CHANGES])
+@pytest.mark.parametrize("how", ["changed", "gone", "added"])
+def test_a_single_change_is_found(kind: str, path: tuple[Any, ...], how: str) -> None:
+    changed = copy.deepcopy(FULL[kind])
+    holder = changed
+    for step in path[:-1]:
+        holder = holder[step]
+    if how == "added":
+        holder[f"{path[-1]}2"] = "new"
+    elif how == "gone":
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = "another" if isinstance(holder[path[-1]], str) else 77
+    desired = comparable(FULL[kind], LABELS)
+
+    assert not is_same(*normal_forms(kind, comparable(changed, LABELS), desired))

@@ -1,13 +1,17 @@
 """What is restored, where to, and in which order."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
 import pytest
 
 from pinnace.api.meta import LabelSelector
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.selection.order import DEFAULT_PRIORITIES, main_pass_order
+from pinnace.restore.selection.validation import NON_RESTORABLE
 from tests.unit.restore.world import (
     Harness,
     World,
@@ -42,12 +46,6 @@ NS_1 = {"pods": ["ns-1/pod-1"], "deployments.apps": ["ns-1/deploy-1"]}
         ),
         pytest.param({"included_resources": ["po"]}, PODS, id="short-name"),
         pytest.param({"included_resources": ["deploy*"]}, DEPLOYMENTS, id="glob-of-resources"),
-        pytest.param(
-            {"included_resources": ["pods", "unresolvable"]},
-            PODS,
-            marks=pytest.mark.spec("RST-021"),
-            id="unresolvable-include",
-        ),
         pytest.param(
             {"excluded_resources": ["deployments", "unresolvable"]},
             PODS | VOLUMES,
@@ -208,16 +206,191 @@ def test_the_default_priorities_put_what_pods_need_before_pods() -> None:
     assert len(DEFAULT_PRIORITIES) == 17
 
 
-@pytest.mark.spec("RST-032")
-async def test_a_kind_the_cluster_does_not_know_is_left_out_without_a_word(harness: Harness) -> None:
-    strange = orjson.dumps(obj("Strange", "x", "ns-1", api_version="strange.io/v1"))
+def stranges(names: Iterable[str], **fields: Any) -> dict[str, bytes]:
+    """Files of a kind that no cluster serves."""
+    return {
+        f"resources/stranges.strange.io/namespaces/ns-1/{name}.json": orjson.dumps(
+            obj("Strange", name, "ns-1", api_version="strange.io/v1", **fields)
+        )
+        for name in names
+    }
 
+
+@pytest.mark.spec("RST-032")
+async def test_each_object_of_a_kind_that_is_not_served_is_an_error(harness: Harness) -> None:
     results = await harness.restore(
-        pod("pod-1"), files={"resources/stranges.strange.io/namespaces/ns-1/x.json": strange}
+        pod("pod-1"), files=stranges("ab"), namespace_mapping={"ns-1": "m1", "ns-2": "m2"}
+    )
+
+    assert results.errors.to_dict() == {
+        "namespaces": {
+            "m1": [
+                f"error restoring stranges.strange.io/m1/{name}: the cluster does not serve "
+                "stranges.strange.io"
+                for name in "ab"
+            ]
+        }
+    }
+    assert harness.world.created_of("pods") == ["m1/pod-1"]
+
+
+async def test_very_many_objects_that_are_not_served_share_lines_and_all_are_named(harness: Harness) -> None:
+    names = [f"x-{number:03}" for number in range(250)]
+
+    results = await harness.restore(files=stranges(names))
+
+    lines = results.errors.namespaces["ns-1"]
+    assert len(lines) == 3
+    assert lines[2].startswith("error restoring 250 stranges.strange.io (201 to 250: x-200, x-201, ")
+    assert [name for name in names if not any(name in line for line in lines)] == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"excluded_resources": ["stranges.strange.io"]},
+        {"excluded_resources": ["stranges"]},
+        {"included_resources": ["pods"]},
+        {"excluded_namespaces": ["ns-1"]},
+        {"label_selector": LabelSelector(match_labels={"a": "b"})},
+    ],
+    ids=["resource", "plural", "included", "namespace", "selector"],
+)
+async def test_what_a_filter_excludes_need_not_be_served(harness: Harness, spec: dict[str, Any]) -> None:
+    results = await harness.restore(pod("p", "ns-2", labels={"a": "b"}), files=stranges("ab"), **spec)
+
+    assert results.empty
+    assert harness.world.created_of("pods") == ["ns-2/p"]
+
+
+async def test_a_kind_in_a_group_cut_short_is_not_that_of_the_whole_group(harness: Harness) -> None:
+    item = orjson.dumps(obj("Job", "x", "ns-1", api_version="bat/v1"))
+
+    results = await harness.restore(files={"resources/jobs.bat/namespaces/ns-1/x.json": item})
+
+    assert results.errors.namespaces["ns-1"] == [
+        "error restoring jobs.bat/ns-1/x: the cluster does not serve jobs.bat"
+    ]
+
+
+async def test_an_api_that_discovery_could_not_reach_is_named_in_the_error(harness: Harness) -> None:
+    harness.discovery = Discovery(
+        [
+            *harness.discovery.groups,
+            APIGroup(
+                name="strange.io",
+                versions=(GroupVersion(version="v1", failure="no endpoints"),),
+                preferred_version="v1",
+            ),
+        ]
+    )
+
+    results = await harness.restore(files=stranges("a"))
+
+    assert results.errors.namespaces["ns-1"] == [
+        "error restoring stranges.strange.io/ns-1/a: the cluster does not serve stranges.strange.io"
+        " (Failed to discover group: strange.io/v1: no endpoints)"
+    ]
+
+
+@pytest.mark.spec("RST-021")
+async def test_an_included_kind_that_no_one_has_is_an_error_and_the_others_are_restored(
+    harness: Harness,
+) -> None:
+    results = await harness.restore(*ITEMS, included_resources=["pods", "deploymnets"])
+
+    assert results.errors.velero == [
+        "spec.includedResources names deploymnets, of which the backup holds no object:"
+        " the cluster serves no resource 'deploymnets'; did you mean deployments or deployment or deployments.apps?"
+    ]
+    assert results.errors.count == 1
+    assert harness.world.created_of("pods") == ["ns-1/pod-1", "ns-2/pod-2"]
+
+
+SPECS_OF_NOTHING: dict[str, tuple[dict[str, Any], str]] = {
+    "namespace": ({"included_namespaces": ["nosuchns"]}, "includedNamespaces: nosuchns"),
+    "selector": (
+        {"label_selector": LabelSelector(match_labels={"app": "nosuch"})},
+        "labelSelector: app=nosuch",
+    ),
+    "pattern": ({"included_resources": ["nosuch*"]}, "includedResources: nosuch*"),
+    "served": ({"included_resources": ["secrets"]}, "includedResources: secrets"),
+    "cluster": (
+        {"included_namespaces": ["ns-3"], "include_cluster_resources": False},
+        "includedNamespaces: ns-3; includeClusterResources: false",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "filters"), SPECS_OF_NOTHING.values(), ids=SPECS_OF_NOTHING)
+async def test_a_restore_that_selects_nothing_warns(
+    harness: Harness, spec: dict[str, Any], filters: str
+) -> None:
+    results = await harness.restore(*ITEMS, **spec)
+
+    assert results.errors.count == 0
+    assert results.warnings.velero[-1] == (
+        f"nothing was restored: none of the 6 objects in the backup is selected ({filters})"
+    )
+    assert harness.world.created == []
+
+
+async def test_an_empty_backup_warns(harness: Harness) -> None:
+    results = await harness.restore(files={"resources/pods/odd": b"{}"})
+
+    assert results.warnings.velero[0] == "nothing was restored: the backup holds no object"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"included_namespaces": ["ns-1", "ns2"]},
+            'spec.includedNamespaces names "ns2", a namespace of which the backup holds no object;'
+            " did you mean ns-2?",
+        ),
+        (
+            {"excluded_namespaces": ["ns2"]},
+            'spec.excludedNamespaces names "ns2", a namespace of which the backup holds no object;'
+            " did you mean ns-2?",
+        ),
+        (
+            {"namespace_mapping": {"elsewhere": "x"}},
+            'spec.namespaceMapping names "elsewhere", a namespace of which the backup holds no object',
+        ),
+        (
+            {"excluded_resources": ["deploymnets"]},
+            "spec.excludedResources names deploymnets, of which the backup holds no object;"
+            " did you mean deployments or deployments.apps?",
+        ),
+    ],
+    ids=["included", "excluded", "mapped", "resource"],
+)
+async def test_a_name_that_means_nothing_in_the_backup_is_a_warning(
+    harness: Harness, spec: dict[str, Any], text: str
+) -> None:
+    results = await harness.restore(*ITEMS, **spec)
+
+    assert results.warnings.velero == [text]
+    assert results.errors.count == 0
+
+
+async def test_excluding_what_is_not_there_is_no_mistake(harness: Harness) -> None:
+    results = await harness.restore(
+        *ITEMS,
+        excluded_resources=[*NON_RESTORABLE, "widgets.example.com"],
+        excluded_namespaces=["kube-system"],
     )
 
     assert results.empty
-    assert harness.world.created_of("pods") == ["ns-1/pod-1"]
+
+
+async def test_what_an_archive_holds_beside_items_is_a_warning(harness: Harness) -> None:
+    results = await harness.restore(pod("p"), files={"resources/pods/odd": b"{}"})
+
+    assert results.warnings.velero == [
+        "part of the backup was ignored: resources/pods/odd: not part of a backup's layout, ignored"
+    ]
 
 
 def definition(plural: str, kind: str, group: str) -> dict[str, Any]:

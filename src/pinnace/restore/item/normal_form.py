@@ -1,0 +1,209 @@
+"""What of two versions of an object a restore could make a difference of. Pure. (docs/spec: RST 17)
+
+A cluster writes into objects by itself: addresses and ports of Services, the node of a pod, the volume of a
+claim. A restore removes such fields from what it creates, or the cluster would overwrite them; none of them
+says that an object was changed. A warning for each would hide the one that matters.
+"""
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.restore.item.metadata import BINDING_ANNOTATIONS
+
+_BY_CONTROLLERS: Final = frozenset(
+    {
+        *BINDING_ANNOTATIONS,
+        labels.SELECTED_NODE,
+        "autoscaling.alpha.kubernetes.io/conditions",
+        "autoscaling.alpha.kubernetes.io/current-metrics",
+        "deployment.kubernetes.io/revision",
+        "volume.beta.kubernetes.io/storage-provisioner",
+        "volume.kubernetes.io/storage-provisioner",
+    }
+)
+"""Annotations that controllers of the cluster write."""
+
+_JOB_LABELS: Final = (
+    "controller-uid",
+    "batch.kubernetes.io/controller-uid",
+    "job-name",
+    "batch.kubernetes.io/job-name",
+)
+_DEFAULT_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_HELPER_CONTAINERS: Final = ("restic-wait", "velero-restore-init-")
+_PUBLISHED_CONFIG_MAPS: Final = frozenset({"kube-root-ca.crt", "openshift-service-ca.crt"})
+_ENDPOINT_CONTROLLERS: Final = frozenset(
+    {"endpoint-controller", "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}
+)
+_MANAGED_BY: Final = ("endpoints.kubernetes.io/managed-by", "endpointslice.kubernetes.io/managed-by")
+_ENDPOINTS_CHANGED: Final = "endpoints.kubernetes.io/last-change-trigger-time"
+
+
+def is_the_clusters(group_resource: str, in_cluster: JSONObject) -> bool:
+    """Whether controllers of the cluster write all of the object, so that its content is never a conflict."""
+    metadata = in_cluster.get("metadata") or {}
+    if group_resource == "configmaps":
+        return metadata.get("name") in _PUBLISHED_CONFIG_MAPS
+    if group_resource in ("endpoints", "endpointslices.discovery.k8s.io"):
+        found = metadata.get("labels") or {}
+        managed = any(found.get(name) in _ENDPOINT_CONTROLLERS for name in _MANAGED_BY)
+        return managed or _ENDPOINTS_CHANGED in (metadata.get("annotations") or {})
+    return group_resource == "leases.coordination.k8s.io"
+
+
+def normal_forms(
+    group_resource: str, in_cluster: JSONObject, desired: JSONObject
+) -> tuple[JSONObject, JSONObject]:
+    """Copies of both versions without what the cluster gives by itself.
+
+    Args:
+        in_cluster: the object there, with the metadata that a restore keeps.
+        desired: the object as a restore would create it. Where it leaves a field to the cluster, what the
+            cluster has chosen there is no difference.
+    """
+    pair = copy.deepcopy(in_cluster), copy.deepcopy(desired)
+    for item in pair:
+        _drop_annotations(item)
+        _drop_empty(item.get("metadata"), ("labels", "annotations"))
+    rule = _RULES.get(group_resource)
+    if rule is not None:
+        rule(*pair)
+    return pair
+
+
+def _service(found: JSONObject, desired: JSONObject) -> None:
+    spec, wanted = _mapping(found, "spec"), _mapping(desired, "spec")
+    for each in (spec, wanted):
+        if each.get("clusterIP") != "None":
+            each.pop("clusterIP", None)
+            each.pop("clusterIPs", None)
+    ports = {_port_key(port): port for port in _objects(wanted, "ports")}
+    for port in _objects(spec, "ports"):
+        if "nodePort" not in ports.get(_port_key(port), port):
+            port.pop("nodePort", None)
+    for each in (spec, wanted):
+        if _objects(each, "ports"):
+            each["ports"] = sorted(each["ports"], key=_port_key)
+
+
+def _port_key(port: object) -> tuple[str, str, str]:
+    if not isinstance(port, dict):
+        return ("", "", repr(port))
+    return (str(port.get("name") or ""), str(port.get("protocol") or "TCP"), str(port.get("port")))
+
+
+def _pod(*pair: JSONObject) -> None:
+    for pod in pair:
+        spec = _mapping(pod, "spec")
+        for field in ("nodeName", "priority", "preemptionPolicy"):
+            spec.pop(field, None)
+        token = f"{spec.get('serviceAccountName') or ''}-token-"
+        _drop_named(spec, "volumes", token, "kube-api-access-")
+        _drop_named(spec, "initContainers", *_HELPER_CONTAINERS)
+        _drop(spec, "tolerations", _is_default_toleration)
+        for field in ("containers", "initContainers"):
+            for container in _objects(spec, field):
+                _drop_named(container, "volumeMounts", token, "kube-api-access-")
+
+
+def _is_default_toleration(entry: object) -> bool:
+    return (
+        isinstance(entry, dict)
+        and entry.get("key") in _DEFAULT_TOLERATIONS
+        and entry.get("tolerationSeconds") == 300
+    )
+
+
+def _job(*pair: JSONObject) -> None:
+    for job in pair:
+        spec = _mapping(job, "spec")
+        if spec.get("manualSelector") is not True:
+            spec.pop("selector", None)
+        for holder in (_mapping(job, "metadata"), _mapping(spec, "template", "metadata")):
+            for name in _JOB_LABELS:
+                _mapping(holder, "labels").pop(name, None)
+            _drop_empty(holder, ("labels",))
+        _drop_empty(_mapping(spec, "template"), ("metadata",))
+
+
+def _claim(found: JSONObject, desired: JSONObject) -> None:
+    if "volumeName" not in _mapping(desired, "spec"):
+        _mapping(found, "spec").pop("volumeName", None)
+
+
+def _volume(found: JSONObject, desired: JSONObject) -> None:
+    if not _mapping(desired, "spec").get("claimRef"):
+        for each in (found, desired):
+            _mapping(each, "spec").pop("claimRef", None)
+    for each in (found, desired):
+        for field in ("uid", "resourceVersion", "apiVersion", "kind"):
+            _mapping(each, "spec", "claimRef").pop(field, None)
+
+
+def _account(*pair: JSONObject) -> None:
+    for account in pair:
+        prefix = f"{_mapping(account, 'metadata').get('name')}-token-"
+        _drop_named(account, "secrets", prefix)
+
+
+_RULES: Final[dict[str, Callable[[JSONObject, JSONObject], None]]] = {
+    "jobs.batch": _job,
+    "persistentvolumeclaims": _claim,
+    "persistentvolumes": _volume,
+    "pods": _pod,
+    "serviceaccounts": _account,
+    "services": _service,
+}
+
+
+def _drop_annotations(item: JSONObject) -> None:
+    annotations = _mapping(item, "metadata", "annotations")
+    for name in _BY_CONTROLLERS & annotations.keys():
+        del annotations[name]
+
+
+def _drop_empty(holder: object, fields: Iterable[str]) -> None:
+    """An empty map of labels or annotations is the same as none."""
+    if isinstance(holder, dict):
+        for field in fields:
+            if field in holder and not holder[field]:
+                del holder[field]
+
+
+def _drop_named(holder: JSONObject, field: str, *prefixes: str) -> None:
+    """Remove the entries of a list whose name begins so."""
+
+    def is_named_so(entry: object) -> bool:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        return isinstance(name, str) and name.startswith(prefixes)
+
+    _drop(holder, field, is_named_so)
+
+
+def _drop(holder: JSONObject, field: str, unwanted: Callable[[object], bool]) -> None:
+    entries = holder.get(field)
+    if not isinstance(entries, list):
+        return
+    kept = [entry for entry in entries if not unwanted(entry)]
+    if kept:
+        holder[field] = kept
+    else:
+        del holder[field]
+
+
+def _mapping(item: object, *path: str) -> JSONObject:
+    """The object at a path, to change in place; an empty one where there is none."""
+    for key in path:
+        item = item.get(key) if isinstance(item, dict) else None
+    return item if isinstance(item, dict) else {}
+
+
+def _objects(item: JSONObject, field: str) -> list[JSONObject]:
+    """The members of a list, if all are objects; else none, so that odd lists are compared as they are."""
+    entries = item.get(field)
+    if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
+        return entries
+    return []

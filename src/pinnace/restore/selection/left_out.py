@@ -1,0 +1,194 @@
+"""What a restore leaves out, said so that no object is lost without a word. Pure. (docs/spec: RST 8, 22)
+
+A kind that the cluster does not serve, a filter that names nothing of the backup, a selection that is empty:
+each of them once ended as `Completed` with a line in the log that nobody read.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
+from pinnace.api.restore import RestoreSpec
+from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import UnknownResource
+from pinnace.kube.unserved import did_you_mean, near_names, unserved_names
+from pinnace.restore.results import Results
+from pinnace.restore.selection.collect import SelectedResource
+from pinnace.restore.selection.validation import NON_RESTORABLE
+
+ONE_BY_ONE: Final = 20
+"""Up to so many items of a kind in a namespace get an error each; more share lines, which name them all."""
+NAMES_IN_A_LINE: Final = 100
+
+_EXCLUDED_BY_RULE: Final = frozenset((*NON_RESTORABLE, *UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS))
+"""In the lists of Restores whose author did not write them there, so that no spelling is to be doubted."""
+
+
+def canonical_names(discovery: Discovery, archived: Iterable[str]) -> Callable[[str], str]:
+    """Return what gives the `plural.group` of a name: by what the cluster serves, else by what is archived.
+
+    Without the second, a filter that calls a kind by its plural would miss it where the cluster lacks it.
+    """
+    known = sorted(archived)
+
+    def canonical(name: str) -> str:
+        try:
+            return discovery.resolve(name).group_resource
+        except UnknownResource:
+            return next((kind for kind in known if _is_called(kind, name)), name)
+
+    return canonical
+
+
+def _is_called(group_resource: str, name: str) -> bool:
+    plural, _, group = name.partition(".")
+    own_plural, _, own_group = group_resource.partition(".")
+    return own_plural == plural.lower() and own_group.startswith(group)
+
+
+def not_served(resource: SelectedResource, discovery: Discovery) -> Results:
+    """The errors for the selected items of a kind that the cluster does not serve; each item is named."""
+    results = Results()
+    reason = f"the cluster does not serve {resource.group_resource}{_failure(resource, discovery)}"
+    for namespace in resource.namespaces:
+        prefix = f"{resource.group_resource}/{namespace.target}/" if namespace.target else ""
+        prefix = prefix or f"{resource.group_resource}/"
+        if len(namespace.names) <= ONE_BY_ONE:
+            for name in namespace.names:
+                results.errors.add(namespace.target, f"error restoring {prefix}{name}: {reason}")
+            continue
+        for line in _in_lines(namespace.names):
+            what = f"{len(namespace.names)} {resource.group_resource}"
+            results.errors.add(namespace.target, f"error restoring {what} ({line}): {reason}")
+    return results
+
+
+def _failure(resource: SelectedResource, discovery: Discovery) -> str:
+    """Why discovery does not know it, where a broken aggregated API is the reason."""
+    group = resource.group_resource.partition(".")[2]
+    problems = [warning for warning in discovery.warnings if group and f" {group}/" in warning]
+    return f" ({'; '.join(problems)})" if problems else ""
+
+
+def withheld(resource: SelectedResource, reason: str) -> Results:
+    """The warnings for the selected items of a kind that is not restored by rule; each item is named."""
+    results = Results()
+    for namespace in resource.namespaces:
+        count = len(namespace.names)
+        for line in _in_lines(namespace.names):
+            message = f"{count} {resource.group_resource} not restored ({line}): {reason}"
+            results.warnings.add(namespace.target, message)
+    return results
+
+
+def _in_lines(names: Sequence[str]) -> Iterator[str]:
+    """All names, so many a line that a line can still be read."""
+    for start in range(0, len(names), NAMES_IN_A_LINE):
+        part = names[start : start + NAMES_IN_A_LINE]
+        span = f"{start + 1} to {start + len(part)}: " if len(names) > NAMES_IN_A_LINE else ""
+        yield span + ", ".join(part)
+
+
+def filter_problems(spec: RestoreSpec, archive: ArchiveIndex, discovery: Discovery) -> Results:
+    """What the filters name that neither the cluster nor the backup has.
+
+    To be asked once the definitions of the backup are restored, whose kinds and short names count.
+    """
+    results = Results()
+    archived = archive.resources
+    _check_resources(spec, archived, discovery, results)
+    namespaces = _namespaces_of(archive)
+    for name in spec.included_namespaces:
+        if name not in ("", EVERYTHING) and not any(map(IncludesExcludes([name]).matches, namespaces)):
+            results.warnings.add_velero(_absent("includedNamespaces", name, near_names(name, namespaces)))
+    for name in spec.excluded_namespaces:
+        near_ones = [] if is_glob(name) or name in namespaces else near_names(name, namespaces)
+        if near_ones:
+            results.warnings.add_velero(_absent("excludedNamespaces", name, near_ones))
+    for name in sorted(spec.namespace_mapping):
+        if name not in namespaces:
+            results.warnings.add_velero(_absent("namespaceMapping", name, near_names(name, namespaces)))
+    return results
+
+
+def _absent(field: str, namespace: str, near: Iterable[str]) -> str:
+    what = f'spec.{field} names "{namespace}", a namespace of which the backup holds no object'
+    return what + did_you_mean(near)
+
+
+def _check_resources(
+    spec: RestoreSpec, archived: Sequence[str], discovery: Discovery, results: Results
+) -> None:
+    for unserved in unserved_names(spec.included_resources, discovery):
+        if _in_backup(unserved.name, archived):
+            continue
+        message = (
+            f"spec.includedResources names {unserved.name}, of which the backup holds no object:"
+            f" {unserved.text}"
+        )
+        if unserved.is_pattern:
+            results.warnings.add_velero(message)
+        else:
+            results.errors.add_velero(message)
+    written = [name for name in spec.excluded_resources if name not in _EXCLUDED_BY_RULE]
+    for unserved in unserved_names(written, discovery):
+        # Excluding what is not there is no mistake, unless something that is there may have been meant.
+        plurals = [kind.partition(".")[0] for kind in archived]
+        near = near_names(unserved.name, [*archived, *plurals])
+        if near and not unserved.is_pattern and not _in_backup(unserved.name, archived):
+            results.warnings.add_velero(
+                f"spec.excludedResources names {unserved.name}, of which the backup holds no object"
+                f"{did_you_mean(near)}"
+            )
+
+
+def _in_backup(name: str, archived: Iterable[str]) -> bool:
+    pattern = IncludesExcludes([name])
+    return any(_is_called(kind, name) or pattern.matches(kind) for kind in archived)
+
+
+def _namespaces_of(archive: ArchiveIndex) -> list[str]:
+    found = set(archive.names("namespaces", ""))
+    for group_resource in archive.resources:
+        found.update(archive.namespaces(group_resource))
+    return sorted(found - {""})
+
+
+def empty_selection(spec: RestoreSpec, archive: ArchiveIndex) -> str:
+    """The warning for a restore that selected no item at all."""
+    held = sum(
+        len(archive.names(group_resource, namespace))
+        for group_resource in archive.resources
+        for namespace in archive.namespaces(group_resource)
+    )
+    if not held:
+        return "nothing was restored: the backup holds no object"
+    filters = "; ".join(_filters(spec))
+    return (
+        f"nothing was restored: none of the {held} objects in the backup is selected"
+        f"{f' ({filters})' if filters else ''}"
+    )
+
+
+def _filters(spec: RestoreSpec) -> Iterator[str]:
+    """The filters that the author of a Restore wrote, as in its spec."""
+    lists = {
+        "includedNamespaces": spec.included_namespaces,
+        "excludedNamespaces": spec.excluded_namespaces,
+        "includedResources": spec.included_resources,
+        "excludedResources": [name for name in spec.excluded_resources if name not in _EXCLUDED_BY_RULE],
+    }
+    for name, values in lists.items():
+        if values:
+            yield f"{name}: {', '.join(values)}"
+    selector = spec.label_selector
+    if selector is not None and (selector.match_labels or selector.match_expressions):
+        terms = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
+        terms += [
+            f"{term.key} {term.operator} ({','.join(term.values)})" for term in selector.match_expressions
+        ]
+        yield f"labelSelector: {', '.join(terms)}"
+    if spec.include_cluster_resources is not None:
+        yield f"includeClusterResources: {str(spec.include_cluster_resources).lower()}"
