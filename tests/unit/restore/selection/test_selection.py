@@ -301,7 +301,8 @@ async def test_an_included_kind_that_no_one_has_is_an_error_and_the_others_are_r
 
     assert results.errors.velero == [
         "spec.includedResources names deploymnets, of which the backup holds no object:"
-        " the cluster serves no resource 'deploymnets'; did you mean deployments or deployment or deployments.apps?"
+        " the cluster serves no resource 'deploymnets';"
+        " did you mean deployments or deployment or deployments.apps?"
     ]
     assert results.errors.count == 1
     assert harness.world.created_of("pods") == ["ns-1/pod-1", "ns-2/pod-2"]
