@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from examples.application import application
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, APIStatusError
 from pinnace.kube.resources import CONFIGMAPS, SERVICES, APIResource
 from tests.integration.restore.conftest import RealRestore
 from tests.support.waiting import eventually
-
-JSONObject = dict[str, Any]
 
 RESOURCE_QUOTAS = APIResource(
     group="", version="v1", name="resourcequotas", kind="ResourceQuota", namespaced=True
