@@ -89,6 +89,14 @@ class Expected:
             is_new=is_new,
         )
 
+    def check_object(self, document: JSONObject) -> None:
+        """Raises InvalidResponse if a decoded object is another."""
+        try:
+            head = msgspec.convert(document, _Head)
+        except msgspec.ValidationError as error:
+            raise InvalidResponse(f"it is no object of the API: {error}") from None
+        self.check(head)
+
     def check(self, head: "_Head") -> None:
         """Raises InvalidResponse if the head is another object's."""
         metadata = head.metadata
@@ -110,11 +118,7 @@ class Expected:
 def read_object(body: bytes, expected: Expected) -> JSONObject:
     """The object in a body, decoded."""
     document = read_document(body)
-    try:
-        head = msgspec.convert(document, _Head)
-    except msgspec.ValidationError as error:
-        raise InvalidResponse(f"it is no object of the API: {error}") from None
-    expected.check(head)
+    expected.check_object(document)
     return document
 
 

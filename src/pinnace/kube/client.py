@@ -47,7 +47,7 @@ from pinnace.kube.transport.requests import (
     with_query,
 )
 from pinnace.kube.transport.retrying import RetryPolicy, Sender
-from pinnace.kube.watching import DEFAULT_INACTIVITY_SECONDS, WatchEvent, read_events
+from pinnace.kube.watching import GRACE_SECONDS, WATCH_SECONDS, WatchEvent, read_events
 
 T = TypeVar("T")
 
@@ -435,8 +435,8 @@ class KubeClient:
         resource_version: str,
         label_selector: str = "",
         field_selector: str = "",
-        timeout_seconds: int = 300,
-        inactivity_seconds: float = DEFAULT_INACTIVITY_SECONDS,
+        timeout_seconds: int = WATCH_SECONDS,
+        grace_seconds: float = GRACE_SECONDS,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Changes after `resource_version`, bookmarks included; ends when the server's time is up.
 
@@ -445,11 +445,11 @@ class KubeClient:
 
         Args:
             timeout_seconds: how long the server keeps the watch open.
-            inactivity_seconds: the longest silence that is not a failure.
+            grace_seconds: how long after that a watch which the server did not end is a failure.
 
         Raises:
             Gone: the version is too old; list again.
-            ConnectionFailed: cut, or silent for too long.
+            ConnectionFailed: cut, stalled, or not of this resource.
         """
         params = {
             "watch": "1",
@@ -462,11 +462,10 @@ class KubeClient:
         request = Request(
             method="GET",
             path=with_query(resource.path(namespace), params),
-            # Should the server forget to end it, we do.
-            timeout_seconds=timeout_seconds + inactivity_seconds,
-            stall_seconds=inactivity_seconds,
+            timeout_seconds=timeout_seconds + grace_seconds,
         )
-        async with aclosing(read_events(self._transport, request)) as events:
+        expected = Expected.of(resource, namespace=namespace)
+        async with aclosing(read_events(self._transport, request, expected)) as events:
             async for event in events:
                 yield event
 

@@ -6,14 +6,23 @@ from typing import Any
 
 import orjson
 
-from pinnace.kube.errors import ConnectionFailed, InvalidResponse, status_error
+from pinnace.api.objects import JSONObject
+from pinnace.kube.answers import Expected
+from pinnace.kube.deep import pruned
+from pinnace.kube.errors import SUSPECTS, ConnectionFailed, InvalidResponse, status_error
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.requests import Request
 
 MAXIMUM_LINE_BYTES = 64 * 2**20
 """Above anything etcd can store (1.5 MiB by default), below what would hurt us."""
-DEFAULT_INACTIVITY_SECONDS = 120.0
-"""The server sends a bookmark about every minute; two missed mean that nobody is there."""
+WATCH_SECONDS = 30
+"""How long the server is asked to keep a watch open. It sends a bookmark just before it ends it, so that it
+is heard from in any case, and the next watch goes on from there."""
+GRACE_SECONDS = 10.0
+"""A watch that has not ended so long after its time is stalled; with `WATCH_SECONDS` this is found in less
+than a minute, where the server's own periodic bookmarks are a minute apart."""
+
+_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +67,64 @@ class LineSplitter:
                 raise InvalidResponse(f"an event of the watch is larger than {self._maximum_bytes} bytes")
 
 
-async def read_events(transport: Transport, request: Request) -> AsyncGenerator[WatchEvent, None]:
+async def read_events(
+    transport: Transport, request: Request, expected: Expected
+) -> AsyncGenerator[WatchEvent, None]:
     """Opens one watch and yields its events until the server ends it.
 
     Close the iterator (`contextlib.aclosing`) to end it early.
 
+    Args:
+        expected: what each object must be; a bookmark has no name.
+
     Raises:
         APIStatusError: as an answer, or as an ERROR event; `Gone` means: list again.
         ConnectionFailed: the stream was cut or fell silent.
-        InvalidResponse: it held something else than events.
+        InvalidResponse: it held something else than events of such objects.
     """
     splitter = LineSplitter()
     async with transport.open(request) as chunks:
         async for chunk in chunks:
             for line in splitter.feed(chunk):
-                yield _event(line)
+                try:
+                    yield _event(line, expected)
+                except InvalidResponse as error:
+                    raise InvalidResponse(
+                        f"an event of {request.shown} cannot be believed: {error}. {SUSPECTS}"
+                    ) from error
     if splitter.has_rest:
         raise ConnectionFailed(f"the watch of {transport.server} was cut in the middle of an event")
 
 
-def _event(line: bytes) -> WatchEvent:
-    try:
-        document = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise InvalidResponse(f"the watch gave a line that is not JSON: {error.msg}") from None
-    if not isinstance(document, dict) or not isinstance(document.get("object"), dict):
-        raise InvalidResponse("the watch gave a line that is no event")
-    body: dict[str, Any] = document["object"]
-    kind = document.get("type")
+def _event(line: bytes, expected: Expected) -> WatchEvent:
+    document = _parsed(line)
+    body, kind = document.get("object"), document.get("type")
+    if not isinstance(body, dict):
+        raise InvalidResponse("it has no object")
     if kind == "ERROR":
         code = body.get("code")
         raise status_error(code if isinstance(code, int) else 500, body)
-    if not isinstance(kind, str):
-        raise InvalidResponse("the watch gave an event without a type")
+    if kind not in _TYPES:
+        raise InvalidResponse("its type is none of an event")
+    metadata = body.get("metadata")
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    if not isinstance(version, str) or not version:
+        raise InvalidResponse("its object has no resourceVersion")
+    if kind == "BOOKMARK":
+        return WatchEvent(kind, body)
+    expected.check_object(body)
     return WatchEvent(kind, body)
+
+
+def _parsed(line: bytes) -> JSONObject:
+    try:
+        document = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        # Without what is nested too deeply: an object that cannot be read whole must not end all watches.
+        try:
+            document = orjson.loads(pruned(line))
+        except orjson.JSONDecodeError as error:
+            raise InvalidResponse(f"it is not JSON: {error.msg}") from None
+    if not isinstance(document, dict):
+        raise InvalidResponse("it is no object")
+    return document

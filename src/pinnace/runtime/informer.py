@@ -23,6 +23,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Gone, KubeError
 from pinnace.kube.resources import APIResource
+from pinnace.kube.watching import WATCH_SECONDS
 from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.cache import Added, Change, Deleted, IndexFunction, ObjectCache, Updated
 from pinnace.runtime.errors import CacheSyncTimeout
@@ -31,8 +32,8 @@ from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
 
-WATCH_SECONDS = 300
-"""How long one watch may last at least; each lasts up to twice that, so that they do not end together."""
+_WATCH_JITTER = 1 / 3
+"""Watches last up to this much longer than asked for, so that they do not end together."""
 
 SHORT_STEP_SECONDS = 1.0
 """A watch that ends sooner and brought nothing is a failure: repeating it at once would be a busy loop."""
@@ -233,7 +234,7 @@ class Informer:
             resource_version=self.resource_version,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
-            timeout_seconds=int(WATCH_SECONDS * (1.0 + self._jitter())),
+            timeout_seconds=int(WATCH_SECONDS * (1.0 + _WATCH_JITTER * self._jitter())),
         )
         async with aclosing(events):
             async for event in events:

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,8 @@ from pinnace.kube.errors import (
     ServerFault,
 )
 from pinnace.kube.resources import CONFIGMAPS
-from pinnace.kube.watching import LineSplitter, WatchEvent
+from pinnace.kube.watching import GRACE_SECONDS, WATCH_SECONDS, LineSplitter, WatchEvent
+from pinnace.runtime import informer
 from tests.unit.kube.scripted import (
     ScriptedServer,
     answer_chunks,
@@ -29,10 +31,16 @@ from tests.unit.kube.scripted import (
 )
 
 WATCH = "GET /api/v1/namespaces/demo/configmaps"
-OBJECT = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "resourceVersion": "5"}}
+OBJECT = {
+    "kind": "ConfigMap",
+    "apiVersion": "v1",
+    "metadata": {"name": "a", "namespace": "demo", "resourceVersion": "5"},
+}
 
 
-async def _collect(client: KubeClient, *, inactivity_seconds: float = 60.0) -> list[WatchEvent]:
+async def _collect(
+    client: KubeClient, *, timeout_seconds: int = 60, grace_seconds: float = 60.0
+) -> list[WatchEvent]:
     return [
         item
         async for item in client.watch(
@@ -40,8 +48,8 @@ async def _collect(client: KubeClient, *, inactivity_seconds: float = 60.0) -> l
             "demo",
             resource_version="4",
             label_selector="a=b",
-            timeout_seconds=60,
-            inactivity_seconds=inactivity_seconds,
+            timeout_seconds=timeout_seconds,
+            grace_seconds=grace_seconds,
         )
     ]
 
@@ -104,11 +112,14 @@ async def test_an_error_status_is_raised_at_once(
     assert len(server.seen) == 1
 
 
-async def test_silence_is_a_failure(server: ScriptedServer) -> None:
-    server.on(WATCH, answer_chunks(event("ADDED", OBJECT), then=server.hang))
+@pytest.mark.parametrize("sent", [b"", event("ADDED", OBJECT), event("ADDED", OBJECT)[:20]])
+async def test_a_watch_that_the_server_does_not_end_in_time_is_stalled(
+    server: ScriptedServer, sent: bytes
+) -> None:
+    server.on(WATCH, answer_chunks(sent, then=server.hang) if sent else server.stall())
     async with connected(server) as client:
         with pytest.raises(DeadlineExceeded):
-            await _collect(client, inactivity_seconds=0.05)
+            await _collect(client, timeout_seconds=0, grace_seconds=0.05)
 
 
 async def test_a_dropped_stream_is_a_failure(server: ScriptedServer) -> None:
@@ -125,12 +136,60 @@ async def test_a_stream_that_ends_within_an_event_is_a_failure(server: ScriptedS
             await _collect(client)
 
 
-@pytest.mark.parametrize("line", [b"nonsense\n", b"[]\n", b"{}\n", b'{"type":"ADDED"}\n', b'{"object":{}}\n'])
-async def test_what_is_no_event_is_an_error(server: ScriptedServer, line: bytes) -> None:
+def _changed(**change: object) -> bytes:
+    return event("MODIFIED", {**OBJECT, **change})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"nonsense\n",
+        b"<html>\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"type":"ADDED"}\n',
+        b'{"object":{}}\n',
+        event("RENAMED", OBJECT),
+        _changed(kind="Secret"),
+        _changed(kind=None),
+        _changed(metadata=["a"]),
+        _changed(metadata={"name": "a", "namespace": "demo"}),
+        _changed(metadata={"name": "a", "namespace": "other", "resourceVersion": "5"}),
+        _changed(metadata={"name": 1, "namespace": "demo", "resourceVersion": "5"}),
+        event("BOOKMARK", {"kind": "ConfigMap"}),
+    ],
+)
+async def test_what_is_no_event_of_the_resource_is_an_error(server: ScriptedServer, line: bytes) -> None:
     server.on(WATCH, answer_chunks(line))
     async with connected(server) as client:
-        with pytest.raises(InvalidResponse):
+        with pytest.raises(InvalidResponse, match="A proxy or a login page"):
             await _collect(client)
+
+
+async def test_a_page_instead_of_events_is_an_error(server: ScriptedServer) -> None:
+    async def html(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="<html>Sign in</html>", content_type="text/html")
+
+    server.on(WATCH, html)
+    async with connected(server) as client:
+        with pytest.raises(InvalidResponse, match="content type is text/html"):
+            await _collect(client)
+
+
+async def test_an_object_nested_too_deeply_does_not_end_the_watch(server: ScriptedServer) -> None:
+    deep = event("ADDED", OBJECT).replace(
+        b'"metadata"', b'"spec": ' + b"[" * 2000 + b"]" * 2000 + b', "metadata"'
+    )
+    server.on(WATCH, answer_chunks(deep, event("DELETED", OBJECT)))
+    async with connected(server) as client:
+        first, second = await _collect(client)
+    assert first.object["metadata"] == OBJECT["metadata"]
+    assert second == WatchEvent("DELETED", OBJECT)
+
+
+def test_a_stalled_watch_is_found_within_a_minute() -> None:
+    longest = WATCH_SECONDS * (1 + informer._WATCH_JITTER) + GRACE_SECONDS
+    assert longest < 60
 
 
 async def test_closing_ends_the_connection(server: ScriptedServer) -> None:
