@@ -1,10 +1,13 @@
 """TLS towards an API server: whom we trust and, with a client certificate, who we are."""
 
+import os
 import re
 import ssl
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pinnace.kube.auth.credentials import ClientCertificate
 from pinnace.kube.errors import ConfigError
@@ -34,8 +37,8 @@ class TLSSettings:
 def build_ssl_context(tls: TLSSettings, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
     """A context for one set of settings; `certificate` goes before the configured one.
 
-    Blocks on file access: call it in a thread. Private keys touch the disk only as a file of mode 0600
-    in a folder of mode 0700 that is gone when this returns, since OpenSSL loads them from files alone.
+    Blocks on file access: call it in a thread. OpenSSL loads private keys from files alone; it gets one
+    without a name, so that none is left behind whenever the process is killed.
 
     Raises:
         ConfigError: if a certificate or key cannot be used; names the file and the field.
@@ -75,14 +78,27 @@ def _trust(context: ssl.SSLContext, ca: bytes, origin: str) -> None:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate, origin: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="pinnace-") as folder:
-        certificate_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
-        certificate_file.write_bytes(certificate.certificate)
-        key_file.touch(mode=0o600)
-        key_file.write_bytes(certificate.key)
+    with (
+        _nameless_file(certificate.certificate) as certificate_file,
+        _nameless_file(certificate.key) as key_file,
+    ):
         try:
             # The empty password keeps OpenSSL from asking for one on the terminal.
             context.load_cert_chain(certificate_file, key_file, password="")
         except (ssl.SSLError, OSError) as error:
             reason = getattr(error, "reason", None) or "unreadable, encrypted, or not a pair"
             raise ConfigError(f"{origin}: client-certificate and client-key: {reason}") from error
+
+
+@contextmanager
+def _nameless_file(content: bytes) -> Iterator[str]:
+    """A path under which this process, while it is open, reads the content, and nothing remains afterwards.
+
+    In memory on Linux; elsewhere a file that was never given a name.
+    """
+    is_linux = sys.platform == "linux"
+    with open(os.memfd_create("tls"), "w+b") if is_linux else tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        file.seek(0)
+        yield f"/dev/fd/{file.fileno()}"

@@ -2,7 +2,11 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import ssl
+import subprocess
+import sys
 import tempfile
 import traceback
 from collections.abc import AsyncIterator
@@ -146,6 +150,32 @@ async def test_a_new_certificate_takes_a_new_connection(
         auth.certificate = _client_certificate(authority, "second")
         await client.version()
         assert _user(secure) == "second"
+
+
+def test_a_process_killed_while_a_key_is_loaded_leaves_none_behind(
+    authority: CertificateAuthority, tmp_path: Path
+) -> None:
+    pair = authority.issue_client("jane", user="jane")
+    program = """
+import os, signal, ssl, sys
+from pathlib import Path
+from pinnace.kube.auth.credentials import ClientCertificate
+from pinnace.kube.transport.tls import TLSSettings, build_ssl_context
+
+def killed(context, certfile, keyfile, password):
+    assert Path(keyfile).read_bytes() == Path(sys.argv[2]).read_bytes()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+ssl.SSLContext.load_cert_chain = killed
+certificate, key = (Path(path).read_bytes() for path in sys.argv[1:])
+build_ssl_context(TLSSettings(certificate=ClientCertificate(certificate, key)))
+"""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    words = [sys.executable, "-c", program, str(pair.certificate), str(pair.key)]
+    ended = subprocess.run(words, env={**os.environ, "TMPDIR": str(folder)}, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("usable", [True, False])
