@@ -308,7 +308,7 @@ class Assembly:
             clock=self._timers,
             workers=MAIN_WORKERS,
             resync=reconciler.enqueue_expired,
-            resync_period_seconds=gc.PERIOD_SECONDS,
+            resync_period_seconds=self._options.gc_frequency.total_seconds(),
             queue=queue,
         )
         controller.watch(informer, predicate=reconciler.is_due)

@@ -15,6 +15,7 @@ from pinnace.server.zone import local_zone
 CLIENT_QPS: Final = 20.0
 CLIENT_BURST: Final = 30
 PLUGIN_DIRECTORY: Final = Path("/plugins")
+GC_FREQUENCY: Final = Duration.hours(1)
 RESTIC_TIMEOUT: Final = Duration.hours(4)
 RESTIC_PRUNE_FREQUENCY: Final = Duration.hours(168)
 
@@ -32,6 +33,7 @@ class ServerOptions:
         parallel_restores_into_namespace: let restores run at once that may write to the same namespace.
         plugin_directory: searched for executables; need not exist.
         restic_timeout: for all pod volumes of one backup or restore.
+        gc_frequency: how often expired backups are looked for.
         restic_prune_frequency: of repositories that name none; a week if not positive.
         schedule_skip_immediately: skip once what is due of Schedules that do not say.
         zone: of the clock that schedules and the names of their backups follow.
@@ -58,6 +60,7 @@ class ServerOptions:
     parallel_restores_into_namespace: bool = False
     plugin_directory: Path = PLUGIN_DIRECTORY
     restic_timeout: Duration = RESTIC_TIMEOUT
+    gc_frequency: Duration = GC_FREQUENCY
     restic_prune_frequency: Duration = RESTIC_PRUNE_FREQUENCY
     schedule_skip_immediately: bool = False
     zone: tzinfo = field(default_factory=lambda: local_zone(os.environ))

@@ -11,7 +11,8 @@ import click
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import Command, Enum
-from pinnace.cli.options import all_of
+from pinnace.cli.options import all_of, names_argument
+from pinnace.cli.process import later_flags
 from pinnace.cli.process.server import LEVELS, Number
 
 NODE_VARIABLE = "NODE_NAME"
@@ -46,18 +47,22 @@ _OPTIONS = all_of(
         "--restore-workers", type=Number(whole=True), default="1", show_default=True,
         help="How many volumes are restored at once.",
     ),
+    later_flags.accepted(later_flags.OF_NODE_AGENT),
 )  # fmt: skip
 
 
 @click.command("node-agent", cls=Command, short_help="Run the node agent.", hidden=True)
+@names_argument("[server]")
 @_OPTIONS
 @click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:
+def command(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
     """Run the node agent: it saves and restores the volumes of the pods of its node, until a signal.
 
     The environment says the name of the node (NODE_NAME), the namespace of the server (VELERO_NAMESPACE), and
-    where restic keeps its cache (VELERO_SCRATCH_DIR).
+    where restic keeps its cache (VELERO_SCRATCH_DIR). `node-agent server` is the same.
     """
+    if names not in ((), ("server",)):
+        raise click.UsageError(f'unknown command "{" ".join(names)}"')
     _serve(ctx, flags)
 
 
@@ -69,16 +74,18 @@ def server(ctx: click.Context, /, **flags: Any) -> None:
     _serve(ctx, flags)
 
 
-def _serve(ctx: click.Context, flags: Mapping[str, Any]) -> None:
+def _serve(ctx: click.Context, flags: dict[str, Any]) -> None:
     from pinnace.kube.config import load_config
     from pinnace.kube.errors import KubeError
     from pinnace.runtime.errors import RuntimeFailure
+    from pinnace.runtime.logfields import get_logger
     from pinnace.server.checks import StartupError
     from pinnace.server.monitoring.logging import configure_logging
     from pinnace.server.monitoring.pages import parse_address
     from pinnace.server.node_agent import NodeAgentOptions, run_node_agent
 
     settings = settings_of(ctx)
+    warnings = later_flags.caveats(later_flags.OF_NODE_AGENT, flags)
     need_no_location(settings, "the node agent")
     try:
         parse_address(flags["metrics_address"])
@@ -95,6 +102,8 @@ def _serve(ctx: click.Context, flags: Mapping[str, Any]) -> None:
         scratch=Path(scratch) if scratch else None,
     )
     configure_logging(flags["log_level"], flags["log_format"])
+    for warning in warnings:
+        get_logger(__name__).warning(warning)
     try:
         config = load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds

@@ -17,6 +17,7 @@ from pinnace.cli.flags import (
     flatten,
     merge_maps,
 )
+from pinnace.cli.process import later_flags
 
 
 class Number(FlagType):
@@ -58,7 +59,8 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 @click.option("--client-burst", type=Number(whole=True),
               help="How many of them at once after a pause, 30 if only --client-qps is given.")  # fmt: skip
 @click.option("--plugin-dir", default="/plugins", show_default=True, help="Folder with plugin executables.")
-@click.option("--backup-workers", type=Number(whole=True), default="1", show_default=True,
+@click.option("--backup-workers", "--concurrent-backups", type=Number(whole=True), default="1",
+              show_default=True,
               help="How many backups run at once.")  # fmt: skip
 @click.option("--restore-workers", type=Number(whole=True), default="1", show_default=True,
               help="How many restores run at once, never two into one namespace.")  # fmt: skip
@@ -76,24 +78,37 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
               help="How often locations are checked; 0 = once.")  # fmt: skip
 @click.option("--default-volume-snapshot-locations", type=KeyValueMap(":"), multiple=True,
               help="Snapshot location of each provider that has several: provider:location,...")  # fmt: skip
-@click.option("--restic-timeout", type=DurationFlag(), default="4h0m0s", show_default=True,
+@click.option("--restic-timeout", "--fs-backup-timeout", type=DurationFlag(), default="4h0m0s",
+              show_default=True,
               help="How long all pod volumes of one backup or restore may take.")  # fmt: skip
-@click.option("--default-restic-prune-frequency", type=DurationFlag(), default="168h0m0s", show_default=True,
+@click.option("--default-restic-prune-frequency", "--default-repo-maintain-frequency", type=DurationFlag(),
+              default="168h0m0s", show_default=True,
               help="How often restic repositories are pruned that do not say.")  # fmt: skip
 @click.option("--terminating-resource-timeout", type=DurationFlag(), default="10m0s", show_default=True,
               help="How long a restore waits for namespaces and volumes that are going away.")  # fmt: skip
 @click.option("--default-backup-ttl", type=DurationFlag(), default="720h0m0s", show_default=True,
               help="How long backups are kept that do not say.")  # fmt: skip
-@boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic unless opted out.")
+@click.option("--garbage-collection-frequency", type=DurationFlag(), default="1h0m0s", show_default=True,
+              help="How often expired backups are looked for.")  # fmt: skip
+@boolean("--schedule-skip-immediately",
+         help="Skip once what is due of schedules that do not say.")  # fmt: skip
+@boolean(
+    "--default-volumes-to-restic",
+    "--default-volumes-to-fs-backup",
+    help="Back up all pod volumes with restic unless opted out.",
+)
 @boolean("--restore-only", help="Deprecated: run only what restores need.")
 @click.option("--leader-elect", type=Boolean(), default=True, metavar="",
               help="Work only while holding the Lease of this namespace (default true).")  # fmt: skip
+@later_flags.accepted(later_flags.OF_SERVER)
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> None:
     """Run the server: the controllers of one namespace, until a signal."""
     from pinnace.cli.process import server_run
 
-    flags["disable_controllers"] = flatten(flags["disable_controllers"])
+    warnings = later_flags.caveats(later_flags.OF_SERVER, flags)
+    controllers = flatten(flags["disable_controllers"])
+    flags["disable_controllers"], unknown = later_flags.known_controllers(controllers)
     flags["restore_resource_priorities"] = flatten(flags["restore_resource_priorities"])
     flags["default_volume_snapshot_locations"] = merge_maps(flags["default_volume_snapshot_locations"])
-    server_run.serve(ctx, flags)
+    server_run.serve(ctx, flags, [*warnings, *unknown])

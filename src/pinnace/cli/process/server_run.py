@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from pinnace.kube.errors import KubeError
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.selection.order import DEFAULT_PRIORITIES
 from pinnace.runtime.errors import RuntimeFailure
+from pinnace.runtime.logfields import get_logger
 from pinnace.server.app import run_server
 from pinnace.server.checks import StartupError
 from pinnace.server.monitoring.logging import configure_logging
 from pinnace.server.monitoring.pages import parse_address
 from pinnace.server.options import CLIENT_BURST, CLIENT_QPS, RESTIC_PRUNE_FREQUENCY, ServerOptions
+
+log = get_logger(__name__)
 
 DISABLEABLE = (
     "backup",
@@ -42,12 +46,18 @@ DISABLEABLE = (
 RESTORE_ONLY = frozenset({backup.NAME, backup_deletion.NAME, gc.NAME, schedule.NAME})
 
 
-def serve(ctx: click.Context, flags: dict[str, Any]) -> None:
-    """Run the server. Raises CommandError when it cannot start or ends badly."""
+def serve(ctx: click.Context, flags: dict[str, Any], warnings: Sequence[str] = ()) -> None:
+    """Run the server. Raises CommandError when it cannot start or ends badly.
+
+    Args:
+        warnings: what to log at first of the flags.
+    """
     settings = settings_of(ctx)
     need_no_location(settings, "server")
     options = server_options(settings, flags)
     configure_logging(options.log_level, options.log_format)
+    for warning in warnings:
+        log.warning(warning)
     try:
         config = load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
@@ -101,6 +111,8 @@ def server_options(settings: Settings, flags: dict[str, Any]) -> ServerOptions:
         parallel_restores_into_namespace=flags["allow_parallel_restores_into_namespace"],
         plugin_directory=Path(flags["plugin_dir"]),
         restic_timeout=flags["restic_timeout"],
+        gc_frequency=_positive("garbage_collection_frequency", flags),
+        schedule_skip_immediately=flags["schedule_skip_immediately"],
         restic_prune_frequency=prune_frequency if prune_frequency > Duration() else RESTIC_PRUNE_FREQUENCY,
         disabled_controllers=frozenset(disabled),
         leader_election=flags["leader_elect"],
@@ -120,6 +132,13 @@ def client_cap(qps: float | None, burst: int | None) -> tuple[float | None, int]
     if qps is None and burst is not None:
         qps = CLIENT_QPS
     return qps or None, CLIENT_BURST if burst is None else burst
+
+
+def _positive(flag: str, flags: dict[str, Any]) -> Duration:
+    duration: Duration = flags[flag]
+    if duration <= Duration():
+        raise InvalidInput(f"--{flag.replace('_', '-')} must be positive")
+    return duration
 
 
 def _workers(flag: str, flags: dict[str, Any]) -> int:

@@ -28,7 +28,6 @@ log = get_logger(__name__)
 NAME: Final = "gc"
 REQUESTS: Final = velero("deletebackuprequests")
 LOCATIONS: Final = velero("backupstoragelocations")
-PERIOD_SECONDS: Final = 3600.0
 
 
 class GCReconciler:

@@ -203,7 +203,7 @@ def test_the_server_accepts_the_arguments_it_is_installed_with(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[object] = []
-    monkeypatch.setattr(server_run, "serve", lambda _ctx, flags: started.append(flags))
+    monkeypatch.setattr(server_run, "serve", lambda _ctx, flags, _warnings: started.append(flags))
     words = ["--features", "foo", "--default-restic-prune-frequency", "24h", "--restore-only"]
     made = by_kind(
         capsys, *AWS, "--no-secret", *SERVER, "--use-restic", *words, "--default-volumes-to-restic"

@@ -87,3 +87,24 @@ def test_a_node_without_name(
     assert run(["node-agent"]) == 1
     assert "An error occurred: the environment variable NODE_NAME is missing" in capsys.readouterr().err
     assert started == []
+
+
+def test_the_spelling_and_the_flags_of_velero_1_18_start_the_agent(
+    started: list[NodeAgentOptions], caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ["--node-agent-configmap=c", "--data-mover-prepare-timeout=30m", "--resource-timeout=10m"]
+
+    assert run(["node-agent", "server", *words]) == 0
+
+    assert started == [NodeAgentOptions(namespace="velero", node="n1")]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("--node-agent-configmap=c has no effect: ")
+
+
+def test_another_word_after_node_agent_is_refused(
+    started: list[NodeAgentOptions], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["node-agent", "servr"]) == 1
+
+    assert 'unknown command "servr"' in capsys.readouterr().err
+    assert started == []

@@ -240,3 +240,78 @@ def test_the_api_timeout_reaches_the_client(
 def test_an_api_timeout_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], value: str) -> None:
     assert run(["server", f"--api-timeout={value}"]) != 0
     assert "api-timeout" in capsys.readouterr().err
+
+
+def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[ServerOptions]) -> None:
+    options = options_of(
+        started,
+        *("--fs-backup-timeout", "2h", "--default-repo-maintain-frequency=24h", "--concurrent-backups=3"),
+        *("--default-volumes-to-fs-backup", "--garbage-collection-frequency=30m"),
+        "--schedule-skip-immediately",
+    )
+
+    assert options.restic_timeout == Duration.hours(2)
+    assert options.restic_prune_frequency == Duration.hours(24)
+    assert options.backup_workers == 3
+    assert options.defaults.volumes_to_restic is True
+    assert options.gc_frequency == Duration.minutes(30)
+    assert options.schedule_skip_immediately is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--client-page-size=100"],
+        ["--client-page-size", "0"],
+        ["--item-operation-sync-frequency=1m"],
+        ["--default-item-operation-timeout=1h"],
+        ["--resource-timeout=1h"],
+        ["--max-concurrent-k8s-connections=5"],
+        ["--uploader-type=kopia"],
+        ["--default-snapshot-move-data"],
+        ["--disable-informer-cache=true"],
+        ["--backup-repository-configmap=c"],
+        ["--repo-maintenance-job-configmap=c"],
+        ["--keep-latest-maintenance-jobs=1"],
+        ["--maintenance-job-cpu-request=1"],
+        ["--item-block-worker-count=8"],
+        ["--volume-group-snapshot-label-key=k"],
+        ["--disable-controllers=backup-queue"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_flags_of_velero_1_18_without_a_meaning_here_are_warned_of_by_name(
+    started: list[ServerOptions], words: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    options_of(started, *words)
+
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(words[0].split("=")[0])
+    assert " has no effect: " in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--uploader-type=restic"],
+        ["--default-snapshot-move-data=false", "--disable-informer-cache=false"],
+        ["--item-block-worker-count=1", "--client-page-size=500", "--resource-timeout=10m0s"],
+        ["--disable-controllers=backup-repo"],
+    ],
+)
+def test_flags_that_ask_for_what_happens_anyway_are_not_warned_of(
+    started: list[ServerOptions], words: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    options = options_of(started, *words)
+
+    assert caplog.records == []
+    assert options.disabled_controllers == ({"restic-repo"} if "backup-repo" in words[0] else frozenset())
+
+
+def test_a_frequency_of_the_garbage_collection_that_is_not_positive_is_refused(
+    started: list[ServerOptions], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["server", "--garbage-collection-frequency=0s"]) == 1
+
+    assert "--garbage-collection-frequency must be positive" in capsys.readouterr().err
+    assert started == []

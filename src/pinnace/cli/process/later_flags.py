@@ -1,0 +1,132 @@
+"""Flags of later versions of Velero that manifests pass to the server and the node agent. (docs/spec: BEY 10)
+
+A flag with a meaning here is an option of the command itself, under both names. Those below have none: they
+are accepted, so that a manifest written for Velero starts, and each that asks for something else than what
+happens anyway is a warning that names it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from pinnace.cli.flags import Boolean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """A flag that is accepted and has no effect.
+
+    Attributes:
+        why: what happens here instead.
+        same: values that ask for that.
+    """
+
+    name: str
+    why: str
+    same: tuple[str, ...] = ()
+    switch: bool = False
+
+    @property
+    def parameter(self) -> str:
+        """The name of the command's parameter."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+    def caveat(self, value: Any) -> str:
+        """What is said of a value that was given; empty if it asks for what happens anyway."""
+        if value in (None, False, "") or value in self.same:
+            return ""
+        given = self.name if value is True else f"{self.name}={value}"
+        return f"{given} has no effect: {self.why}"
+
+
+_NO_OPERATIONS: Final = "no item operation outlasts a backup or restore"
+_NO_JOBS: Final = "the server itself maintains repositories, without jobs"
+_RESTIC: Final = "pod volumes are saved with restic"
+_ONE_BY_ONE: Final = "volumes are snapshotted one by one"
+
+OF_SERVER: Final = (
+    Flag(name="--client-page-size", same=("500",), why="lists are read in pages of 500"),
+    Flag(name="--item-operation-sync-frequency", same=("10s", "0s"), why=_NO_OPERATIONS),
+    Flag(name="--default-item-operation-timeout", same=("4h", "4h0m0s", "0s"), why=_NO_OPERATIONS),
+    Flag(
+        name="--resource-timeout",
+        same=("10m", "10m0s", "0s"),
+        why="each wait has a limit of its own, see --terminating-resource-timeout",
+    ),
+    Flag(
+        name="--max-concurrent-k8s-connections",
+        same=("30",),
+        why="as many connections are made as the API server takes",
+    ),
+    Flag(name="--uploader-type", same=("restic",), why=_RESTIC),
+    Flag(
+        name="--default-snapshot-move-data",
+        switch=True,
+        why="data of snapshots is not moved; CSI snapshots stay in the storage system",
+    ),
+    Flag(name="--disable-informer-cache", switch=True, why="restores keep no such cache"),
+    Flag(name="--backup-repository-configmap", why=_RESTIC),
+    Flag(name="--repo-maintenance-job-configmap", why=_NO_JOBS),
+    Flag(name="--keep-latest-maintenance-jobs", same=("3",), why=_NO_JOBS),
+    Flag(name="--maintenance-job-cpu-request", same=("0",), why=_NO_JOBS),
+    Flag(name="--maintenance-job-mem-request", same=("0",), why=_NO_JOBS),
+    Flag(name="--maintenance-job-cpu-limit", same=("0",), why=_NO_JOBS),
+    Flag(name="--maintenance-job-mem-limit", same=("0",), why=_NO_JOBS),
+    Flag(name="--item-block-worker-count", same=("1",), why="items are always read side by side"),
+    Flag(name="--volume-group-snapshot-label-key", same=("velero.io/volume-group",), why=_ONE_BY_ONE),
+)
+OF_NODE_AGENT: Final = (
+    Flag(
+        name="--node-agent-configmap",
+        why="see --backup-workers and --restore-workers for how many volumes are worked on at once",
+    ),
+    Flag(name="--backup-repository-configmap", why=_RESTIC),
+    Flag(
+        name="--data-mover-prepare-timeout", same=("30m", "30m0s", "0s"), why="data of snapshots is not moved"
+    ),
+    Flag(name="--resource-timeout", same=("10m", "10m0s", "0s"), why="each wait has a limit of its own"),
+)
+
+CONTROLLERS: Final[Mapping[str, str]] = {
+    "backup-repo": "restic-repo",
+    "backup-queue": "",
+    "backup-operations": "",
+    "backup-finalizer": "",
+    "restore-operations": "",
+    "restore-finalizer": "",
+}
+"""What --disable-controllers takes in Velero 1.18: the name here, or empty if there is no such controller."""
+
+
+def accepted(flags: Iterable[Flag]) -> Callable[[Any], Any]:
+    """Make a command take these flags, which no help shows."""
+
+    def decorate(function: Any) -> Any:
+        for flag in flags:
+            kind: dict[str, Any] = {"type": Boolean(), "metavar": ""} if flag.switch else {}
+            function = click.option(flag.name, flag.parameter, hidden=True, default=None, **kind)(function)
+        return function
+
+    return decorate
+
+
+def caveats(flags: Iterable[Flag], given: dict[str, Any]) -> list[str]:
+    """Take these flags out of what was given. Returns what to warn of."""
+    found = [flag.caveat(given.pop(flag.parameter, None)) for flag in flags]
+    return [text for text in found if text]
+
+
+def known_controllers(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Names of controllers with those of Velero 1.18 replaced, and what to warn of."""
+    ours: list[str] = []
+    warnings: list[str] = []
+    for name in names:
+        if name not in CONTROLLERS:
+            ours.append(name)
+        elif CONTROLLERS[name]:
+            ours.append(CONTROLLERS[name])
+        else:
+            warnings.append(f"--disable-controllers={name} has no effect: there is no such controller here")
+    return ours, warnings
