@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import orjson
 
 import pinnace
+from pinnace.api.values.error_texts import error_text
 
 LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 """Level names, least severe first; there is no `warn`. (docs/spec: SRV 2, SRV 9)"""
@@ -251,16 +252,6 @@ class JSONFormatter:
     def error_fields(self, error: BaseException, /) -> dict[str, object]:
         """`error.message`, and `error.file` and `error.function` when the origin is known."""
         return {"error.message": error_text(error), **_origin_fields(error)}
-
-
-def error_text(error: BaseException) -> str:
-    """What an error says, never empty; of a group, what each of its members says."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(error_text(member) for member in error.exceptions)
-    text = str(error)
-    if not text or isinstance(error, LookupError | AssertionError):  # a bare key or index says nothing
-        return f"{type(error).__name__}: {text}".removesuffix(": ")
-    return text
 
 
 def _origin_fields(error: BaseException) -> dict[str, object]:

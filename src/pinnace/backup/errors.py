@@ -9,6 +9,8 @@ An item that fails is data: it is logged, counted, and leaves the backup Partial
 
 from collections.abc import Sequence
 
+from pinnace.api.values.error_texts import error_text
+
 
 class BackupError(Exception):
     """Anything that goes wrong in the engine itself."""
@@ -23,5 +25,5 @@ class ItemFailed(BackupError):
 
     def __init__(self, errors: Sequence[BaseException]) -> None:
         self.errors = tuple(errors)
-        texts = list(dict.fromkeys(str(error) for error in errors))
+        texts = list(dict.fromkeys(error_text(error) for error in errors))
         super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")

@@ -15,6 +15,7 @@ from typing import TextIO
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotPhase
+from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.runlog import Hide, RunLog
@@ -106,7 +107,7 @@ async def execute_backup(
         with tempfile.TemporaryDirectory(prefix="backup-", dir=workdir) as directory:
             return await run.execute(Path(directory))
     except OSError as error:
-        return run.failed(f"error making temporary files: {error}")
+        return run.failed(f"error making temporary files: {error_text(error)}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -231,7 +232,7 @@ class _Run:
             status.progress = result.progress
         status.warnings, status.errors = log.warnings, log.errors
         if fatal is not None:
-            self.failed(str(fatal))
+            self.failed(error_text(fatal))
         elif log.errors:
             status.phase = BackupPhase.PARTIALLY_FAILED
         else:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pinnace import __version__
+from pinnace.api.values.error_texts import cause_of
 from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.guard import silence_loggers
 from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.storage.errors import StorageError
@@ -74,14 +76,24 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
             for signum in _ENDING_SIGNALS:
                 loop.remove_signal_handler(signum)
 
+    silence_loggers()
     try:
         return asyncio.run(guarded())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
-    except NotFound as error:
-        raise CommandError(str(error) if error.reason else f"{no_kinds()} ({error})") from error
-    except (KubeError, StorageError) as error:
-        raise CommandError(str(error)) from error
+    except Exception as error:  # one of a group is handled as it would be alone; what is not known goes on
+        cause = cause_of(error)
+        if isinstance(cause, asyncio.CancelledError):
+            raise KeyboardInterrupt from None
+        if isinstance(cause, NotFound) and not cause.reason:
+            raise CommandError(f"{no_kinds()} ({cause})") from error
+        if isinstance(cause, KubeError | StorageError):
+            raise CommandError(str(cause)) from error
+        if cause is error:
+            raise
+        raise cause from error
+    finally:
+        work.close()  # where no loop could be started, it was never awaited
 
 
 @asynccontextmanager

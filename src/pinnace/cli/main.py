@@ -23,6 +23,8 @@ def main() -> None:
     except KeyboardInterrupt:
         code = _INTERRUPTED
         _let_interrupts_end_us()
+    except Exception as error:  # noqa: BLE001 - what cannot even be loaded; users get no tracebacks
+        code = _cannot_run(error)
     _leave_at_once(code)
     sys.exit(code)
 
@@ -38,6 +40,21 @@ def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:
     from pinnace.cli import program
 
     return program.run(arguments)
+
+
+def _cannot_run(error: Exception) -> int:
+    """Say in one line why the command could not be loaded or could not report its own error."""
+    if os.environ.get("PINNACE_TRACEBACK"):
+        raise error
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, MemoryError):
+        text = "out of memory"
+    text = text or type(error).__name__
+    line = f"An error occurred: the program could not be loaded: {text}\n"
+    os.write(2, line.encode(errors="backslashreplace"))
+    return 1
 
 
 def _help_restore(words: list[str]) -> int:

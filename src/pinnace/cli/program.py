@@ -4,6 +4,7 @@ Importing this module pulls in click and nothing else of weight; each command's 
 is called.
 """
 
+import errno
 import io
 import os
 import sys
@@ -12,8 +13,16 @@ from pathlib import Path
 
 import click
 
+from pinnace.api.values.error_texts import cause_of, error_text
 from pinnace.cli.errors import CommandError, ExitCode
 from pinnace.cli.flags import Group
+from pinnace.cli.guard import (
+    TRACEBACK_VARIABLE,
+    complain,
+    guarded_terminal,
+    shows_tracebacks,
+    silence_the_interpreter,
+)
 from pinnace.cli.settings import GlobalFlags, location_of
 
 HELP = """Back up, restore and migrate Kubernetes clusters.
@@ -79,6 +88,13 @@ cli = Group(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code; errors are printed on stderr, never as a traceback."""
+    if arguments is None:
+        silence_the_interpreter()
+    with guarded_terminal():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     flags = GlobalFlags()
     program = _called_by(arguments)
@@ -93,7 +109,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _usage_error(error, words, flags)
     except CommandError as error:
         if str(error):
-            print(f"{error.prefix}{error}", file=sys.stderr)
+            complain(f"{error.prefix}{error}")
+            _show_traceback(error)
         wrong = error.exit_code == ExitCode.INVALID_INPUT
         return ExitCode.ERROR if wrong and not _without_server(flags) else error.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -102,9 +119,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has gone; point stdout elsewhere so that the exit-time flush is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.ERROR
-    except OSError as error:
-        print(f"An error occurred: {error}", file=sys.stderr)
-        return ExitCode.ERROR
+    except (OSError, MemoryError) as error:
+        return _refused_by_the_system(error)
     except Exception as error:  # noqa: BLE001 - the last line of defence: users get no tracebacks
         return _defect(error, program)
     return result if isinstance(result, int) else ExitCode.OK
@@ -133,21 +149,44 @@ def _defect(error: Exception, program: str) -> int:
     """Report what nobody foresaw, and how to find out more about it."""
     from pinnace.cli.debug.redaction import redact_text
 
-    cause: BaseException = error
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    if os.environ.get("PINNACE_TRACEBACK"):
+    cause = cause_of(error)
+    if isinstance(cause, OSError | MemoryError) or _is_of_a_limit(cause):
+        return _refused_by_the_system(cause)
+    _show_traceback(error)
+    text = " ".join(redact_text(str(cause)).split())
+    complain(
+        f"An error occurred: this should not happen: {type(cause).__name__}: {text}\n"
+        f"Please report it: `{program} bug` prints the text to fill in, and with {TRACEBACK_VARIABLE}=1 in "
+        "the environment this command says where it was."
+    )
+    return ExitCode.ERROR
+
+
+def _is_of_a_limit(error: BaseException) -> bool:
+    """Whether a library says in words of its own that memory, threads or descriptors have run out."""
+    return isinstance(error, RuntimeError | ImportError) and any(
+        sign in str(error) for sign in ("can't start new thread", "failed to map", "cannot allocate memory")
+    )
+
+
+def _refused_by_the_system(error: BaseException) -> int:
+    """Report what the operating system refused: a file, memory, a thread."""
+    text = error_text(error)
+    if isinstance(error, MemoryError):
+        text = "out of memory"
+    limits = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+    if not isinstance(error, OSError) or error.errno in limits:
+        text += "; the limits of this process are too low for this command (see `ulimit -a`)"
+    complain(f"An error occurred: {text}")
+    _show_traceback(error)
+    return ExitCode.ERROR
+
+
+def _show_traceback(error: BaseException) -> None:
+    if shows_tracebacks():
         import traceback
 
         traceback.print_exception(error)
-    text = " ".join(redact_text(str(cause)).split())
-    print(
-        f"An error occurred: this should not happen: {type(cause).__name__}: {text}\n"
-        f"Please report it: `{program} bug` prints the text to fill in, and with PINNACE_TRACEBACK=1 in the "
-        "environment this command says where it was.",
-        file=sys.stderr,
-    )
-    return ExitCode.ERROR
 
 
 def _without_server(flags: GlobalFlags) -> bool:
@@ -157,9 +196,9 @@ def _without_server(flags: GlobalFlags) -> bool:
 
 def _usage_error(error: click.UsageError, words: Sequence[str], flags: GlobalFlags) -> int:
     """Report a wrong flag or argument in one line, and where the right ones are told."""
-    print(f"An error occurred: {_wording(error, words)}", file=sys.stderr)
+    complain(f"An error occurred: {_wording(error, words)}")
     if error.ctx is not None:
-        print(f"Run `{error.ctx.command_path} --help` for usage.", file=sys.stderr)
+        complain(f"Run `{error.ctx.command_path} --help` for usage.")
     return ExitCode.INVALID_INPUT if _without_server(flags) else ExitCode.ERROR
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.error_texts import error_text
 from pinnace.cli.errors import InvalidInput
+from pinnace.cli.guard import complain
 from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
 
 DEFAULT_NAMESPACE = "velero"
@@ -59,7 +61,7 @@ def load_config_file(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        print(f"WARNING: Error reading config file: {error}", file=sys.stderr)
+        complain(f"WARNING: Error reading config file: {error_text(error)}")
         return {}
     return content
 

@@ -11,6 +11,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.restore import Restore
 from pinnace.cli.connect import program_name
 from pinnace.cli.errors import ExitCode
+from pinnace.cli.guard import printable
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -54,7 +55,7 @@ def _duration(run: Backup | Restore) -> str:
 def say(text: str, *, err: bool = False) -> None:
     """Print a line. Nobody being there to read it changes nothing of the work or of its exit code."""
     try:
-        click.echo(text, err=err)
+        click.echo(printable(text), err=err)
     except BrokenPipeError:
         # What could not be written would be written again at exit, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if err else sys.stdout).fileno())

@@ -17,6 +17,7 @@ from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
+from pinnace.api.values.error_texts import error_text
 from pinnace.http.addresses import Addresses, literal_address
 from pinnace.http.errors import StoreUnavailable
 
@@ -79,7 +80,7 @@ async def check_host(host: str, addresses: Addresses) -> None:
         async with asyncio.timeout(_RESOLVE_SECONDS):
             await resolver.resolve(host, family=socket.AF_UNSPEC)
     except (OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"the host {host[:253]!r} cannot be resolved: {error}") from error
+        raise StoreUnavailable(f"the host {host[:253]!r} cannot be resolved: {error_text(error)}") from error
     finally:
         await resolver.close()
 

@@ -21,6 +21,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase, RestoreProgress, RestoreStatus
 from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex, ArchiveLimits
@@ -197,7 +198,7 @@ def _new_log(restore: Restore, path: Path, options: LogOptions, clock: Callable[
             clock=clock,
         )
     except OSError as error:
-        raise RestoreFailed(f"error creating restore log: {error}") from error
+        raise RestoreFailed(f"error creating restore log: {error_text(error)}") from error
     if options.hide is not None:
         log.hide_in_file(options.hide)
     return log
@@ -211,7 +212,7 @@ async def _run(job: _Job, store: BackupStore, log: RunLog) -> Results:
     try:
         await store.download_contents(backup_name, contents)
     except (StorageError, OSError) as error:
-        raise RestoreFailed(f"error downloading backup: {error}") from error
+        raise RestoreFailed(f"error downloading backup: {error_text(error)}") from error
     try:
         pod_volume_backups = await job.pod_volume_backups()
     except (StorageError, KubeError) as error:
@@ -272,7 +273,7 @@ async def _upload_log(store: BackupStore, name: str, log: RunLog, path: Path) ->
     try:
         log.close()
     except OSError as error:
-        return f"error getting restore log reader: {error}"
+        return f"error getting restore log reader: {error_text(error)}"
     try:
         await store.put_restore_log(name, path)
     except StorageError as error:
@@ -338,7 +339,7 @@ async def _private_directory(parent: Path) -> AsyncIterator[Path]:
     try:
         directory = Path(tempfile.mkdtemp(prefix="restore-", dir=parent))
     except OSError as error:
-        raise RestoreFailed(f"error creating a directory for the restore: {error}") from error
+        raise RestoreFailed(f"error creating a directory for the restore: {error_text(error)}") from error
     try:
         yield directory
     finally:

@@ -130,6 +130,23 @@ class Pinnace:
         )
         return Running(process, self)
 
+    async def limited(self, limit: str, *arguments: str) -> Outcome:
+        """Run a command under a flag of `prlimit`, such as `--nofile=20`; its output is not checked."""
+        process = await asyncio.create_subprocess_exec(
+            "prlimit",
+            limit,
+            *self._command(arguments),
+            cwd=self.folder,
+            env=self.environ,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(SECONDS):
+            out, err = await process.communicate()
+        assert process.returncode is not None
+        return Outcome(code=process.returncode, out=out.decode(), err=err.decode())
+
     async def on_terminal(self, *arguments: str) -> Outcome:
         """Run a command whose standard output is a terminal of 80 columns."""
         controller, terminal = pty.openpty()

@@ -5,7 +5,6 @@ directory's name counts, whatever name the file in it claims.
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from pinnace.api.selection.selectors import Selector
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound
 from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.guard import complain
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError
 from pinnace.storage.location_url import location_from_url
@@ -126,7 +126,7 @@ class LocationBackend:
                 except NotFound:
                     return None
                 except StorageError as error:
-                    print(f"WARNING: {error}", file=sys.stderr)
+                    complain(f"WARNING: {error}")
                     return None
 
         names = await self.names(plural)

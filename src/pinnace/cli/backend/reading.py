@@ -15,10 +15,10 @@ from pinnace.cli.backend.server_kinds import SCHEDULE
 from pinnace.cli.backup.read import describe_stored_backup
 from pinnace.cli.connect import program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
+from pinnace.cli.guard import printable
 from pinnace.cli.kinds import BACKUP, KINDS, RESTORE
 from pinnace.cli.output.cells import phase, reasons
 from pinnace.cli.output.describing import DOWNLOAD_TIMEOUT_SECONDS, View
-from pinnace.cli.output.printing import printable
 from pinnace.cli.restore.read import describe_stored_restore
 from pinnace.cli.schedule.describe import describe_schedule
 from pinnace.cli.settings import Settings

@@ -14,6 +14,7 @@ from pinnace.api import labels
 from pinnace.api.download_request import OF_RESTORES, DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocationPhase
+from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound
 from pinnace.cli.errors import CommandError
@@ -169,7 +170,7 @@ def _tls(options: DownloadOptions) -> ssl.SSLContext | bool:
     try:
         context.load_verify_locations(cafile=options.ca_cert)
     except OSError as error:
-        raise CommandError(f"couldn't open cacert: {error}") from error
+        raise CommandError(f"couldn't open cacert: {error_text(error)}") from error
     return context
 
 

@@ -8,9 +8,9 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.connect import program_name
+from pinnace.cli.guard import printable
 from pinnace.cli.output.cells import phase as phase_of
 from pinnace.cli.output.cells import reasons
-from pinnace.cli.output.printing import printable
 from pinnace.cli.output.progress import ProgressView
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Gone, KubeError, NotFound

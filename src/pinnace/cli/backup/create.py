@@ -12,6 +12,7 @@ from pinnace.cli import build
 from pinnace.cli.backend.wait import wait_for_end
 from pinnace.cli.connect import open_cluster, program_name, run_async, settings_of
 from pinnace.cli.errors import ExitCode, InvalidInput
+from pinnace.cli.guard import complain
 from pinnace.cli.output.printing import OutputFlags, print_objects
 from pinnace.cli.output.tables import backup_table
 from pinnace.cli.settings import Settings
@@ -55,7 +56,7 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, flags: dic
             return ExitCode.OK
         findings = check_spec("Backup", backup)
         for text in (*findings.errors, *findings.warnings):
-            click.echo(f"WARNING: {text}", err=True)
+            complain(f"WARNING: {text}")
         resource = velero("backups")
         created = await client.create(resource, backup, settings.namespace)
         if flags["from_schedule"]:

@@ -1,6 +1,5 @@
 """Gathering what `backup describe` shows. (docs/spec: CLI 4.3)"""
 
-import sys
 from collections.abc import Awaitable
 
 from pinnace.api import labels
@@ -9,6 +8,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
 from pinnace.cli.errors import CommandError
+from pinnace.cli.guard import complain
 from pinnace.cli.output.describing import View
 from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
@@ -31,7 +31,7 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
         try:
             return await found
         except (KubeError, StorageError) as error:
-            print(f"error getting {what} for backup {name}: {error}", file=sys.stderr)
+            complain(f"error getting {what} for backup {name}: {error}")
             return []
 
     return BackupFacts(

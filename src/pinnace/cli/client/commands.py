@@ -3,6 +3,7 @@
 import click
 
 from pinnace.cli.flags import Command, check_arguments
+from pinnace.cli.guard import complain
 from pinnace.cli.options import group_of
 from pinnace.cli.output.printing import data_format, encode
 
@@ -37,7 +38,7 @@ def set_(words: tuple[str, ...]) -> None:
     check_arguments(words, least=1)
     settings = client_config.load()
     for word in client_config.apply(settings, words):
-        click.echo(f'WARNING: invalid KEY=VALUE: "{word}"', err=True)
+        complain(f'WARNING: invalid KEY=VALUE: "{word}"')
     client_config.save(settings)
 
 

@@ -21,7 +21,8 @@ def load() -> JSONObject:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise CommandError(f"cannot read the config file {path}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CommandError(f"cannot read the config file {path}: {reason}") from error
     if not isinstance(content, dict):
         raise CommandError(f"cannot read the config file {path}: it must hold one JSON object")
     return content

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from pinnace import __version__
+from pinnace.api.values.error_texts import error_text
 from pinnace.cli.connect import program_name
 
 KUBECTL_TIMEOUT_SECONDS = 5.0
@@ -54,7 +55,7 @@ def facts(features: Collection[str]) -> tuple[Facts, list[str]]:
     try:
         kubectl, warnings = _kubectl_version(), []
     except (OSError, subprocess.SubprocessError) as error:
-        kubectl, warnings = "unknown", [f"can't get kubectl version: {error}"]
+        kubectl, warnings = "unknown", [f"can't get kubectl version: {error_text(error)}"]
     host = os.uname()
     found = Facts(
         version=__version__,

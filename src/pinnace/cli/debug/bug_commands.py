@@ -3,6 +3,7 @@
 import click
 
 from pinnace.cli.flags import Command
+from pinnace.cli.guard import complain
 
 
 @click.command("bug", cls=Command, short_help="Print the text of a bug report to fill in.")
@@ -17,5 +18,5 @@ def command(ctx: click.Context, /) -> None:
 
     facts, warnings = bug_report.facts(settings_of(ctx).features)
     for warning in warnings:
-        click.echo(f"WARNING: {warning}", err=True)
+        complain(f"WARNING: {warning}")
     click.echo(bug_report.report(facts), nl=False)

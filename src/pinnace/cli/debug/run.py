@@ -10,6 +10,7 @@ from pinnace.cli.backend.objects import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.debug.bundle import Bundle, open_bundle
 from pinnace.cli.debug.collect import Collector
+from pinnace.cli.guard import complain
 from pinnace.cli.settings import Settings
 
 
@@ -20,7 +21,7 @@ def debug(ctx: click.Context, output: str, *, backup: str, restore: str, verbose
     path = Path(output or f"bundle-{now.astimezone():%Y-%m-%d-%H-%M-%S}.tar.gz").resolve()
     bundle = run_async(_write(settings, path, backup, restore, verbose))
     for problem in bundle.problems:
-        click.echo(f"WARNING: {problem}", err=True)
+        complain(f"WARNING: {problem}")
     click.echo(
         f"Wrote {path} with {len(bundle.files)} files. "
         "Secrets were taken out where they could be recognised; look through it before you hand it on."
@@ -30,7 +31,7 @@ def debug(ctx: click.Context, output: str, *, backup: str, restore: str, verbose
 async def _write(settings: Settings, path: Path, backup: str, restore: str, verbose: bool) -> Bundle:
     def say(what: str) -> None:
         if verbose:
-            click.echo(f"Collecting {what}", err=True)
+            complain(f"Collecting {what}")
 
     async with open_cluster(settings) as client:
         found: dict[str, Any] = {}

@@ -14,10 +14,11 @@ from pinnace.cli.backend.interface import DownloadOptions, fetch
 from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
 from pinnace.cli.connect import run_async, settings_of
 from pinnace.cli.errors import CommandError, PlainError
+from pinnace.cli.guard import printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
-from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects, printable
+from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
 from pinnace.kube.errors import NotFound
 from pinnace.nonadmin.objects import (
     NADRS,

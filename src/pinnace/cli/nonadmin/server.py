@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pinnace.api.values.error_texts import error_text
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import Command, DurationFlag, KeyValueMap, boolean, merge_maps, optional_boolean
@@ -92,7 +93,7 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
         )
         asyncio.run(run_nonadmin(config, options, user_agent=user_agent("pinnace-nonadmin")))
     except (KubeError, RuntimeFailure, OSError) as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(error_text(error)) from error
 
 
 def _entries(values: Iterable[str]) -> tuple[str, ...]:

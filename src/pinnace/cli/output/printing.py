@@ -10,13 +10,12 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.flags import CommaList, boolean
+from pinnace.cli.guard import printable
 
 FORMATS = ("table", "json", "yaml")
 
-_UNPRINTABLE = re.compile(r"\x1b(?!\[(?:0|1|31|32)m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
-"""Control characters but newline, tab and our own colours."""
 
-
+_LATE_CONTROLS = re.compile(r"[\x7f-\x9f]")
 _AMBIGUOUS = re.compile(
     r"y|n|yes|no|on|off|true|false|null|~|=|<<"
     r"|[-+]?\.?[0-9][0-9a-f_.,:xo+-]*"
@@ -98,11 +97,6 @@ def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlag
         click.echo(printable(render_table(table.sort(list(objects)), table, flags)), nl=False)
 
 
-def printable(text: str) -> str:
-    """Text for a terminal, which the objects of somebody else's location must not be able to steer."""
-    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
 def object_list(objects: Sequence[JSONObject], kind: str | None = None) -> JSONObject:
     """Wrap objects of one kind into its List kind."""
     name = kind or (f"{objects[0]['kind']}List" if objects else "List")
@@ -112,7 +106,9 @@ def object_list(objects: Sequence[JSONObject], kind: str | None = None) -> JSONO
 def encode(obj: Any, form: str) -> str:
     """JSON indented by two blanks, or YAML with sorted keys and its closing newline."""
     if form == "json":
-        return json.dumps(obj, indent=2, ensure_ascii=False)
+        text = json.dumps(obj, indent=2, ensure_ascii=False)
+        # They can only be inside of texts; JSON leaves them as they are, and a terminal would obey.
+        return _LATE_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     import yaml
 
     class Dumper(yaml.SafeDumper):

@@ -33,7 +33,9 @@ class ProgressView:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what = what
-        self._stream = sys.stdout if stream is None else stream
+        stream = sys.stdout if stream is None else stream
+        # Drawing needs what the guard of the terminal takes out of texts.
+        self._stream: TextIO = getattr(stream, "unguarded", stream)
         self._dots = dots
         self._clock = clock
         self._terminal = self._stream.isatty()

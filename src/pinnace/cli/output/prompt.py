@@ -2,6 +2,8 @@
 
 import sys
 
+from pinnace.cli.guard import complain
+
 
 def confirmed() -> bool:
     """Ask until the answer is y or n. The end of the input means no."""
@@ -9,7 +11,7 @@ def confirmed() -> bool:
         print("Are you sure you want to continue (Y/N)? ", end="", flush=True)
         line = sys.stdin.readline()
         if not line.endswith("\n"):
-            print("error reading user input: EOF", file=sys.stderr)
+            complain("error reading user input: EOF")
             return False
         answer = line.strip().lower()
         if answer in ("y", "n"):

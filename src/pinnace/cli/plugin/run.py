@@ -12,7 +12,8 @@ from pinnace.cli.backend.objects import server_settings
 from pinnace.cli.client.server_status import answered, ask_server
 from pinnace.cli.connect import no_kinds, open_cluster, run_async
 from pinnace.cli.errors import CommandError
-from pinnace.cli.output.printing import OutputFlags, encode, print_objects, printable
+from pinnace.cli.guard import complain, printable
+from pinnace.cli.output.printing import OutputFlags, encode, print_objects
 from pinnace.cli.output.server_tables import plugin_table
 from pinnace.cli.plugin.images import with_plugin, without_plugin
 from pinnace.cli.settings import Settings
@@ -82,7 +83,7 @@ def get(ctx: click.Context, output: OutputFlags, timeout_seconds: float) -> None
         return
     if not answered(answer):
         hint = f"is one running in namespace {settings.namespace}? (--timeout gives it longer)"
-        click.echo(f"The server did not answer within {timeout_seconds:g}s; {hint}", err=True)
+        complain(f"The server did not answer within {timeout_seconds:g}s; {hint}")
     _print(answer, output)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pinnace.api.values.error_texts import error_text
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import Command, Enum
@@ -110,7 +111,7 @@ def _serve(ctx: click.Context, flags: dict[str, Any]) -> None:
         )
         asyncio.run(run_node_agent(config, options, user_agent=user_agent("velero-restic-server")))
     except (StartupError, KubeError, RuntimeFailure, OSError) as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(error_text(error)) from error
 
 
 def node_name(environ: Mapping[str, str]) -> str:

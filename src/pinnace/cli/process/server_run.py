@@ -10,6 +10,7 @@ import click
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.error_texts import error_text
 from pinnace.backup.request import ServerDefaults
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -65,7 +66,7 @@ def serve(ctx: click.Context, flags: dict[str, Any], warnings: Sequence[str] = (
         with raised_gc_thresholds():
             asyncio.run(run_server(config, options, user_agent=user_agent("velero-server")))
     except (StartupError, KubeError, RuntimeFailure, OSError) as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(error_text(error)) from error
 
 
 def server_options(settings: Settings, flags: dict[str, Any]) -> ServerOptions:

@@ -1,12 +1,11 @@
 """Gathering what `restore describe` shows. (docs/spec: CLI 5.3)"""
 
-import sys
-
 from pinnace.api import labels
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend, fetch_json
 from pinnace.cli.errors import CommandError
+from pinnace.cli.guard import complain
 from pinnace.cli.output.describing import View
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 from pinnace.kube.errors import KubeError
@@ -33,6 +32,6 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFa
         selector = f"{labels.RESTORE_NAME}={labels.label_value(name)}"
         volumes = await backend.objects("podvolumerestores", selector)
     except KubeError as error:
-        print(f"error getting PodVolumeRestores for restore {name}: {error}", file=sys.stderr)
+        complain(f"error getting PodVolumeRestores for restore {name}: {error}")
         volumes = []
     return RestoreFacts(results=results, undecodable_results=undecodable, pod_volume_restores=volumes)

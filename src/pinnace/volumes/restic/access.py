@@ -16,6 +16,7 @@ from pinnace.aio.blocking import in_thread
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
 from pinnace.clouds.azure.dotenv import parse_variables
 from pinnace.http.addresses import addresses_of
@@ -125,7 +126,7 @@ class AccessProvider:
             variables = await self._azure_variables(location, credentials)
             account = await self._azure_account(location, credentials)
         except (StorageError, OSError) as error:
-            raise AccessError(f"error setting restic cmd env: {error}") from error
+            raise AccessError(f"error setting restic cmd env: {error_text(error)}") from error
         variables = environment(
             self.inherited,
             location,

@@ -1,0 +1,211 @@
+"""What reaches a user: one line for each error, no tracebacks, no control characters of others."""
+
+import asyncio
+import errno
+import io
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pinnace.api.values.error_texts import error_text
+from pinnace.cli import program
+from pinnace.cli.connect import run_async
+from pinnace.cli.errors import CommandError
+from pinnace.cli.guard import GuardedStream, complain, guarded_terminal, printable
+from pinnace.cli.output.printing import encode
+from pinnace.kube.errors import ConnectionFailed
+
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\r\x08\x7f"
+SHOWN = r"\x1b]0;title\x07\x1b[2J\x9b31m\x0d\x08\x7f"
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is a terminal."""
+
+    def __init__(self) -> None:
+        self.raw_bytes = io.BytesIO()
+        super().__init__(self.raw_bytes, encoding="utf-8", write_through=True)
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def shown(self) -> str:
+        return self.raw_bytes.getvalue().decode()
+
+
+def test_a_terminal_gets_control_characters_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+
+    with guarded_terminal():
+        print(HOSTILE)
+        sys.stdout.buffer.write(b"log \xc3")
+        sys.stdout.buffer.write(HOSTILE.encode())
+        print(f"\x1b[31mred\x1b[0m\t{HOSTILE}", file=sys.stderr)
+        sys.stdout.writelines([HOSTILE])
+        cast(GuardedStream, sys.stdout).unguarded.write("\r\x1b[K")
+
+    assert sys.stdout is out
+    assert out.shown.startswith(f"{SHOWN}\nlog ")
+    assert out.shown.endswith(f"{SHOWN}\r\x1b[K")
+    assert HOSTILE[0] not in out.shown.removesuffix("\r\x1b[K")
+    assert err.shown == f"\x1b[31mred\x1b[0m\t{SHOWN}\n"
+
+
+def test_a_pipe_gets_bytes_as_they_are(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    with guarded_terminal():
+        sys.stdout.buffer.write(HOSTILE.encode())
+        sys.stdout.flush()
+        complain(f"An error occurred: {HOSTILE}")
+
+    captured = capfdbinary.readouterr()
+    assert captured.out == HOSTILE.encode()
+    assert captured.err.decode() == f"An error occurred: {SHOWN}\n"
+
+
+def test_machine_formats_are_exact_and_hold_no_control_characters() -> None:
+    document = {HOSTILE: [HOSTILE, "\x80é\u2028"]}
+
+    for form in ("json", "yaml"):
+        text = encode(document, form)
+        assert printable(text) == text
+
+    assert json.loads(encode(document, "json")) == document
+
+
+def test_an_error_of_a_bucket_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise CommandError(f"spec.ttl: {HOSTILE}")
+
+    monkeypatch.setattr(program.cli, "main", fail)
+
+    assert program.run(["backup", "get"]) == 1
+    assert capsys.readouterr().err == f"An error occurred: spec.ttl: {SHOWN}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/x"), "/x: No such file or directory"),
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", b"/x"),
+            "/x: No such file or directory",
+        ),
+        (
+            OSError(errno.EXDEV, "Invalid cross-device link", "a", None, "b"),
+            "a -> b: Invalid cross-device link",
+        ),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (OSError("said by a library"), "said by a library"),
+        (KeyError("name"), "KeyError: 'name'"),
+        (ValueError(), "ValueError"),
+        (
+            ExceptionGroup("g", [ValueError("a"), ExceptionGroup("h", [OSError(5, "b")]), ValueError("a")]),
+            "a; b",
+        ),
+    ],
+)
+def test_what_an_error_says(error: BaseException, text: str) -> None:
+    assert error_text(error) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(errno.ENOENT, os.strerror(errno.ENOENT), "/x"), "/x: No such file or directory"),
+        (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "Too many open files; the limits of this process"),
+        (MemoryError(), "out of memory; the limits of this process"),
+        (RuntimeError("can't start new thread"), "can't start new thread; the limits of this process"),
+        (
+            ExceptionGroup("unhandled errors in a TaskGroup", [OSError(errno.ENOSPC, "No space left", "/t")]),
+            "/t: No space left",
+        ),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, line: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(program.cli, "main", fail)
+
+    assert program.run(["backup", "get"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"An error occurred: {line}")
+    assert (printed.count("\n"), "[Errno" in printed, "Traceback" in printed) == (1, False, False)
+
+
+def test_the_traceback_is_shown_when_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise CommandError("no")
+
+    monkeypatch.setenv("PINNACE_TRACEBACK", "1")
+    monkeypatch.setattr(program.cli, "main", fail)
+
+    program.run(["backup", "get"])
+
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_an_error_among_tasks_is_said_as_it_would_be_alone() -> None:
+    async def fail() -> None:
+        raise ConnectionFailed("cannot reach the server")
+
+    async def work() -> None:
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(asyncio.sleep(60))
+            async with asyncio.TaskGroup() as inner:
+                inner.create_task(fail())
+
+    with pytest.raises(CommandError, match=r"^cannot reach the server$"):
+        run_async(work())
+
+
+def test_a_loop_that_cannot_be_made_leaves_no_coroutine_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        raise AssertionError("never begun")
+
+    def refuse(coroutine: object) -> None:
+        coroutine.close()  # type: ignore[attr-defined]
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(asyncio, "run", refuse)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(OSError, match="Too many open files"):
+            run_async(work())
+
+
+def test_a_program_that_cannot_be_loaded_says_so_in_one_line(tmp_path: Path) -> None:
+    import subprocess
+
+    code = """
+import sys
+class Limit:
+    def find_spec(self, name, *_):
+        if name == "click":
+            raise OSError(24, "Too many open files", "click.py")
+sys.meta_path.insert(0, Limit())
+from pinnace.cli.main import main
+sys.argv = ["pinnace", "backup", "get"]
+main()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    expected = "An error occurred: the program could not be loaded: click.py: Too many open files\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", expected)
