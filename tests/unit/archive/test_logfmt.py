@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace.api.values.error_texts import error_text
 from pinnace.archive.logfmt import (
     JSONFormatter,
     TextFormatter,
-    error_text,
     level_rank,
     new_formatter,
     quote,
