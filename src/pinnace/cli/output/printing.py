@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from pinnace.api.objects import JSONObject
 from pinnace.cli.flags import CommaList, boolean
 from pinnace.cli.guard import printable
 
-JSONObject = dict[str, Any]
 """As that of `api.objects`, which pulls in libraries that most commands do not need."""
 
 FORMATS = ("table", "json", "yaml")
