@@ -5,6 +5,7 @@ Pure: nothing here does I/O. `proxy.py` carries the faults out.
     Respond           answer in the server's place; the server never sees the request
     CutBeforeRequest  the connection breaks; the server never sees the request
     DropResponse      the server acts, but the client only sees the connection break
+    ActAndRespond     the server acts, but the client gets another answer
     CutBody           the connection breaks after so many bytes of the response's body
     Stall             nothing moves until the rule is released (or the client gives up)
     ExpireContinue    410 Gone, as when a continue token outlived etcd's compaction
@@ -38,6 +39,13 @@ class CutBeforeRequest:
 @dataclass(frozen=True, slots=True)
 class DropResponse:
     """Let the server do it, wait for its whole answer, then break the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActAndRespond:
+    """Let the server do it, wait for its whole answer, then give this one in its place."""
+
+    answer: Respond
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class Pass:
     """Let the request through untouched."""
 
 
-Fault = Respond | CutBeforeRequest | DropResponse | CutBody | Stall | ExpireContinue | Pass
+Fault = Respond | CutBeforeRequest | DropResponse | ActAndRespond | CutBody | Stall | ExpireContinue | Pass
 
 
 @dataclass(frozen=True, slots=True)

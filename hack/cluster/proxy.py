@@ -30,6 +30,7 @@ from yarl import URL
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import (
+    ActAndRespond,
     CutBeforeRequest,
     CutBody,
     DropResponse,
@@ -257,6 +258,9 @@ class FaultProxy:
                 if isinstance(exchange.fault, DropResponse):
                     await upstream.read()
                     return _cut(request)
+                if isinstance(exchange.fault, ActAndRespond):
+                    await upstream.read()
+                    return _given(exchange, exchange.fault.answer)
                 return await _relay(request, upstream, exchange, rule)
         except aiohttp.ClientError:
             # The server is gone: what a client without a proxy would see is a broken connection.

@@ -19,7 +19,7 @@ from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.context import RunContext
 from pinnace.backup.crds import back_up_definitions
-from pinnace.backup.errors import FatalBackupError, ItemFailed
+from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_unserved_names
 from pinnace.backup.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
 from pinnace.backup.namespaces import look_up_namespaces
@@ -218,7 +218,14 @@ class _Collection:
             while waiting:
                 item = waiting.popleft()
                 if not is_namespaces or scope.admits_namespace(item.name):
-                    await self._back_up_item(item.decode(), resource, len(waiting) + expected)
+                    try:
+                        decoded = item.decode()
+                    except ValueError as error:
+                        # Nested deeper than can be read, which the actions for it need.
+                        failure = ItemFailed([BackupError(f"the object cannot be decoded: {error}")])
+                        self._run.report(failure, resource.group_resource, item.namespace, item.name)
+                        continue
+                    await self._back_up_item(decoded, resource, len(waiting) + expected)
 
         lanes = min(self._lanes(resource), len(waiting))
         if not lanes:

@@ -423,7 +423,7 @@ class KubeClient:
             async for page in opened:
                 if page.restarted:
                     items.clear()
-                items.extend(item.decode() for item in page.items)
+                items.extend(item.view() for item in page.items)
                 version = page.resource_version
         return items, version
 

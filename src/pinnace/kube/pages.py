@@ -6,12 +6,13 @@ gets the bytes as the server sent them. Only what somebody changes becomes a dic
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import orjson
 from msgspec import UNSET, UnsetType
 
+from pinnace.api.objects import JSONObject
+from pinnace.kube.deep import items_of, pruned
 from pinnace.kube.errors import InvalidResponse
 from pinnace.kube.resources import APIResource
 
@@ -104,7 +105,11 @@ class Item:
         self.raw = raw
         plain = _PLAIN_ITEM.match(raw)
         if plain is None:
-            self._read(_decode_head(raw), api_version, kind, prefix)
+            try:
+                head = _decode_head(raw)
+            except RecursionError:
+                head = _decode_head(pruned(bytes(raw)))
+            self._read(head, api_version, kind, prefix)
             return
         name, namespace, self._unread_labels = plain.groups()
         self.name = name.decode()
@@ -164,9 +169,22 @@ class Item:
             return self._prefix[:-1] + b"}", raw[:0]
         return self._prefix, raw[1:]
 
-    def decode(self) -> dict[str, Any]:
-        """A new dict of the whole object, with apiVersion and kind."""
-        document: dict[str, Any] = orjson.loads(memoryview(self.raw))
+    def decode(self) -> JSONObject:
+        """A new dict of the whole object, with apiVersion and kind.
+
+        Raises:
+            ValueError: it is nested deeper than can be read, more than a thousand levels.
+        """
+        return self._with_type(orjson.loads(memoryview(self.raw)))
+
+    def view(self) -> JSONObject:
+        """As `decode`, but what is nested deeper than can be read is left out; for looking only."""
+        try:
+            return self.decode()
+        except orjson.JSONDecodeError:
+            return self._with_type(orjson.loads(pruned(bytes(self.raw))))
+
+    def _with_type(self, document: JSONObject) -> JSONObject:
         if document.get("apiVersion") and document.get("kind"):
             return document
         return {**document, "apiVersion": self.api_version, "kind": self.kind}
@@ -250,7 +268,7 @@ def parse_page(
     """
     api_version, kind = (resource.api_version, resource.kind) if resource is not None else ("", "")
     try:
-        document = _decode_list(body)
+        document = _list_of(body)
         kind_of_list = document.kind or ""
         if resource is not None:
             check_list_kind(kind_of_list, resource)
@@ -275,6 +293,16 @@ def parse_page(
         continue_token=metadata.continue_ or "",
         restarted=restarted,
     )
+
+
+def _list_of(body: bytes) -> _RawList:
+    try:
+        return _decode_list(body)
+    except RecursionError:
+        # One object is nested too deeply: it shall not take the others of the page with it.
+        document = _decode_list(pruned(body))
+        items = [msgspec.Raw(body[begin:end]) for begin, end in items_of(body)]
+        return msgspec.structs.replace(document, items=items)
 
 
 def _check_items(items: list[Item], resource: APIResource, namespace: str) -> None:

@@ -221,7 +221,7 @@ class Informer:
                     collected.clear()
                 version = page.resource_version
                 for item in page.items:
-                    obj = item.decode()
+                    obj = item.view()
                     collected[Key.of(obj)] = obj
         self._tell(self._cache.replace(collected.values()))
         self.resource_version = version

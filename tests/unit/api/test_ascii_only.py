@@ -12,7 +12,7 @@ from pinnace.api.selection.selectors import Selector
 from pinnace.api.values import cron
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.quantities import parse_quantity
+from pinnace.api.values.quantities import canonical_cpu, parse_quantity
 from pinnace.cli.process.server import Number
 from pinnace.server.monitoring.pages import parse_address
 
@@ -56,6 +56,13 @@ def test_a_blank_of_another_script_does_not_part_the_fields_of_a_schedule() -> N
 )
 def test_small_and_large_quantities(text: str, amount: str) -> None:
     assert parse_quantity(text) == Decimal(amount)
+
+
+@pytest.mark.parametrize(
+    ("text", "cpu"), [("1n", "1m"), ("1500u", "2m"), ("1000000u", "1"), ("250m", "250m")]
+)
+def test_parts_of_a_thousandth_of_a_cpu_are_rounded_up(text: str, cpu: str) -> None:
+    assert canonical_cpu(text) == cpu
 
 
 @pytest.mark.parametrize("text", ["1e9999", "1e99999999999999999999", "1e-1000"])

@@ -212,3 +212,27 @@ def test_a_token_that_was_cut_is_the_decoded_one(items: list[dict[str, Any]], to
     assert [item.decode() for item in page.items] == [
         {**item, "apiVersion": "example.com/v1", "kind": "Foo"} for item in items
     ]
+
+
+@pytest.mark.parametrize("levels", [400, 2000, 20_000])
+@pytest.mark.parametrize("typed", [False, True])
+def test_an_object_nested_deeply_takes_no_other_with_it(levels: int, typed: bool) -> None:
+    head = b'"apiVersion":"v1","kind":"ConfigMap",' if typed else b""
+    spec = b'{"a":' * levels + b"1" + b"}" * levels
+    deep = b'{%b"metadata":{"name":"deep","namespace":"demo","labels":{"a":"b"}},"spec":%b}' % (head, spec)
+    whole = json.dumps(listing(["a", "b"], token="t1"), separators=(",", ":")).encode()
+    body = whole.replace(b'"items":[', b'"items":[' + deep + b",")
+    page = parse_page(body, resource=CONFIGMAPS, namespace="demo")
+
+    assert [(item.name, item.namespace, item.kind) for item in page.items] == [
+        ("deep", "demo", "ConfigMap"),
+        ("a", "demo", "ConfigMap"),
+        ("b", "demo", "ConfigMap"),
+    ]
+    assert page.continue_token == "t1"
+    assert page.items[0].labels == {"a": "b"}
+    assert spec in page.items[0].json()
+    assert page.items[0].view()["metadata"]["name"] == "deep"
+    if levels > 1000:
+        with pytest.raises(ValueError, match="depth"):
+            page.items[0].decode()

@@ -1,5 +1,6 @@
 """Kubernetes quantities (`500m`, `10Gi`), and requests and limits. (docs/spec: CLI 11.1, CLI-038, PVL 10)"""
 
+import math
 import re
 from decimal import Decimal
 
@@ -41,9 +42,9 @@ def size_quantity(size_bytes: int) -> str:
 
 
 def canonical_cpu(text: str) -> str:
-    """`1000m` becomes `1`; other amounts stay in thousandths."""
+    """`1000m` becomes `1`; other amounts are in thousandths, rounded up as the API server does."""
     amount = parse_quantity(text)
-    return str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"
+    return str(int(amount)) if amount == int(amount) else f"{math.ceil(amount * 1000)}m"
 
 
 def resource_requirements(

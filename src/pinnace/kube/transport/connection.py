@@ -364,6 +364,9 @@ def _connection_error(error: TransferFailed, server: str, is_proxied: bool) -> C
     code = error.code
     if code in _UNTRUSTED:
         return NotTrusted(f"the certificate of {server} is not trusted: {error.text}")
+    if code == pycurl.E_SSL_CONNECT_ERROR and not _is_refusal(error.text):
+        # The connection broke while TLS was being agreed on, as when a server is killed or starts.
+        return NotSent(f"cannot reach {server}: {reason}")
     if code in _NO_TLS:
         return NotTrusted(f"no TLS connection to {server}: {error.text}")
     if code == pycurl.E_COULDNT_RESOLVE_PROXY:
@@ -385,6 +388,11 @@ def _connection_error(error: TransferFailed, server: str, is_proxied: bool) -> C
     if code in (pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR):
         return ConnectionFailed(f"the connection to {server} was lost: {reason}")
     return ConnectionFailed(f"no valid HTTP answer from {server} ({reason})")
+
+
+def _is_refusal(text: str) -> bool:
+    """Whether a failed handshake was refused by one side for good: OpenSSL then names its reason."""
+    return "SSL routines" in text and "unexpected eof" not in text
 
 
 def _base_headers(

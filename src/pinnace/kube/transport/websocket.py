@@ -143,6 +143,9 @@ def _connection_error(error: Exception, server: str) -> ConnectionFailed:
         case aiohttp.ClientConnectorCertificateError():
             reason = getattr(error.certificate_error, "verify_message", "") or "verification failed"
             return NotTrusted(f"the certificate of {server} is not trusted: {reason}")
+        case aiohttp.ClientSSLError() if isinstance(getattr(error, "os_error", None), ssl.SSLEOFError):
+            # The connection broke while TLS was being agreed on.
+            return NotSent(f"cannot reach {server}: the connection was closed")
         case aiohttp.ClientSSLError():
             return NotTrusted(f"no TLS connection to {server}: {_os_reason(error)}")
         case aiohttp.ClientProxyConnectionError():

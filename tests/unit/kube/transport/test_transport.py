@@ -25,7 +25,7 @@ from pinnace.kube.auth.credentials import (
     bearer,
 )
 from pinnace.kube.config import ClusterConfig
-from pinnace.kube.errors import ConfigError, ConnectionFailed, KubeError
+from pinnace.kube.errors import ConfigError, ConnectionFailed, KubeError, NotSent
 from pinnace.kube.transport.tls import TLSSettings, build_ssl_context
 from tests.unit.kube.scripted import (
     ScriptedServer,
@@ -276,3 +276,28 @@ async def test_what_still_runs_when_the_client_is_closed_ends(server: ScriptedSe
         await server.waiting.wait()
     with pytest.raises((KubeError, RuntimeError)):
         await running
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+async def test_a_connection_that_breaks_in_the_handshake_is_tried_again(
+    authority: CertificateAuthority, is_reset: bool
+) -> None:
+    """As of a server that is killed or just starts: the request was not sent, and may be later."""
+    accepted = 0
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal accepted
+        accepted += 1
+        await reader.read(1)
+        if is_reset:
+            writer.transport.abort()
+        writer.close()
+
+    listener = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with listener:
+        url = f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        config = ClusterConfig(server=url, tls=TLSSettings(ca=authority.certificate.read_bytes()))
+        async with connected(ScriptedServer(), config=config) as client:
+            with pytest.raises(NotSent):
+                await client.request("POST", "/api/v1/namespaces", body=b"{}")
+    assert accepted == 5
