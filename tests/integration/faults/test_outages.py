@@ -63,7 +63,7 @@ class Watched(KubeClient):
         self._step()
         return await super().create_bytes(resource, body, namespace)
 
-    async def list_pages(  # type: ignore[override]
+    async def list_pages(
         self, resource: APIResource, *args: Any, **options: Any
     ) -> AsyncGenerator[Page, None]:
         async with aclosing(super().list_pages(resource, *args, **{**options, "limit": 3})) as pages:
