@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pinnace.aio.temporary import problem_text
 from pinnace.archive.deflate import inflate
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.paths import (
@@ -128,7 +129,7 @@ class ArchiveIndex:
             index._seal()
         except OSError as error:
             index.close()
-            raise ArchiveError(f"reading {path.name}: {error.strerror or error}") from error
+            raise ArchiveError(f"reading {path.name}: {problem_text(path.parent, error)}") from error
         except BaseException:  # cancellation too: nobody else could close the spool; passed on as it is
             index.close()
             raise
@@ -271,7 +272,7 @@ def _open_spool(directory: Path) -> int:
         finally:
             os.rmdir(private)
     except OSError as error:
-        raise ArchiveError(f"making a spool file in {directory}: {error.strerror or error}") from error
+        raise ArchiveError(f"making a spool file: {problem_text(directory, error)}") from error
     return descriptor
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from pinnace.aio.temporary import problem_text
 from pinnace.archive.deflate import new_compressor
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.paths import FORMAT_VERSION, VERSION_FILE
@@ -63,7 +64,9 @@ class ArchiveWriter:
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ArchiveWriteError(f"creating {self.path.name}: {error.strerror or error}") from error
+            raise ArchiveWriteError(
+                f"creating {self.path.name}: {problem_text(self.path.parent, error)}"
+            ) from error
         self._file = os.fdopen(descriptor, "wb", buffering=0)
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive-writer")
         self._modified = modified_field(int(self._clock().timestamp()))
@@ -170,7 +173,9 @@ class ArchiveWriter:
         try:
             await asyncio.wrap_future(self._pending)
         except OSError as error:
-            raise ArchiveWriteError(f"writing {self.path.name}: {error.strerror or error}") from error
+            raise ArchiveWriteError(
+                f"writing {self.path.name}: {problem_text(self.path.parent, error)}"
+            ) from error
         self._pending = None
 
     def _write(self, batch: BytesIO) -> None:

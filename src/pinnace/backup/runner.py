@@ -6,13 +6,14 @@ disk or a cancellation. (docs/spec: BKP 3, CTL 3.5)
 """
 
 import copy
-import tempfile
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
+from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.values.error_texts import error_text
@@ -31,6 +32,8 @@ from pinnace.plugins.protocols import BackupItemAction
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
+
+_logger = logging.getLogger(__name__)
 
 ReopenStore = Callable[[], Awaitable[BackupStore]]
 
@@ -104,10 +107,12 @@ async def execute_backup(
         on_log=on_log,
     )
     try:
-        with tempfile.TemporaryDirectory(prefix="backup-", dir=workdir) as directory:
-            return await run.execute(Path(directory))
+        with temporary_folder(workdir, "backup-") as directory:
+            return await run.execute(directory)
     except OSError as error:
-        return run.failed(f"error making temporary files: {error_text(error)}")
+        return run.failed(f"error making temporary files: {problem_text(workdir, error)}")
+    except Exception as error:  # noqa: BLE001 - a defect: nothing was stored, which must be said
+        return run.failed(f"error running backup: {_one_line(error)}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -253,19 +258,36 @@ class _Run:
         return await self.collaborators.csi.collect(log)
 
     async def _upload(self, files: BackupFiles, log: RunLog) -> None:
-        """Store the files; a failure changes the phase of the object only. (docs/spec: BKP 3.1)"""
+        """Store the files: the last step that can fail, and the one that decides. (docs/spec: BKP 3.1)
+
+        After it the Backup says what the location holds: its phase when the files are there, Failed when
+        they are not. Nothing that goes wrong later changes that.
+        """
         store = self.store
         try:
             if self.reopen_store is not None:
                 store = await self.reopen_store()
-            try:
-                await store.put_backup(files)
-            finally:
-                if store is not self.store:
-                    await store.close()
-        except (StorageError, KubeError) as error:
+            await store.put_backup(files)
+        except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
             log.error("error uploading backup", error=error)
-            self.failed(f"error uploading backup: {error}")
+            self.failed(f"error uploading backup: {_one_line(error)}")
+        finally:
+            if store is not self.store:
+                await _close_store(store)
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, StorageError | KubeError):
+        return str(error)
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+async def _close_store(store: BackupStore) -> None:
+    """Close a store whose work is done; that it does not close well changes nothing of what it holds."""
+    try:
+        await store.close()
+    except Exception:  # whatever it was: the backup is decided
+        _logger.warning("A backup storage location could not be closed after a backup", exc_info=True)
 
 
 def _close(log: RunLog) -> bool:

@@ -6,6 +6,7 @@ are never followed: they would carry requests, and signatures, to other hosts.
 
 import asyncio
 import contextlib
+import errno
 import random
 import socket
 import ssl
@@ -20,6 +21,7 @@ import aiohttp
 from yarl import URL
 
 from pinnace import __version__
+from pinnace.aio.temporary import TOO_MANY_OPEN
 from pinnace.http.addresses import Addresses
 from pinnace.http.connector import Connector
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
@@ -305,6 +307,8 @@ def reason_of(error: Exception) -> str:
     """Why a connection failed, in one line."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return TOO_MANY_OPEN
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return str(text).splitlines()[0][:_MAX_TEXT_CHARACTERS]
 

@@ -5,10 +5,7 @@ restore from running, or its results from being kept, makes it Failed. (docs/spe
 """
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -17,6 +14,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase, RestoreProgress, RestoreStatus
@@ -103,7 +101,7 @@ async def execute_restore(
     """
     recorder = _ProgressRecorder(progress)
     try:
-        async with _private_directory(workdir) as directory:
+        with temporary_folder(workdir, "restore-") as directory:
             results = await _run_logged(
                 _Job(
                     restore=restore,
@@ -127,6 +125,9 @@ async def execute_restore(
             )
     except RestoreFailed as error:
         return _finished(restore, RestorePhase.FAILED, clock, recorder, reason=str(error))
+    except OSError as error:
+        reason = f"error making temporary files: {problem_text(workdir, error)}"
+        return _finished(restore, RestorePhase.FAILED, clock, recorder, reason=reason)
     phase = RestorePhase.PARTIALLY_FAILED if results.errors.count else RestorePhase.COMPLETED
     return _finished(restore, phase, clock, recorder, results=results)
 
@@ -198,7 +199,7 @@ def _new_log(restore: Restore, path: Path, options: LogOptions, clock: Callable[
             clock=clock,
         )
     except OSError as error:
-        raise RestoreFailed(f"error creating restore log: {error_text(error)}") from error
+        raise RestoreFailed(f"error creating restore log: {problem_text(path.parent, error)}") from error
     if options.hide is not None:
         log.hide_in_file(options.hide)
     return log
@@ -212,7 +213,8 @@ async def _run(job: _Job, store: BackupStore, log: RunLog) -> Results:
     try:
         await store.download_contents(backup_name, contents)
     except (StorageError, OSError) as error:
-        raise RestoreFailed(f"error downloading backup: {error_text(error)}") from error
+        reason = problem_text(job.directory, error) if isinstance(error, OSError) else error
+        raise RestoreFailed(f"error downloading backup: {reason}") from error
     try:
         pod_volume_backups = await job.pod_volume_backups()
     except (StorageError, KubeError) as error:
@@ -327,21 +329,3 @@ def _finished(
         progress=recorder.last or restore.status.progress,
     )
     return msgspec.structs.replace(restore, status=status)
-
-
-@asynccontextmanager
-async def _private_directory(parent: Path) -> AsyncIterator[Path]:
-    """A directory for one restore, readable by nobody else, gone afterwards.
-
-    Raises:
-        RestoreFailed: it cannot be made.
-    """
-    try:
-        directory = Path(tempfile.mkdtemp(prefix="restore-", dir=parent))
-    except OSError as error:
-        raise RestoreFailed(f"error creating a directory for the restore: {error_text(error)}") from error
-    try:
-        yield directory
-    finally:
-        # Few files, so removing them is quick; in a thread it would outlive a cancellation.
-        shutil.rmtree(directory, ignore_errors=True)

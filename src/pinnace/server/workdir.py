@@ -64,11 +64,19 @@ def remove_leftovers(root: Path) -> None:
 
 def _make(root: Path) -> tuple[Path, int]:
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-    # Locked before it has its name, so that nobody ever sees a living process's lock free.
+    try:
+        return path, _lock(path)
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)  # nobody else would: it has no lock
+        raise
+
+
+def _lock(path: Path) -> int:
+    # Locked before it has its name, so that a living process's lock is never seen free.
     lock = os.open(path / f"{_LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     (path / f"{_LOCK}.new").rename(path / _LOCK)
-    return path, lock
+    return lock
 
 
 def _is_ours(path: Path) -> bool:

@@ -5,7 +5,6 @@ a process dies, a backup either is complete or does not exist. Velero writes it 
 failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -170,7 +169,7 @@ class BackupStore:
                 *(self._put(key, body) for key, body in side_files.items()),
             )
             await self._put_metadata(files.name, files.metadata)
-        except (StorageError, asyncio.CancelledError) as error:
+        except BaseException as error:  # whatever it was: an unfinished backup must not stay; passed on
             await self._undo(files.name, [contents_key, *side_files], error)
             raise
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pinnace.aio.blocking import in_thread
+from pinnace.aio.temporary import problem_text
 from pinnace.storage.errors import StorageError, UnreadableObject
 
 Body = AsyncIterable[bytes] | bytes
@@ -180,7 +181,9 @@ class _Sink:
             while remaining:
                 remaining = remaining[self._file.write(remaining) :]
         except OSError as error:
-            raise StorageError(f"cannot write {self._path.name}: {error.strerror}") from error
+            raise StorageError(
+                f"cannot write {self._path.name}: {problem_text(self._path.parent, error)}"
+            ) from error
 
     def close(self, *, keep: bool) -> None:
         if self._file is not None:

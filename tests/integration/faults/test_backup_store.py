@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster.faults import CutBeforeRequest, DropResponse, Fault, Stall, s3_error
+from hack.cluster.faults import (
+    CutBeforeRequest,
+    DropResponse,
+    Fault,
+    Respond,
+    RuleList,
+    Stall,
+    s3_error,
+)
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket, S3Server
 from pinnace.api.backup import Backup, BackupPhase
@@ -262,3 +270,46 @@ async def test_a_server_that_dies_in_the_middle_of_an_upload(
     assert not await store.exists("b1")
     assert (await lab.back_up(store)).status.phase == BackupPhase.COMPLETED
     await lab.assert_whole(store)
+
+
+LOGIN = Respond(200, b"<html><body>Please log in</body></html>", {"Content-Type": "text/html"})
+EMPTY = Respond(200)
+FAULT = Respond(200, b"<Error><Code>InternalError</Code></Error>", {"Content-Type": "application/xml"})
+OTHER = Respond(200, b"", {"ETag": '"d41d8cd98f00b204e9800998ecf8427e"'})
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("lie", [LOGIN, EMPTY, FAULT, OTHER], ids=["login", "empty", "error", "other-etag"])
+async def test_a_put_that_only_seems_to_be_well_is_no_backup(
+    lab: Lab, bucket: Bucket, proxy: FaultProxy, open_bucket: OpenBucket, name: str, lie: Respond
+) -> None:
+    rule = proxy.rules.add(lie, method="PUT", path=f"/{name}$")
+    done = await lab.back_up(open_bucket(bucket, via=proxy))
+
+    assert rule.hits > 0
+    store = open_bucket(bucket)
+    if name == "b1-logs.gz":  # a backup can do without
+        assert done.status.phase == BackupPhase.COMPLETED
+        assert await store.exists("b1")
+    else:
+        assert_failed(done)
+        await lab.assert_no_backup(store)
+
+
+@pytest.mark.parametrize("lie", [LOGIN, EMPTY, FAULT], ids=["login", "empty", "error"])
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_proxy_that_lies_now_and_then_never_makes_a_backup_without_its_files(
+    lab: Lab, bucket: Bucket, proxy: FaultProxy, open_bucket: OpenBucket, lie: Respond, seed: int
+) -> None:
+    proxy.rules = RuleList(seed=seed)
+    rule = proxy.rules.add(lie, probability=0.3)
+    done = await lab.back_up(open_bucket(bucket, via=proxy))
+    proxy.rules.remove(rule)
+
+    store = open_bucket(bucket)
+    if done.status.phase == BackupPhase.COMPLETED:
+        await lab.assert_whole(store)
+    else:
+        assert done.status.phase == BackupPhase.FAILED
+        assert done.status.failure_reason
+        assert rule.hits > 0

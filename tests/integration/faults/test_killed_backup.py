@@ -1,6 +1,7 @@
 """A backup whose process is killed or interrupted leaves a whole backup or none, and its name is free."""
 
 import asyncio
+import dataclasses
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -249,3 +250,26 @@ async def test_a_limit_on_file_sizes_fails_the_backup(
     async with directory_store(tmp_path / "store") as store:
         await lab.assert_no_backup(store)
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("files", [18, 20, 22, 24, 28, 40])
+async def test_too_few_descriptors_are_said_and_what_is_said_is_stored(
+    lab: Lab, command_line: CommandLine, tmp_path: Path, files: int
+) -> None:
+    limited = dataclasses.replace(command_line, wrapper=("prlimit", f"--nofile={files}"))
+    location = tmp_path / "location"
+    location.mkdir()
+    async with limited.started("--location", str(location), *create(lab)) as command:
+        ended = await command.ended()
+
+    store = directory_store(location)
+    said = ended.out + ended.err
+    if await store.exists("b1"):
+        assert (await store.read_backup("b1")).status.phase == BackupPhase.COMPLETED
+        assert ended.code == 0
+        await lab.assert_whole(store)
+    else:
+        assert ended.code != 0
+        assert "ulimit -" in said
+    assert "already running" not in said
+    assert [path for path in (tmp_path / "tmp").rglob("*") if path.is_file()] == []

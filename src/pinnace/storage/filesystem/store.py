@@ -19,6 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from pinnace.aio.blocking import in_thread
+from pinnace.aio.temporary import TOO_MANY_OPEN
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.filesystem.spool import (
     SPOOL_DIRECTORY,
@@ -31,6 +32,8 @@ from pinnace.storage.filesystem.spool import (
 from pinnace.storage.interface import READ_SIZE_BYTES, Body, check_key, check_prefix
 
 _TEXTS = {
+    errno.EMFILE: TOO_MANY_OPEN,
+    errno.ENFILE: TOO_MANY_OPEN,
     errno.ENOSPC: "no space left on the device",
     errno.EDQUOT: "the disk quota is used up",
     errno.EACCES: "permission denied",

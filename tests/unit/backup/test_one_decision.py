@@ -1,0 +1,169 @@
+"""Whatever fails at whatever step: what is returned of a backup is what its location holds."""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.aio import temporary
+from pinnace.aio.temporary import problem_text, temporary_folder
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.archive.runlog import RunLog
+from pinnace.archive.writer import ArchiveWriter
+from pinnace.backup import runner
+from pinnace.backup.engine import BackupEngine
+from pinnace.kube.resources import CONFIGMAPS
+from pinnace.storage.backup_files import BackupFiles
+from pinnace.storage.errors import StorageError, StoreUnavailable
+from tests.unit.backup.fakes import FakeCluster, discovery_of
+from tests.unit.backup.test_runner import Store, prepared
+
+Break = Callable[[pytest.MonkeyPatch, Exception], None]
+
+
+def at(owner: Any, name: str, *, after: bool = False) -> Break:
+    """A function that fails, before or after it does its work."""
+
+    def install(patch: pytest.MonkeyPatch, error: Exception) -> None:
+        real = getattr(owner, name)
+
+        def failing(*args: Any, **kwargs: Any) -> Any:
+            if after:
+                real(*args, **kwargs)
+            raise error
+
+        async def failing_later(*args: Any, **kwargs: Any) -> Any:
+            if after:
+                await real(*args, **kwargs)
+            raise error
+
+        is_async = getattr(real, "__code__", None) is not None and real.__code__.co_flags & 0x80
+        patch.setattr(owner, name, failing_later if is_async else failing)
+
+    return install
+
+
+STEPS: dict[str, Break] = {
+    "folder": at(tempfile, "mkdtemp"),
+    "log made": at(RunLog, "__init__"),
+    "log closed": at(RunLog, "close"),
+    "tarball opened": at(ArchiveWriter, "__aenter__"),
+    "tarball written": at(ArchiveWriter, "_write"),
+    "engine": at(BackupEngine, "run"),
+    "metadata encoded": at(runner, "encode_metadata"),
+    "files encoded": at(BackupFiles, "encoded"),
+    "looked for": at(Store, "exists"),
+    "upload": at(Store, "put_backup"),
+    "closed": at(Store, "close", after=True),
+    "folder removed": at(shutil, "rmtree"),
+}
+ERRORS = [
+    OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
+    OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+    StoreUnavailable("the store is away"),
+    RuntimeError("can't start new thread"),
+]
+OF_THE_SYSTEM = ("folder", "log made", "log closed", "folder removed")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__ + str(error)[:10])
+async def test_what_is_returned_is_what_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception
+) -> None:
+    if step in OF_THE_SYSTEM and not isinstance(error, OSError):
+        pytest.skip("only the system's errors come from there")
+    store, reopened = Store(tmp_path / "store"), Store(tmp_path / "store")
+
+    async def reopen() -> Store:
+        return reopened
+
+    with monkeypatch.context() as patch:
+        STEPS[step](patch, error)
+        done = await runner.execute_backup(
+            prepared(),
+            store,
+            client=FakeCluster().add(CONFIGMAPS, "ns/a"),
+            discovery=discovery_of(),
+            actions=(),
+            workdir=tmp_path,
+            reopen_store=reopen,
+        )
+
+    assert_one_decision(done, Store(tmp_path / "store"), at_least_log="removed" in step or step == "closed")
+
+
+def assert_one_decision(done: Backup, store: Store, *, at_least_log: bool) -> None:
+    if (store.root / "backups/b1/velero-backup.json").exists():
+        assert done.status.phase == store.metadata()["status"]["phase"]
+        assert (store.root / "backups/b1/b1.tar.gz").exists()
+    else:
+        assert done.status.phase == BackupPhase.FAILED
+        assert done.status.failure_reason
+        assert "\n" not in done.status.failure_reason
+        assert not at_least_log, "a step after the upload took the backup back"
+    assert done.status.completion_timestamp is not None
+
+
+@pytest.mark.parametrize("suffix", ["b1.tar.gz", "velero-backup.json", "b1-resource-list.json.gz"])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EMFILE, "x"), StorageError("x"), RuntimeError("x")], ids=repr
+)
+async def test_an_upload_that_breaks_at_any_file_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, error: Exception
+) -> None:
+    store = Store(tmp_path / "store")
+    real = store._store.size
+
+    async def size(key: str) -> int:
+        if key.endswith(suffix):
+            raise error
+        return await real(key)
+
+    monkeypatch.setattr(store._store, "size", size)
+    done = await runner.execute_backup(
+        prepared(),
+        store,
+        client=FakeCluster().add(CONFIGMAPS, "ns/a"),
+        discovery=discovery_of(),
+        actions=(),
+        workdir=tmp_path,
+    )
+
+    assert done.status.phase == BackupPhase.FAILED
+    assert store.stored() == ["b1-logs.gz"]
+
+
+def test_a_folder_goes_although_it_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when there is no descriptor left: it holds a copy of every Secret."""
+    with monkeypatch.context() as patch:
+        patch.setattr(temporary.shutil, "rmtree", lambda *_, **__: None)
+        with temporary_folder(tmp_path, "backup-") as folder:
+            (folder / "contents.tar.gz").write_bytes(b"x")
+            (folder / "log.gz").write_bytes(b"x")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (
+            errno.ENOSPC,
+            "No space left on device in /tmp/x: free space there, or name another folder in TMPDIR",
+        ),
+        (errno.EACCES, "Permission denied in /tmp/x: name a folder that can be written in TMPDIR"),
+        (
+            errno.EMFILE,
+            "Too many open files: raise the limit of this process (ulimit -n)",
+        ),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_says_what_helps(number: int, text: str) -> None:
+    assert problem_text(Path("/tmp/x"), OSError(number, os.strerror(number))).startswith(text)
