@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from pinnace.aio import temporary
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.archive.runlog import RunLog
@@ -142,7 +141,7 @@ async def test_an_upload_that_breaks_at_any_file_leaves_none(
 def test_a_folder_goes_although_it_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when there is no descriptor left: it holds a copy of every Secret."""
     with monkeypatch.context() as patch:
-        patch.setattr(temporary.shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         with temporary_folder(tmp_path, "backup-") as folder:
             (folder / "contents.tar.gz").write_bytes(b"x")
             (folder / "log.gz").write_bytes(b"x")
