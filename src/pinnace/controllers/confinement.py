@@ -5,15 +5,17 @@ What self-service restores for a tenant is confined by its own rules; the same h
 administrator, unless its label says that the content is trusted. The narrowed spec is stored, for all to see.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
-from pinnace.api.nonadmin.names import TRUST_LABEL, TRUST_VALUE
+from pinnace.api.nonadmin.names import RESTORABLE_ANNOTATION, TRUST_LABEL, TRUST_VALUE, Origin
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.restore.item.tenant_rights import TenantRights
 
 ALL: Final = ("", "*")
 
@@ -26,6 +28,7 @@ class Confinement:
         restore: with the spec that holds.
         tenant: the namespace that the backup's location belongs to; empty for the administrator's.
         trusted: whether the backup's content is.
+        rights: what it may create at most; None for anything.
         problem: why it cannot be carried out at all; empty if it can.
         caveat: what the spec leaves out against its author's will; empty if nothing.
     """
@@ -33,6 +36,7 @@ class Confinement:
     restore: Restore
     tenant: str = ""
     trusted: bool = True
+    rights: TenantRights | None = None
     problem: str = ""
     caveat: str = ""
 
@@ -73,6 +77,30 @@ def confined(restore: Restore, tenant: str) -> Confinement:
         trusted=False,
         caveat="" if asked and spec.included_namespaces == [tenant] else caveat,
     )
+
+
+def is_bounded(confinement: Confinement) -> bool:
+    """Whether a restore may create only what a tenant may: for a tenant, or with a tenant's data."""
+    return not confinement.trusted or _is_for_tenant(confinement.restore)
+
+
+def bounded(confinement: Confinement, role: JSONObject, canonical: Callable[[str], str]) -> Confinement:
+    """Bound a restore by a role of tenants. (docs/spec: NAC 17 A36)
+
+    What the administrator's settings allow beyond the role holds for backups in the administrator's own
+    location only: in a tenant's, a role binding says whatever the tenant wrote.
+
+    Args:
+        canonical: gives `pods` for `po`.
+    """
+    annotations = confinement.restore.metadata.annotations
+    listed = annotations.get(RESTORABLE_ANNOTATION, "") if confinement.trusted else ""
+    allowed = [canonical(name) for name in listed.split(",") if name]
+    return replace(confinement, rights=TenantRights.of_role(role, allowed))
+
+
+def _is_for_tenant(restore: Restore) -> bool:
+    return Origin.RESTORE.namespace_annotation in restore.metadata.annotations
 
 
 def _admits(spec: RestoreSpec, tenant: str) -> bool:

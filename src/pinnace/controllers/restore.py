@@ -18,7 +18,7 @@ from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.archive.runlog import RunLog
 from pinnace.controllers.availability import Availability
-from pinnace.controllers.confinement import Confinement, confined
+from pinnace.controllers.confinement import Confinement, bounded, confined, is_bounded
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
@@ -28,14 +28,15 @@ from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_
 from pinnace.csi.snapshots import CSIError
 from pinnace.hooks.restore_running import PodExecHooks
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.errors import Forbidden, KubeError, NotFound
+from pinnace.kube.resources import CLUSTER_ROLES, velero
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
+from pinnace.restore.item.tenant_rights import ROLE
 from pinnace.restore.runner import LogOptions, execute_restore
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.runtime.informer import Informer
@@ -131,12 +132,13 @@ class RestoreWork:
             )
             return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
         confinement = await self._confined(completed.restore, backup.spec.storage_location)
+        discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
+        confinement = await self._bounded(confinement, discovery)
         if confinement.problem:
             status = msgspec.structs.replace(
                 status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=[confinement.problem]
             )
             return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
-        discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
         status = msgspec.structs.replace(
             status, phase=RestorePhase.IN_PROGRESS, start_timestamp=scope.clock()
         )
@@ -154,6 +156,17 @@ class RestoreWork:
             problem = f'BackupStorageLocation.velero.io "{location}" not found'
             return Confinement(restore=restore, trusted=False, problem=problem)
         return confined(restore, tenant_of(decode(BackupStorageLocation, found).metadata))
+
+    async def _bounded(self, confinement: Confinement, discovery: Discovery) -> Confinement:
+        """The confinement with the rights that bound it, as the cluster grants them now."""
+        if confinement.problem or not is_bounded(confinement):
+            return confinement
+        try:
+            role = await self._scope.client.get(CLUSTER_ROLES, ROLE)
+        except (NotFound, Forbidden) as error:
+            problem = f"the ClusterRole {ROLE}, which says what a tenant may restore, cannot be read: {error}"
+            return replace(confinement, problem=problem)
+        return bounded(confinement, role, discovery.canonical)
 
     def taken(self, run: Restore) -> None:
         """Count the attempt, valid or not. (docs/spec: SRV 8.1)"""
@@ -202,6 +215,7 @@ class RestoreWork:
                 progress=_Progress(scope, restore),
                 options=self._options,
                 trusted=confinement.trusted,
+                rights=confinement.rights,
                 caveats=[text for text in (confinement.caveat, *caveats) if text],
                 helpers=Helpers(
                     volume_restorer=SnapshotVolumes(snapshotters_of(scope, plugins)),

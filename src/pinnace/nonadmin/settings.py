@@ -41,8 +41,9 @@ KEYS: Final = (
     "maxUnfinishedRestores",
     "adoptFormerNamespaces",
     "allowedEndpoints",
+    "restorableResources",
 )
-"""The last four are not upstream's. (docs/spec: NAC 17 A20, A27, A29)"""
+"""The last five are not upstream's. (docs/spec: NAC 17 A20, A27, A29, A36)"""
 
 ANY: Final = "*"
 
@@ -79,6 +80,8 @@ class AdminSettings:
             of its name; `*` stands for any.
         allowed_endpoints: addresses, networks and hosts where tenants' stores may be besides the public
             internet.
+        restorable_resources: kinds that tenants may restore from the administrator's location although the
+            role `edit` may not create them.
     """
 
     backup: JSONObject = field(default_factory=dict)
@@ -92,6 +95,7 @@ class AdminSettings:
     max_unfinished_restores: int = 0
     adopted_namespaces: Mapping[str, str] = field(default_factory=dict)
     allowed_endpoints: tuple[str, ...] = ()
+    restorable_resources: tuple[str, ...] = ()
 
     def with_flags(self, **flags: object) -> "AdminSettings":
         """The settings with what flags say in place of the document; None leaves it. Raises SettingsError."""
@@ -137,6 +141,8 @@ class AdminSettings:
         ):
             if limit < 0:
                 raise SettingsError(f"spec.nonAdmin.{key} can not be negative; 0 is no limit")
+        if any(not name or "," in name or name == ANY for name in self.restorable_resources):
+            raise SettingsError("spec.nonAdmin.restorableResources needs the names of resources, one by one")
         for name, uid in self.adopted_namespaces.items():
             if not name or not uid:
                 raise SettingsError(
@@ -201,6 +207,7 @@ def read_settings(document: object, *, velero_sync_period: Duration | None = Non
         max_unfinished_restores=_limit(given, "maxUnfinishedRestores"),
         adopted_namespaces=_texts(given, "adoptFormerNamespaces"),
         allowed_endpoints=_list(given, "allowedEndpoints"),
+        restorable_resources=_list(given, "restorableResources"),
     )
     _check_enforceable(settings)
     settings.check()

@@ -107,4 +107,5 @@ def _tell(event: str, settings: AdminSettings) -> None:
         maxUnfinishedBackups=settings.max_unfinished_backups,
         maxUnfinishedRestores=settings.max_unfinished_restores,
         allowedEndpoints=", ".join(settings.allowed_endpoints),
+        restorableResources=", ".join(settings.restorable_resources),
     )

@@ -7,15 +7,17 @@ archive: an item is read from the spool when its turn comes and forgotten when i
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer, poll
 from pinnace.api import labels
 from pinnace.api.backup import Backup
+from pinnace.api.nonadmin.exclusions import GUARDED_KINDS
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore import Restore
+from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
@@ -35,6 +37,7 @@ from pinnace.restore.item.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS, D
 from pinnace.restore.item.life import ItemRestorer, Outlook
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.reading import ItemReader, ItemRef
+from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.ports import (
     Cluster,
     ExecHooks,
@@ -70,6 +73,7 @@ class RestoreRequest:
     """What to restore: a completed Restore and what belongs to its backup.
 
     Attributes:
+        rights: what may be created at most; None for anything.
         trusted: whether the location is the administrator's own. Else no namespace is made: its labels could
             lift what holds for the namespaces of this cluster. (docs/spec: NAC 17 A13)
         caveats: what its user should know beforehand; each becomes a warning.
@@ -80,6 +84,7 @@ class RestoreRequest:
     snapshots: Sequence[VolumeSnapshot] = ()
     pod_volume_backups: Sequence[PodVolumeBackup] = ()
     trusted: bool = True
+    rights: TenantRights | None = None
     caveats: Sequence[str] = ()
 
     @property
@@ -193,6 +198,7 @@ class RestoreEngine:
                 await self._restore_definitions(run)
                 await self._restore_everything(run)
                 await self._restore_late_kinds(run)
+                await self._report_withheld(run)
                 self._report_selection(run)
             finally:
                 reporting.cancel()
@@ -259,13 +265,14 @@ class RestoreEngine:
                 log=self._log,
                 timer=self._timer,
                 terminating_timeout_seconds=self._options.terminating_timeout_seconds,
-                may_create=request.trusted,
+                may_create=request.trusted and request.rights is None,
                 on_created=lambda name: claims.add(ItemKey("namespaces", "", name)),
             ),
             volumes=self._new_volumes(request, archive, pod_volumes),
             claims=claims,
             follow_ups=follow_ups,
             log=self._log,
+            rights=request.rights,
         )
         return _Run(request, archive, reader, items, follow_ups, claims)
 
@@ -325,6 +332,29 @@ class RestoreEngine:
             results.warnings.add_velero(f"part of the backup was ignored: {oddity}")
         self._report(run, results)
 
+    async def _report_withheld(self, run: _Run) -> None:
+        """Name what self-service has excluded from a tenant's restore, not its author."""
+        rights, outlook = run.request.rights, run.items.outlook
+        if rights is None:
+            return
+        archived = run.archive.resources
+        names = canonical_names(outlook.discovery, archived)
+        kinds = [kind for kind in map(names, GUARDED_KINDS) if not outlook.filters.resources.matches(kind)]
+        included = IncludesExcludes.resolved(run.request.restore.spec.included_resources, (), names)
+        collector = Collector(
+            archive=run.archive,
+            reader=run.reader,
+            discovery=outlook.discovery,
+            filters=replace(outlook.filters, resources=included),
+            handled=set(),
+            log=self._log,
+        )
+        for resource in await collector.collect(kinds):
+            reason = rights.refusal(resource.group_resource, is_namespaced=resource.is_namespaced)
+            if reason is not None:
+                run.selected += resource.count
+                self._report(run, withheld(resource, reason))
+
     async def _restore_pass(self, run: _Run, names: Sequence[str]) -> bool:
         """Select along the names and restore, one kind after the other; was anything selected?"""
         collector = Collector(
@@ -338,7 +368,7 @@ class RestoreEngine:
         selected = []
         for resource in await collector.collect(names):
             run.selected += resource.count
-            reason = run.items.refusal(resource.group_resource)
+            reason = run.items.refusal(resource.group_resource, is_namespaced=resource.is_namespaced)
             if reason is not None:
                 self._report(run, withheld(resource, reason))
             elif resource.is_served:

@@ -30,6 +30,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.engine import Helpers, RestoreEngine, RestoreOptions, RestoreRequest
 from pinnace.restore.errors import RestoreFailed
+from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.ports import ProgressSink
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE
@@ -75,6 +76,7 @@ async def execute_restore(
     options: RestoreOptions | None = None,
     helpers: Helpers | None = None,
     trusted: bool = True,
+    rights: TenantRights | None = None,
     caveats: Sequence[str] = (),
     archive_limits: ArchiveLimits | None = None,
     log_options: LogOptions | None = None,
@@ -91,7 +93,7 @@ async def execute_restore(
         pod_volume_backups: asked once for those of the backup; may raise KubeError or StorageError.
         reopen_store: opens the store again for the uploads, as credentials can have changed during a long
             restore; the caller closes that one too. May raise StorageError or KubeError.
-        trusted, caveats: as in `RestoreRequest`.
+        trusted, rights, caveats: as in `RestoreRequest`.
         workdir: an existing directory with room for the backup, compressed and not.
         progress: gets the numbers for `status.progress`.
 
@@ -114,6 +116,7 @@ async def execute_restore(
                     options=options or RestoreOptions(),
                     helpers=helpers or Helpers(),
                     trusted=trusted,
+                    rights=rights,
                     caveats=caveats,
                     archive_limits=archive_limits,
                     directory=directory,
@@ -146,6 +149,7 @@ class _Job:
     options: RestoreOptions
     helpers: Helpers
     trusted: bool
+    rights: TenantRights | None
     caveats: Sequence[str]
     archive_limits: ArchiveLimits | None
     directory: Path
@@ -262,6 +266,7 @@ async def _restore_archive(
         snapshots=snapshots,
         pod_volume_backups=pod_volume_backups,
         trusted=job.trusted,
+        rights=job.rights,
         caveats=job.caveats,
     )
     with archive:

@@ -6,9 +6,9 @@ import pytest
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
-from pinnace.api.nonadmin.names import TRUST_LABEL
+from pinnace.api.nonadmin.names import RESTORABLE_ANNOTATION, TRUST_LABEL, Origin
 from pinnace.api.restore import Restore, RestoreSpec
-from pinnace.controllers.confinement import confined
+from pinnace.controllers.confinement import bounded, confined, is_bounded
 
 
 def restore(label: str = "", **spec: Any) -> Restore:
@@ -58,3 +58,44 @@ def test_what_asks_for_others_only_is_refused(spec: dict[str, Any]) -> None:
     found = confined(restore(**spec), "evil")
     assert "location of the namespace evil" in found.problem
     assert f"{TRUST_LABEL}=true" in found.problem
+
+
+ROLE = {"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]}
+FOR_TENANT = {Origin.RESTORE.namespace_annotation: "shop"}
+
+
+def canonical(name: str) -> str:
+    return {"rolebindings": "rolebindings.rbac.authorization.k8s.io"}.get(name, name)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "label", "annotations", "expected"),
+    [
+        ("", "", {}, False),
+        ("evil", "true", {}, False),
+        ("", "", FOR_TENANT, True),
+        ("evil", "", {}, True),
+        ("evil", "", FOR_TENANT, True),
+        ("evil", "true", FOR_TENANT, True),
+    ],
+)
+def test_a_restore_for_a_tenant_or_of_a_tenants_data_is_bounded(
+    tenant: str, label: str, annotations: dict[str, str], expected: bool
+) -> None:
+    given = restore(label)
+    given.metadata.annotations.update(annotations)
+
+    assert is_bounded(confined(given, tenant)) is expected
+
+
+@pytest.mark.parametrize("location_of", ["", "shop"], ids=["administrators", "own"])
+def test_what_the_settings_allow_holds_in_the_administrators_location_only(location_of: str) -> None:
+    given = restore()
+    given.metadata.annotations.update(FOR_TENANT | {RESTORABLE_ANNOTATION: "rolebindings"})
+
+    rights = bounded(confined(given, location_of), ROLE, canonical).rights
+
+    assert rights is not None
+    assert rights.refusal("configmaps", is_namespaced=True) is None
+    refused = rights.refusal("rolebindings.rbac.authorization.k8s.io", is_namespaced=True)
+    assert (refused is None) is (location_of == "")

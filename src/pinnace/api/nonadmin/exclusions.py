@@ -21,8 +21,7 @@ OWN_KINDS: Final = (
 
 ALWAYS_EXCLUDED: Final = (*OWN_KINDS, "nonadmindownloadrequests")
 
-UNTRUSTED_EXCLUDED: Final = (
-    *ALWAYS_EXCLUDED,
+GUARDED_KINDS: Final = (
     "roles",
     "rolebindings",
     "resourcequotas",
@@ -30,6 +29,10 @@ UNTRUSTED_EXCLUDED: Final = (
     "endpoints",
     "endpointslices.discovery.k8s.io",
 )
+"""Kinds that Kubernetes' role `edit` may not write. A tenant's restore excludes them by name, so that a
+server that does not look at the role leaves them out as well. (docs/spec: NAC 17 A36)"""
+
+UNTRUSTED_EXCLUDED: Final = (*ALWAYS_EXCLUDED, *GUARDED_KINDS)
 """Never restored from a tenant's bucket, whose owner wrote the tarball: what grants or lifts limits, and what
 leads traffic to addresses of one's choice, which the role `edit` may not write."""
 

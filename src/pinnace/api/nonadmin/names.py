@@ -25,6 +25,10 @@ TRUST_VALUE: Final = "true"
 ALLOWED_ENDPOINTS_ANNOTATION: Final = "pinnace.io/allowed-endpoints"
 """On a tenant's BackupStorageLocation: the administrator's list of what its endpoint may be, with commas."""
 
+RESTORABLE_ANNOTATION: Final = "pinnace.io/nar-restorable-resources"
+"""On the Restore of a tenant: kinds that the administrator's settings allow beyond the role `edit`, separated
+by commas. (NAC 17 A36)"""
+
 MAX_VALUE_CHARACTERS: Final = 253
 
 

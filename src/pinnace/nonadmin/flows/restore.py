@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.api.nonadmin.names import RESTORE_FINALIZER, Origin
+from pinnace.api.nonadmin.names import RESTORABLE_ANNOTATION, RESTORE_FINALIZER, Origin
 from pinnace.api.objects import JSONObject, text
 from pinnace.kube.resources import velero
 from pinnace.nonadmin import mirror
@@ -141,12 +141,15 @@ class _RestoreFlow(RequestFlow):
     def _create(self) -> Step:
         if self._world.nab is None:
             return Fail(error="the NonAdminBackup to restore is gone")
-        metadata = {
+        metadata: JSONObject = {
             "name": self._id,
             "namespace": self._world.namespace,
             **marks(Origin.RESTORE, self._id, self._key),
         }
         trusted = is_administrators(self._world.backup, self._world.backup_location)
+        allowed = self._world.settings.restorable_resources if trusted else ()
+        if allowed:
+            metadata["annotations"] = {**metadata["annotations"], RESTORABLE_ANNOTATION: ",".join(allowed)}
         spec = restore_spec(self._nar, self._world.nab, self._world.settings, trusted=trusted)
         return Create(
             resource=RESTORES,

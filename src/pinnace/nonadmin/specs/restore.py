@@ -3,11 +3,12 @@
 (docs/spec: NAC 6.2, 6.6, 17 A12-A15)
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
+from pinnace.api.nonadmin.exclusions import GUARDED_KINDS, SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.restore import RestoreSpec
 from pinnace.nonadmin.objects import (
@@ -81,8 +82,16 @@ def restore_spec(nar: JSONObject, nab: JSONObject, settings: AdminSettings, *, t
     spec["includedNamespaces"] = [text(nar, "metadata", "namespace")]
     spec = filled_in(RestoreSpec, settings.restore, spec)
     excluded = listed(spec, "excludedResources")
-    if not trusted:
+    if trusted:
+        allowed = settings.restorable_resources
+        excluded = [*excluded, *(kind for kind in GUARDED_KINDS if not _is_among(kind, allowed))]
+    else:
         spec |= {"includeClusterResources": False, "restorePVs": False}
         excluded = [*excluded, *UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS]
     spec["excludedResources"] = [*excluded, "volumesnapshotclasses"]
     return spec
+
+
+def _is_among(kind: str, allowed: Iterable[str]) -> bool:
+    """Whether a kind is allowed, by its plural alone or with its group."""
+    return kind.partition(".")[0] in {name.partition(".")[0] for name in allowed}

@@ -7,6 +7,7 @@ from typing import Final
 
 import orjson
 
+from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
 from pinnace.api.objects import JSONObject, dump_json
 from pinnace.api.restore import Restore
 from pinnace.archive.errors import MissingItem
@@ -27,6 +28,7 @@ from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, rese
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.reading import ItemReader, ItemRef, decode, is_completed, is_mirror_pod
 from pinnace.restore.item.refusals import refusal
+from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
 from pinnace.restore.ports import (
     Cluster,
 )
@@ -71,6 +73,7 @@ class ItemRestorer:
         claims: Claims,
         follow_ups: FollowUps,
         log: EventLog,
+        rights: TenantRights | None = None,
     ) -> None:
         self.outlook = outlook
         self._creator = creator
@@ -81,6 +84,7 @@ class ItemRestorer:
         self._volumes = volumes
         self._claims = claims
         self._follow_ups = follow_ups
+        self._rights = rights
         self._existing = ExistingObjects(client, restore_labels, log)
         self._log = log
 
@@ -146,15 +150,22 @@ class ItemRestorer:
         if not ref.original_namespace and not filters.admits_cluster_scoped:
             self._skip(ref, "cluster-scoped resources are excluded")
             return False
-        reason = self.refusal(ref.group_resource)
+        reason = self.refusal(ref.group_resource, is_namespaced=bool(ref.target_namespace))
         if reason is not None:
             results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {reason}")
             return False
         return True
 
-    def refusal(self, group_resource: str) -> str | None:
-        """Why a kind is never restored, or None if it may be."""
-        return refusal(group_resource, has_actions=bool(self.outlook.actions.for_resource(group_resource)))
+    def refusal(self, group_resource: str, *, is_namespaced: bool) -> str | None:
+        """Why a kind is not restored, or None if it may be."""
+        has_actions = bool(self.outlook.actions.for_resource(group_resource))
+        reason = refusal(group_resource, has_actions=has_actions)
+        if reason is not None or self._rights is None:
+            return reason
+        # Volumes are looked at one by one; the actions for CSI snapshots have their own bound for tenants.
+        if group_resource == VOLUMES or (has_actions and group_resource in SNAPSHOT_KINDS):
+            return None
+        return self._rights.refusal(group_resource, is_namespaced=is_namespaced)
 
     async def _restore_claimed(
         self, ref: ItemRef, item: JSONObject, raw: bytes, chain: Chain, results: Results
@@ -166,6 +177,8 @@ class ItemRestorer:
         if ref.group_resource == "persistentvolumes":
             volume = await self._volumes.prepare(ref, item)
             if volume is None:
+                return
+            if self._is_withheld(ref, volume, raw, results):
                 return
             item = volume
         reset_metadata(item)
@@ -184,6 +197,16 @@ class ItemRestorer:
         answer = await self._create(ref, resource, prepared, raw, results)
         if answer is not None:
             await self._follow_ups.created(ref, resource, answer, results, additional=chain.nesting > 0)
+
+    def _is_withheld(self, ref: ItemRef, volume: JSONObject, raw: bytes, results: Results) -> bool:
+        """Whether a tenant's restore leaves a volume out; its claim is then provisioned anew."""
+        refused = self._rights and self._rights.refusal(VOLUMES, is_namespaced=False)
+        if not refused or not is_old_storage(volume, decode(ref, raw)):
+            return False
+        self._volumes.memory.to_provision.add(ref.name)
+        message = f"{ref.id} was not restored, and its claim gets a new and empty volume: {refused}"
+        results.warnings.add(ref.target_namespace, message)
+        return True
 
     def _place(self, ref: ItemRef, item: JSONObject) -> APIResource:
         """Where in the API the item goes.

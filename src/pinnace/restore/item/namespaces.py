@@ -86,8 +86,8 @@ class NamespaceKeeper:
             return NamespaceError(f"error getting namespace {target}: {error}")
         if not self._may_create:
             return NamespaceError(
-                f"namespace {target} does not exist, and what lies in a tenant's location makes none:"
-                " create it, then restore again"
+                f"namespace {target} does not exist, and a restore for a tenant or from a tenant's location"
+                " makes none: create it, then restore again"
             )
         try:
             body = dump_json(self._manifest(original, target))

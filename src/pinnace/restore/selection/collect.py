@@ -84,6 +84,11 @@ class SelectedResource:
     is_served: bool = True
 
     @property
+    def is_namespaced(self) -> bool:
+        """Whether the items live in namespaces."""
+        return all(namespace.target for namespace in self.namespaces)
+
+    @property
     def count(self) -> int:
         """How many items there are."""
         return sum(len(namespace.names) for namespace in self.namespaces)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.backup import BackupSpec
-from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED, OWN_KINDS
+from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED, GUARDED_KINDS, OWN_KINDS
 from pinnace.api.restore import RestoreSpec
 from pinnace.api.values.durations import Duration
 from pinnace.nonadmin.settings import AdminSettings
@@ -274,8 +274,18 @@ def test_the_restore_that_follows() -> None:
         "backupName": "id-1",
         "includedNamespaces": ["shop"],
         "restorePVs": False,
-        "excludedResources": ["volumesnapshotclasses"],
+        "excludedResources": [*GUARDED_KINDS, "volumesnapshotclasses"],
     }
+
+
+def test_what_the_administrator_allows_is_not_excluded_from_the_own_location_only() -> None:
+    settings = AdminSettings(restorable_resources=("rolebindings.rbac.authorization.k8s.io", "limitranges"))
+
+    trusted = restore_spec(nar(backupName="nightly"), READY, settings, trusted=True)["excludedResources"]
+    own = restore_spec(nar(backupName="nightly"), READY, settings, trusted=False)["excludedResources"]
+
+    assert set(GUARDED_KINDS) - set(trusted) == {"rolebindings", "limitranges"}
+    assert set(GUARDED_KINDS) <= set(own)
 
 
 # --- Locations ------------------------------------------------------------------------------------------
