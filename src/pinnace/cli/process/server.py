@@ -86,6 +86,8 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
               help="How often restic repositories are pruned that do not say.")  # fmt: skip
 @click.option("--terminating-resource-timeout", type=DurationFlag(), default="10m0s", show_default=True,
               help="How long a restore waits for namespaces and volumes that are going away.")  # fmt: skip
+@click.option("--resource-timeout", type=DurationFlag(), default="10m0s", show_default=True,
+              help="How long a restore waits for the definitions of custom resources.")  # fmt: skip
 @click.option("--default-backup-ttl", type=DurationFlag(), default="720h0m0s", show_default=True,
               help="How long backups are kept that do not say.")  # fmt: skip
 @click.option("--garbage-collection-frequency", type=DurationFlag(), default="1h0m0s", show_default=True,

@@ -103,6 +103,7 @@ def server_options(settings: Settings, flags: dict[str, Any]) -> ServerOptions:
         restore=RestoreOptions(
             priorities=tuple(flags["restore_resource_priorities"]) or DEFAULT_PRIORITIES,
             terminating_timeout_seconds=flags["terminating_resource_timeout"].total_seconds(),
+            resource_timeout_seconds=flags["resource_timeout"].total_seconds(),
             features=settings.features,
         ),
         backup_sync_period=flags["backup_sync_period"],
