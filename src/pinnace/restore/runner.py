@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import PodVolumeBackup
@@ -272,7 +273,8 @@ async def _restore_archive(
     with archive:
         # Its contents are in the index's spool now; a large backup need not be on the disk twice.
         await asyncio.to_thread(contents.unlink)
-        return await engine.run(request, archive)
+        with raised_gc_thresholds():
+            return await engine.run(request, archive)
 
 
 async def _upload_log(store: BackupStore, name: str, log: RunLog, path: Path) -> str | None:

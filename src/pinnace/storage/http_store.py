@@ -6,7 +6,7 @@ put whose outcome is unknown is undone. Nothing is asked of the network before t
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Protocol
@@ -56,10 +56,9 @@ class Requests(Protocol):
 
 
 class HTTPStore:
-    """An ObjectStore.
+    """An ObjectStore, made one of a service by `_connect`.
 
     Args:
-        connect: makes the service's requests, given the session that they use.
         tls: whom to trust.
         policy: retries and deadlines.
         addresses: where connections may go; None is anywhere.
@@ -67,18 +66,20 @@ class HTTPStore:
 
     def __init__(
         self,
-        connect: Callable[[aiohttp.ClientSession], Requests],
         *,
         tls: ssl.SSLContext,
         policy: RetryPolicy,
         addresses: Addresses | None = None,
     ) -> None:
-        self._connect = connect
         self._tls = tls
         self._addresses = addresses
         self._policy = policy
         self._session: aiohttp.ClientSession | None = None
         self._opened: Requests | None = None
+
+    def _connect(self, session: aiohttp.ClientSession) -> Requests:
+        """The service's requests, given the session that they use."""
+        raise NotImplementedError
 
     async def put(self, key: str, body: Body) -> None:
         """See ObjectStore.put."""

@@ -339,7 +339,7 @@ async def test_a_work_directory_that_is_not_there_makes_it_failed(stage: Stage, 
 
     stage.workdir = real
     assert done.status.phase == RestorePhase.FAILED
-    assert done.status.failure_reason.startswith("error creating a directory for the restore: ")
+    assert done.status.failure_reason.startswith("error making temporary files: ")
 
 
 def _everything_below(directory: Path) -> list[Path]:

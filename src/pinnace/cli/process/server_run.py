@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.backup.request import ServerDefaults
@@ -63,8 +62,7 @@ def serve(ctx: click.Context, flags: dict[str, Any], warnings: Sequence[str] = (
         config = load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
         )
-        with raised_gc_thresholds():
-            asyncio.run(run_server(config, options, user_agent=user_agent("velero-server")))
+        asyncio.run(run_server(config, options, user_agent=user_agent("velero-server")))
     except (StartupError, KubeError, RuntimeFailure, OSError) as error:
         raise CommandError(error_text(error)) from error
 

@@ -52,13 +52,12 @@ class AzureStore(HTTPStore):
         self._lock = asyncio.Lock()
         self._found: AccountKey | SharedAccess | None = None
         super().__init__(
-            self._requests_of,
             tls=tls_context(config.ca_cert, insecure=False),
             policy=policy or RetryPolicy(),
             addresses=addresses,
         )
 
-    def _requests_of(self, session: aiohttp.ClientSession) -> ContainerRequests:
+    def _connect(self, session: aiohttp.ClientSession) -> ContainerRequests:
         return ContainerRequests(
             session=session,
             account=self._config.account,

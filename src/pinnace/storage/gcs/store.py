@@ -3,12 +3,18 @@
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
 import aiohttp
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.times import utcnow
-from pinnace.clouds.gcp.credentials import ServiceAccount, fetch_google_token, find_google_origin
+from pinnace.clouds.gcp.credentials import (
+    GoogleOrigin,
+    ServiceAccount,
+    fetch_google_token,
+    find_google_origin,
+)
 from pinnace.clouds.tokens import CachedToken, Token, sign_sha256
 from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy, tls_context
@@ -46,7 +52,6 @@ class GCSStore(HTTPStore):
                 cannot be read.
         """
         self._config = config
-        self._environ = environ
         self._clock = clock
         self._iam_endpoint = iam_endpoint
         self._origin = find_google_origin(config.credentials_file, environ)
@@ -54,15 +59,17 @@ class GCSStore(HTTPStore):
             raise StoreConfigError(
                 "serviceAccount is expected to be provided as an item in BackupStorageLocation's config"
             )
-        self._token = CachedToken(self._fetch, clock=clock)
+        policy = policy or RetryPolicy()
+        # No method of ours: what this store holds must not lead back to it, or only the collector frees it.
+        fetch = partial(_fetch, self._origin, environ, policy, clock, addresses)
+        self._token = CachedToken(fetch, clock=clock)
         super().__init__(
-            self._requests_of,
             tls=tls_context(config.ca_cert, insecure=False),
-            policy=policy or RetryPolicy(),
+            policy=policy,
             addresses=addresses,
         )
 
-    def _requests_of(self, session: aiohttp.ClientSession) -> GCSRequests:
+    def _connect(self, session: aiohttp.ClientSession) -> GCSRequests:
         async def token() -> str:
             return (await self._token.get()).value
 
@@ -77,15 +84,6 @@ class GCSStore(HTTPStore):
             policy=self._policy,
             kms_key_name=self._config.kms_key_name,
             sign=sign,
-        )
-
-    async def _fetch(self) -> Token:
-        return await fetch_google_token(
-            self._origin,
-            environ=self._environ,
-            policy=self._policy,
-            now=self._clock(),
-            addresses=self._addresses,
         )
 
     async def _signed_url(self, session: aiohttp.ClientSession, key: str, ttl: timedelta) -> str:
@@ -114,3 +112,13 @@ class GCSStore(HTTPStore):
             now=self._clock(),
             ttl=ttl,
         )
+
+
+async def _fetch(
+    origin: GoogleOrigin,
+    environ: Mapping[str, str],
+    policy: RetryPolicy,
+    clock: Callable[[], datetime],
+    addresses: Addresses | None,
+) -> Token:
+    return await fetch_google_token(origin, environ=environ, policy=policy, now=clock(), addresses=addresses)
