@@ -11,6 +11,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
 from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.spec_fields import check_part
 from pinnace.api.values.durations import Duration
 from pinnace.nonadmin.objects import (
     MAX_SPEC_BYTES,
@@ -71,6 +72,7 @@ def backup_problem(
             else ""
         )
         or violation(BackupSpec, settings.backup, spec, "spec.backupSpec")
+        or "; ".join(check_part(BackupSpec, spec, _PREFIX).errors)
         or _wait_problem(spec, settings)
     )
 

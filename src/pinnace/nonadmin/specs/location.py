@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.spec_fields import check_part
 from pinnace.api.storage_location import BackupStorageLocationSpec
 from pinnace.api.values.durations import Duration
 from pinnace.http.addresses import Addresses, AddressRefused, parse_allowed
@@ -72,6 +73,7 @@ def location_problem(nabsl: JSONObject, settings: AdminSettings, server_namespac
     return (
         _period_problem(spec, settings)
         or location_violation(settings.location, spec)
+        or "; ".join(check_part(BackupStorageLocationSpec, spec, _PREFIX).errors)
         or _hostile(spec, settings)
     )
 

@@ -11,6 +11,7 @@ from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS, SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.restore import RestoreSpec
+from pinnace.api.spec_fields import check_part
 from pinnace.nonadmin.objects import (
     MAX_SPEC_BYTES,
     is_too_large,
@@ -56,7 +57,9 @@ def restore_problem(
             return f"{_RESTRICTED}.{name} is restricted"
     if spec.get("includeClusterResources"):
         return f"{_RESTRICTED}.includeClusterResources is restricted, can only be set to false"
-    return violation(RestoreSpec, settings.restore, spec, "spec.restoreSpec")
+    return violation(RestoreSpec, settings.restore, spec, "spec.restoreSpec") or "; ".join(
+        check_part(RestoreSpec, spec, _PREFIX).errors
+    )
 
 
 def _backup_problem(spec: JSONObject, nab: JSONObject | None) -> str:

@@ -109,6 +109,17 @@ def test_storage_location(storage: StorageChoice, text: str) -> None:
     assert backup_problem(nab(storageLocation="mine"), storage, AdminSettings(), SERVER) == text
 
 
+def test_fields_that_are_not_supported_are_refused_by_name() -> None:
+    for name, value in (("snapshotMoveData", True), ("excludedNamespaceScopedResources", ["secrets"])):
+        text = f"NonAdminBackup spec.backupSpec.{name} is not supported ("
+        assert judged(**{name: value}).startswith(text)
+    text = "NonAdminRestore spec.restoreSpec.existingResourcePolicy is not supported ("
+    given = nar(backupName="x", existingResourcePolicy="update")
+    assert restore_problem(given, READY, AdminSettings(), SERVER).startswith(text)
+    storage = {"bucket": "b", "caCertRef": {"name": "n", "key": "k"}}
+    assert "objectStorage.caCertRef is not supported (" in located(objectStorage=storage)
+
+
 # What is enforced, what equals it, what differs, and how the enforced value is shown.
 SELECTOR = {"matchLabels": {"a": "b"}}
 HOOKS = {"resources": [{"name": "h"}]}
@@ -122,6 +133,8 @@ BACKUP_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "hooks": (HOOKS, HOOKS, {"resources": []}, '{"resources":[{"name":"h"}]}'),
     "defaultVolumesToRestic": (True, True, False, "true"),
     "orderedResources": ({"b": "1", "a": "2"}, {"a": "2", "b": "1"}, {}, "map[a:2 b:1]"),
+    "defaultVolumesToFsBackup": (True, True, False, "true"),
+    "metadata": ({"labels": {"a": "b"}}, {"labels": {"a": "b"}}, {"labels": {}}, '{"labels":{"a":"b"}}'),
     "csiSnapshotTimeout": ("20m", "1200s", "1h", "20m0s"),
 }
 NOT_ENFORCED_BACKUP = {
