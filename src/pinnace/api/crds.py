@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from msgspec import Struct, inspect
 
+from pinnace.api.container_schema import container_schema
 from pinnace.api.fields import (
+    CONTAINERS_KEY,
     ENUM_KEY,
     FORMAT_KEY,
-    ITEM_REQUIRED_KEY,
     MIN_ITEMS_KEY,
     NULLABLE_KEY,
     REQUIRED_KEY,
@@ -134,14 +135,8 @@ def _constraints(marks: dict[str, Any]) -> Schema:
         constraints["enum"] = [str(member) for member in enum]
     if MIN_ITEMS_KEY in marks:
         constraints["minItems"] = marks[MIN_ITEMS_KEY]
-    if ITEM_REQUIRED_KEY in marks:
-        names = marks[ITEM_REQUIRED_KEY]
-        constraints["items"] = {
-            "type": "object",
-            "required": list(names),
-            "properties": {name: {"type": "string"} for name in names},
-            "x-kubernetes-preserve-unknown-fields": True,
-        }
+    if CONTAINERS_KEY in marks:
+        constraints["items"] = container_schema()
     return constraints
 
 

@@ -20,7 +20,7 @@ NULLABLE_KEY: Final = "nullable"
 FORMAT_KEY: Final = "format"
 ENUM_KEY: Final = "enum"
 MIN_ITEMS_KEY: Final = "min_items"
-ITEM_REQUIRED_KEY: Final = "item_required"
+CONTAINERS_KEY: Final = "containers"
 
 ALWAYS: Final = Meta(extra={ALWAYS_KEY: True})
 """Written even when empty."""

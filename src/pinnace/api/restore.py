@@ -9,8 +9,8 @@ from pinnace.api import API_VERSION
 from pinnace.api.backup import HookErrorMode
 from pinnace.api.fields import (
     ALWAYS,
+    CONTAINERS_KEY,
     ENUM_KEY,
-    ITEM_REQUIRED_KEY,
     MIN_ITEMS_KEY,
     NULLABLE,
     REQUIRED,
@@ -57,8 +57,8 @@ class InitRestoreHook(Struct, rename="camel", kw_only=True):
         timeout: Kept for compatibility; it has no effect.
     """
 
-    # Whole core/v1 Containers; each needs a name. Kept as they are, so that no field of them is lost.
-    init_containers: Annotated[list[dict[str, Any]], ALWAYS, Meta(extra={ITEM_REQUIRED_KEY: ["name"]})] = []
+    # Whole core/v1 Containers, by the API server's own schema. Read as they are, so that no field is lost.
+    init_containers: Annotated[list[dict[str, Any]], ALWAYS, Meta(extra={CONTAINERS_KEY: True})] = []
     timeout: Duration = Duration()
 
 

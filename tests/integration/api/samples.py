@@ -102,7 +102,7 @@ def _restore() -> r.Restore:
         "name": "init",
         "image": "i",
         "env": [{"name": "A", "value": "1"}],
-        "newField": {"kept": True},
+        "securityContext": {"runAsUser": 1},
     }
     hook = r.ExecRestoreHook(command=["true"], on_error="Continue", wait_timeout=Duration.seconds(5))
     group = r.RestoreResourceHookSpec(

@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+import json
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
+from hack.cluster.control_plane import ControlPlane
+from hack.container_schema import DOCUMENT, TARGET, text
+from hack.container_schema import container_schema as schema_of
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode, encode
 from pinnace.api.crds import KINDS, crd_manifests
@@ -173,3 +177,51 @@ async def test_unknown_fields_are_pruned(client: KubeClient, namespace: str) -> 
     backup["spec"]["unknownField"] = 1
     stored = await client.create(velero("backups"), backup, namespace)
     assert "unknownField" not in stored["spec"]
+
+
+def with_init_container(**members: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", **members}
+    hook = {"name": "h", "postHooks": [{"init": {"initContainers": [container], "timeout": "1s"}}]}
+    return {
+        "apiVersion": "velero.io/v1",
+        "kind": "Restore",
+        "metadata": {"name": "r1"},
+        "spec": {"backupName": "b", "hooks": {"resources": [hook]}},
+    }
+
+
+@pytest.mark.usefixtures("crds")
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"command": "sh"},
+        {"env": {"A": "b"}},
+        {"image": 3},
+        {"ports": [{"containerPort": "http"}]},
+        {"name": None},
+    ],
+    ids=lambda members: next(iter(members)),
+)
+async def test_an_init_container_that_go_cannot_read_is_refused(
+    client: KubeClient, namespace: str, members: dict[str, Any]
+) -> None:
+    """One stored Restore that Velero's command line cannot decode hides all others from it."""
+    with pytest.raises(Invalid):
+        await client.create(velero("restores"), with_init_container(**members), namespace)
+
+
+@pytest.mark.usefixtures("crds")
+async def test_a_misspelt_field_of_an_init_container_is_not_stored(
+    client: KubeClient, namespace: str
+) -> None:
+    body = with_init_container(imagePullPolcy="Always", resources={"limits": {"cpu": "1", "memory": 1}})
+    stored = await client.create(velero("restores"), body, namespace)
+    (hook,) = stored["spec"]["hooks"]["resources"]
+    (container,) = hook["postHooks"][0]["init"]["initContainers"]
+    assert container == {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1", "memory": 1}}}
+
+
+async def test_the_schema_of_containers_is_that_of_the_api_server(control_plane: ControlPlane) -> None:
+    """After an upgrade of the cluster of the tests: python -m hack.container_schema"""
+    _status, document = control_plane.get(DOCUMENT)
+    assert TARGET.read_text() == text(schema_of(json.loads(document)))

@@ -441,3 +441,24 @@ async def test_a_server_settles_what_another_left_in_its_own_namespace(
         assert status["phase"] == "Failed"
         assert "completionTimestamp" in status
         assert (await elsewhere.get(plural, "left"))["status"] == left
+
+
+async def test_what_a_spec_asks_for_and_is_not_supported_reaches_the_server_and_is_refused(
+    site: Site, serve: Serve
+) -> None:
+    """Under our own definitions, which would drop fields that they do not have."""
+    await site.add_folder(default=True)
+    await serve()
+    selectors = [{"matchLabels": {"app": "a"}}, {"matchLabels": {"app": "b"}}]
+    spec = site.maps_of(orLabelSelectors=selectors, excludedNamespaceScopedResources=["secrets"])
+    await site.create("backups", "b1", spec=spec)
+    await site.create("backups", "b2", spec=site.maps_of(defaultVolumesToFsBackup=False, resourcePolicy=None))
+
+    refused = (await site.reached("backups", "b1"))["status"]
+
+    assert refused["phase"] == "FailedValidation"
+    assert [error.split(" is not supported")[0] for error in sorted(refused["validationErrors"])] == [
+        "spec.excludedNamespaceScopedResources",
+        "spec.orLabelSelectors",
+    ]
+    assert (await site.reached("backups", "b2"))["status"]["phase"] == "Completed"

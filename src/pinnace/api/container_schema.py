@@ -1,0 +1,27 @@
+"""The schema of a container, as the API server itself describes it: for init containers in hooks of Restores.
+
+Without it, any misspelt or wrongly typed field was stored, and Velero's own `restore get` then failed for all
+Restores. `hack/container_schema.py` writes the file.
+"""
+
+import copy
+import functools
+from importlib import resources
+from typing import Any, Final
+
+import msgspec
+
+FILE_NAME: Final = "container.schema.json"
+
+
+def container_schema() -> dict[str, Any]:
+    """The structural schema; each call returns a new one."""
+    return copy.deepcopy(_read())
+
+
+@functools.cache
+def _read() -> dict[str, Any]:
+    schema: dict[str, Any] = msgspec.json.decode(
+        resources.files(__package__).joinpath(FILE_NAME).read_bytes()
+    )
+    return schema
