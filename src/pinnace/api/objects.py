@@ -7,9 +7,6 @@ never fails, and what is not of the expected type counts as absent.
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-import orjson
-
 JSONObject = dict[str, Any]
 """An object parsed from JSON, such as a resource of a cluster."""
 
@@ -52,12 +49,17 @@ def dump_json(value: object, *, sort_keys: bool = False) -> bytes:
     Raises:
         orjson.JSONEncodeError: the value cannot be written, or is nested some 900 levels deep.
     """
+    # Loaded here: commands that start quickly import this module for its types.
+    import orjson
+
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except orjson.JSONEncodeError as refused:
         # It stops at 254 levels. The other encoder goes further but is slower, and laxer in what it takes.
         if "ecursion" not in str(refused):
             raise
+        import msgspec
+
         try:
             return msgspec.json.encode(value, order="deterministic" if sort_keys else None)
         except (RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:

@@ -37,6 +37,7 @@ _SYNC_FLUSH = 2
 
 _ONE_SECOND = timedelta(seconds=1)
 
+_DEBUG = LEVEL_RANK["debug"]
 _INFO = LEVEL_RANK["info"]
 _WARNING = LEVEL_RANK["warning"]
 _ERROR = LEVEL_RANK["error"]
@@ -147,6 +148,11 @@ class RunLog:
             sink.write_line(fill(sink.time(), first, second, value))
 
         return write
+
+    @property
+    def writes_debug(self) -> bool:
+        """Whether debug lines are written: on hot ways it is asked before a line is made."""
+        return self._sink.threshold <= _DEBUG
 
     @property
     def warnings(self) -> int:

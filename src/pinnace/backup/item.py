@@ -17,6 +17,7 @@ from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.pod_work import PodWork
+from pinnace.backup.progress import trace_item
 from pinnace.backup.tracking import item_key, kind_key
 from pinnace.hooks.backup_selection import HookPhase
 from pinnace.kube.errors import Forbidden, KubeError, NotFound, UnknownResource
@@ -73,6 +74,8 @@ class ItemBackupper:
         kind, key = kind_of(item), item_key(namespace, name)
         if not self._run.tracker.begin(kind, key):
             return True
+        if self._run.log.writes_debug:
+            trace_item(self._run.log, resource.group_resource, namespace, name)
         try:
             await self._take(item, resource)
         except ItemFailed:

@@ -13,7 +13,7 @@ from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.plan import NAMESPACES
-from pinnace.backup.progress import PROGRESS_MESSAGE
+from pinnace.backup.progress import PROGRESS_MESSAGE, trace_item
 from pinnace.backup.tracking import kind_key
 from pinnace.kube.pages import Item
 from pinnace.kube.resources import APIResource
@@ -50,6 +50,7 @@ class RawItems:
         done = run.tracker.count
         left = len(items) + expected
         any_taken = False
+        is_traced = run.log.writes_debug
         for item in items:
             left -= 1
             if item.deleting or not self._admits(item):
@@ -61,6 +62,8 @@ class RawItems:
                 continue
             self._seen.add(key)
             done += 1
+            if is_traced:
+                trace_item(run.log, self._group_resource, item.namespace, name)
             try:
                 file = item_file(name)
             except ArchiveError as error:

@@ -81,7 +81,7 @@ class KeyValueMap(FlagType):
 
     def parse(self, value: str) -> dict[str, str]:
         result = {}
-        for entry in value.split(",") if value else []:
+        for entry in value.split(","):
             key, found, item = entry.partition(self.separator)
             if not found:
                 raise ValueError(f'error parsing "{entry}"')

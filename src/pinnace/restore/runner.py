@@ -212,6 +212,8 @@ def _new_log(restore: Restore, path: Path, options: LogOptions, clock: Callable[
 
 async def _run(job: _Job, store: BackupStore, log: RunLog) -> Results:
     log.info("starting restore")
+    # Of a restore by a server only this says in the location which backup it was made from.
+    log.info(f"Starting restore of backup {job.restore.metadata.namespace}/{job.restore.spec.backup_name}")
     actions = await job.actions(log)
     contents = job.directory / "contents.tar.gz"
     backup_name = job.restore.spec.backup_name

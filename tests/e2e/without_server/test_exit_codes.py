@@ -150,6 +150,7 @@ WRONG = {
     "namespace": ((*BACKUP, "b1", "-n", "Velero"), 'metadata.namespace: invalid value "Velero"'),
     "label": ((*BACKUP, "b1", "--labels", "a=b c"), 'invalid label value "b c"'),
     "no label": ((*BACKUP, "b1", "--labels", "a"), 'error parsing "a"'),
+    "empty labels": ((*BACKUP, "b1", "--labels", ""), 'error parsing ""'),
     "flag": ((*BACKUP, "b1", "--nothing"), "unknown flag: --nothing"),
     "short flag": ((*BACKUP, "b1", "-x"), "unknown shorthand flag: 'x' in -x"),
     "no value": ((*BACKUP, "b1", "--ttl"), "flag needs an argument: --ttl"),

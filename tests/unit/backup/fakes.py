@@ -274,6 +274,7 @@ async def run_backup(
     actions: Sequence[BackupItemAction] = (),
     collaborators: Collaborators | None = None,
     clock: FrozenClock | None = None,
+    log_level: str = "info",
 ) -> Outcome:
     """Back up the cluster and read everything back."""
     clock = clock or FrozenClock()
@@ -288,7 +289,7 @@ async def run_backup(
         progress.append(numbers)
 
     log_path = tmp_path / "log.gz"
-    with RunLog(log_path, fields={"backup": "velero/b1"}, clock=clock) as log:
+    with RunLog(log_path, fields={"backup": "velero/b1"}, clock=clock, level=log_level) as log:
         async with ArchiveWriter(path, clock=clock) as writer:
             result = await engine.run(backup or a_backup(), writer, log, progress=sink)
     return Outcome(result, read_members(path), log.errors, log.warnings, read_log(log_path), progress)

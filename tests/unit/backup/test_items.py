@@ -604,3 +604,17 @@ async def test_lists_ahead_are_stopped_with_the_backup(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not (tmp_path / "contents.tar.gz").exists()
+
+
+async def test_debug_lines_name_each_item_and_info_has_none(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(PODS, "ns/p", annotations={"backup.velero.io/backup-volumes": "v"})
+    cluster.add(CONFIGMAPS, "ns/c")
+
+    quiet = await run_backup(tmp_path, cluster)
+    loud = await run_backup(tmp_path, cluster, log_level="debug")
+
+    for text in ("Processing item", "Backing up item"):
+        assert text not in quiet.log
+        lines = [line for line in loud.log.splitlines() if f'msg="{text}"' in line]
+        assert sorted(line.rpartition("resource=")[2] for line in lines) == ["configmaps", "pods"]
+        assert all("namespace=ns" in line for line in lines)

@@ -241,7 +241,8 @@ def test_version_of_a_server(
     client: str,
     more: str,
 ) -> None:
-    connected(monkeypatch, tmp_path)  # its server says that it is v1.6.3
+    cluster = connected(monkeypatch, tmp_path)  # its server says that it is v1.6.3
+    cluster.plugins = [{"name": "pinnace.io/filesystem", "kind": "ObjectStore"}]
     monkeypatch.setattr("pinnace.cli.client.version.__version__", client)
 
     assert run(["version"]) == 0

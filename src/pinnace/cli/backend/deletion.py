@@ -13,6 +13,7 @@ from pinnace.api.selection.selectors import Selector
 from pinnace.cli.backend.interface import NotFound, open_backend
 from pinnace.cli.backend.objects import settings_for
 from pinnace.cli.backend.server_kinds import Kind
+from pinnace.cli.backend.server_restores import backup_of_restore
 from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.kinds import BACKUP, KINDS
@@ -148,7 +149,7 @@ class _LocationDeleter:
     def __init__(self, backend: "LocationBackend", kind: Kind) -> None:
         self._backend = backend
         self._kind = kind
-        self._restores: list[JSONObject] | None = None
+        self._restores: dict[str, str | None] | None = None
 
     async def named(self, name: str) -> JSONObject:
         if name not in await self._backend.names(self._kind.plural):
@@ -167,11 +168,9 @@ class _LocationDeleter:
         if self._kind != BACKUP:
             await store.delete_restore(name)
             return self._kind.deleted
-        if self._restores is None:
-            self._restores = await self._backend.objects("restores")
-        for restore in self._restores:
-            if (restore.get("spec") or {}).get("backupName") == name:
-                await store.delete_restore(restore["metadata"]["name"])
+        for restore, backup in (await self._backups_of_restores()).items():
+            if backup == name:
+                await store.delete_restore(restore)
         left = await self._snapshots_of(name)
         await store.delete_backup(name)
         if left:
@@ -181,6 +180,20 @@ class _LocationDeleter:
                 err=True,
             )
         return 'Backup "{}" deleted'
+
+    async def _backups_of_restores(self) -> dict[str, str | None]:
+        """The backup of each restore in the location, where that can be told."""
+        if self._restores is None:
+            stored = await self._backend.objects("restores")
+            found = {
+                restore["metadata"]["name"]: (restore.get("spec") or {}).get("backupName")
+                for restore in stored
+            }
+            for name in await self._backend.names("restores"):
+                if name not in found:
+                    found[name] = await backup_of_restore(self._backend.store, name)
+            self._restores = found
+        return self._restores
 
     async def _snapshots_of(self, backup: str) -> list[str]:
         """The snapshots that the backup's files name; what is damaged must be removable all the same."""

@@ -115,7 +115,7 @@ def _status(sheet: Sheet, backup: JSONObject, status: JSONObject) -> None:
     sheet.field("Expiration", cells.local_time(status.get("expiration"), "<nil>"))
     sheet.line()
     progress = status.get("progress")
-    if progress:
+    if progress is not None:
         running = cells.phase(backup) == "InProgress"
         total, done = progress.get("totalItems") or 0, progress.get("itemsBackedUp") or 0
         sheet.field(

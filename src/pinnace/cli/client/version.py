@@ -32,11 +32,15 @@ def command(ctx: click.Context, /, client_only: bool, timeout: Any, output_forma
     )
 
 
+_OUR_PROVIDER = "pinnace.io/filesystem"
+
+
 class ServerVersion(NamedTuple):
     """What the server is, or why that cannot be had."""
 
     version: str = ""
     error: str = ""
+    is_ours: bool = False
 
 
 def _lines(client: str, server: ServerVersion | None) -> list[str]:
@@ -45,7 +49,9 @@ def _lines(client: str, server: ServerVersion | None) -> list[str]:
         return lines
     if server.error:
         return [*lines, f"<error getting server version: {server.error}>"]
-    return [*lines, f"Server:\n\tVersion: {server.version}", *mismatch(client, server.version)]
+    lines.append(f"Server:\n\tVersion: {server.version}")
+    # The versions of two programs have nothing to do with each other.
+    return [*lines, *mismatch(client, server.version)] if server.is_ours else lines
 
 
 def _data(client: str, server: ServerVersion | None, form: str) -> str:
@@ -70,7 +76,14 @@ async def _server_version(settings: Any, timeout_seconds: float) -> ServerVersio
             return ServerVersion(error=str(error) if error.reason else no_kinds())
     if not answered(answer):
         return ServerVersion(error="timed out waiting for the server to answer")
-    return ServerVersion(str(answer["status"].get("serverVersion") or ""))
+    return ServerVersion(str(answer["status"].get("serverVersion") or ""), is_ours=_is_ours(answer))
+
+
+def _is_ours(answer: dict[str, Any]) -> bool:
+    """Whether the server is a Pinnace: it names a provider that no other has built in."""
+    plugins = answer["status"].get("plugins")
+    names = [plugin.get("name") for plugin in plugins or () if isinstance(plugin, dict)]
+    return _OUR_PROVIDER in names
 
 
 def mismatch(client: str, server: str) -> list[str]:

@@ -239,6 +239,20 @@ def test_hooks_show_their_own_lists() -> None:
 
 
 @pytest.mark.spec("CLI-020", "CLI-047")
+@pytest.mark.parametrize(
+    ("status", "shown"), [({"progress": {}}, True), ({"progress": None}, False), ({}, False)]
+)
+def test_progress_without_numbers_is_that_of_no_items(status: dict[str, Any], shown: bool) -> None:
+    backup = nginx_backup()
+    del backup["status"]["progress"]
+    backup["status"].update(status)
+
+    text = describe_backup(backup, BackupFacts(), View())
+
+    assert ("Total items to be backed up:  0\nItems backed up:              0\n" in text) == shown
+    assert ("Items backed up" in text) == shown
+
+
 def test_new_backup_has_placeholders() -> None:
     text = describe_backup({"metadata": {"name": "b", "namespace": "velero"}}, BackupFacts(), PLAIN)
     lines = text.splitlines()

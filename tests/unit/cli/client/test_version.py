@@ -1,0 +1,36 @@
+"""`version`: whose versions are compared."""
+
+import pytest
+
+from pinnace.cli.client.version import ServerVersion, _is_ours, _lines
+from pinnace.controllers.server_status import shown_plugins
+
+
+@pytest.mark.parametrize(
+    ("server", "warning"),
+    [
+        (ServerVersion("v0.1.7", is_ours=True), ""),
+        (ServerVersion("v0.2.0", is_ours=True), "Please update client"),
+        (ServerVersion("v0.0.9", is_ours=True), "Please update server"),
+        (ServerVersion("v1.18.0"), ""),
+        (ServerVersion("v1.6.3"), ""),
+    ],
+)
+@pytest.mark.spec("CLI-033")
+def test_only_versions_of_the_same_program_are_compared(server: ServerVersion, warning: str) -> None:
+    lines = "\n".join(_lines("v0.1.0", server))
+
+    assert server.version in lines
+    assert ("# WARNING: the client version does not match" in lines, warning in lines) == (
+        bool(warning),
+        True,
+    )
+
+
+def test_a_server_of_ours_is_known_by_its_providers() -> None:
+    ours = [{"name": name, "kind": kind} for name, kind in shown_plugins()]
+    theirs = [{"name": "velero.io/aws", "kind": "ObjectStore"}, "odd"]
+
+    assert _is_ours({"status": {"plugins": ours}})
+    assert not _is_ours({"status": {"plugins": theirs}})
+    assert not _is_ours({"status": {}})
