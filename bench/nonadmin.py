@@ -44,9 +44,19 @@ CHANGE_TARGET = Target(first=4, aim=2)
 """However many requests there are."""
 
 NO_LISTS = Target(first=0, aim=0)
+NEAR = 5
+"""The positions that are shown right at once; those further back are estimates."""
+
 DEADLINE_SECONDS = 600.0
 POLL_SECONDS = 0.1
 REST_SECONDS = 3.0
+PACE_SECONDS = 0.2
+"""Between two ends while the whole line is worked off; the shorter, the more positions change at once."""
+
+CALLS_TARGET = Target(first=20, aim=15)
+"""For a request, from its creation to the end of the last one: 10,000 for 500."""
+
+NEAR_TARGET = Target(first=2, aim=2)
 
 Say = Callable[[str], None]
 
@@ -167,6 +177,37 @@ class Crowd:
         name = self._backups[key]["metadata"]["name"]
         self._backups[key] = await self._client.patch(BACKUPS, name, {"status": status}, SERVER)
 
+    async def work_off(self) -> "Waiting":
+        """Let the server work on all that are left, one by one, and watch what is shown meanwhile."""
+        waiting = Waiting()
+        before = sum(self._work.calls.values())
+        async with asyncio.TaskGroup() as group:
+            watcher = group.create_task(self._watch(waiting))
+            while any(not _ended(backup) for backup in self._backups.values()):
+                await self._begin_oldest()
+                await self.finish_oldest()
+                await asyncio.sleep(PACE_SECONDS)
+            await self.settle_positions()
+            watcher.cancel()
+        waiting.calls = sum(self._work.calls.values()) - before
+        return waiting
+
+    async def _begin_oldest(self) -> None:
+        key = min(
+            (each for each, backup in self._backups.items() if not _ended(backup)),
+            key=lambda each: self._backups[each]["metadata"]["creationTimestamp"],
+        )
+        name = self._backups[key]["metadata"]["name"]
+        await self._client.patch(BACKUPS, name, {"status": {"phase": "InProgress"}}, SERVER)
+
+    async def _watch(self, waiting: "Waiting") -> None:
+        while True:
+            # A position counts as shown late only if it was due before the list was asked for.
+            due, now = self.positions(), time.monotonic()
+            nabs = await self._client.list_all(NABS)
+            waiting.saw({Key.of(nab): _position(nab) for nab in nabs if Key.of(nab) in due}, due, now)
+            await asyncio.sleep(POLL_SECONDS)
+
     async def _until(self, holds: Any) -> None:
         async with asyncio.timeout(DEADLINE_SECONDS):
             while True:
@@ -174,6 +215,34 @@ class Crowd:
                 if holds([nab for nab in nabs if nab["metadata"]["namespace"].startswith("bench-")]):
                     return
                 await asyncio.sleep(POLL_SECONDS)
+
+
+class Waiting:
+    """What tenants saw of the line while it was worked off.
+
+    Attributes:
+        near_seconds: for how long, at most, a near position was shown too high.
+        rises: how often a position went up.
+        calls: of the API server meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.near_seconds = 0.0
+        self.rises = 0
+        self.calls = 0
+        self._shown: dict[Key, int] = {}
+        self._late_since: dict[Key, float] = {}
+
+    def saw(self, shown: dict[Key, int], due: dict[Key, int], now: float) -> None:
+        """Take what is shown now, and what was due at that time."""
+        for key, position in shown.items():
+            self.rises += position > self._shown.get(key, position)
+            if due[key] <= NEAR and position > due[key]:
+                since = self._late_since.setdefault(key, now)
+                self.near_seconds = max(self.near_seconds, now - since)
+            else:
+                self._late_since.pop(key, None)
+        self._shown = shown
 
 
 def _phase(nab: JSONObject) -> str:
@@ -220,12 +289,16 @@ class Outcome:
         calls: of the API server until then.
         progress: passes, requests and lists that one change of progress leads to.
         end_seconds: from each end of a backup until all positions are right.
+        waiting: what was seen while all others were worked off.
+        all_calls: of the API server until the end of the last one.
     """
 
     created_seconds: float
     calls: int
     progress: tuple[int, int, int]
     end_seconds: Sequence[float]
+    waiting: Waiting
+    all_calls: int
 
 
 async def observe(plane: ControlPlane, *, requests: int, namespaces: int, finishes: int) -> Outcome:
@@ -251,8 +324,16 @@ async def observe(plane: ControlPlane, *, requests: int, namespaces: int, finish
                 await crowd.finish_oldest()
                 await crowd.settle_positions()
                 ends.append(time.monotonic() - started)
+            waiting = await crowd.work_off()
             stop.set()
-    return Outcome(created_seconds=created, calls=calls, progress=progress, end_seconds=ends)
+    return Outcome(
+        created_seconds=created,
+        calls=calls,
+        progress=progress,
+        end_seconds=ends,
+        waiting=waiting,
+        all_calls=sum(work.calls.values()),
+    )
 
 
 def figures(outcome: Outcome, requests: int) -> list[Figure]:
@@ -270,7 +351,16 @@ def figures(outcome: Outcome, requests: int) -> list[Figure]:
         figure("one change of progress", Unit.PASSES, passes, target=CHANGE_TARGET),
         figure("one change of progress, API calls", Unit.REQUESTS, calls, target=CHANGE_TARGET),
         figure("one change of progress, lists", Unit.REQUESTS, lists, target=NO_LISTS),
-        figure("one end, until all positions are right", Unit.SECONDS, *outcome.end_seconds),
+        figure("one end, until near positions are right", Unit.SECONDS, *outcome.end_seconds),
+        figure("the line worked off, API calls", Unit.REQUESTS, outcome.waiting.calls),
+        figure(
+            "from first to last, API calls for a request",
+            Unit.REQUESTS,
+            outcome.all_calls / requests,
+            target=CALLS_TARGET,
+        ),
+        figure("near positions late", Unit.SECONDS, outcome.waiting.near_seconds, target=NEAR_TARGET),
+        figure("positions that went up", Unit.REQUESTS, outcome.waiting.rises, target=NO_LISTS),
     ]
 
 
