@@ -31,6 +31,7 @@ from pinnace.nonadmin.objects import (
     NADRS,
     NARS,
 )
+from pinnace.nonadmin.positions import PERIOD_SECONDS, Positions, Queue
 from pinnace.nonadmin.queue_position import WaitingLine
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
@@ -40,6 +41,7 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.manager import Manager
+from pinnace.runtime.queue import Lane, RateLimitedQueue
 
 BACKUP: Final = "nonadmin-backup"
 RESTORE: Final = "nonadmin-restore"
@@ -109,6 +111,7 @@ class _Assembly:
             self._restores(),
             self._locations(),
             self._downloads(),
+            *self._positions(),
             *self._timers(),
         ]
         for controller in controllers:
@@ -143,7 +146,7 @@ class _Assembly:
         owners = owner_keys("Backup", self._informers[BACKUPS].get, Origin.BACKUP)
         self._watch(controller, POD_VOLUME_BACKUPS, owners)
         self._watch(controller, NABSLS, waiting_for(self._around.lookups.backups_on))
-        self._watch_line(controller, BACKUPS, self._around.backups, own)
+        self._watch_line(BACKUPS, self._around.backups)
         limit = attrgetter("max_unfinished_backups")
         self._watch_places(controller, NABS, BACKUPS, self._around.backup_places, stored_id, limit)
         return controller
@@ -156,7 +159,7 @@ class _Assembly:
         owners = owner_keys("Restore", self._informers[RESTORES].get, Origin.RESTORE)
         self._watch(controller, POD_VOLUME_RESTORES, owners)
         self._watch(controller, NABS, waiting_for(self._around.lookups.restores_of))
-        self._watch_line(controller, RESTORES, self._around.restores, own)
+        self._watch_line(RESTORES, self._around.restores)
         limit = attrgetter("max_unfinished_restores")
         self._watch_places(controller, NARS, RESTORES, self._around.restore_places, restore_id, limit)
         return controller
@@ -209,8 +212,16 @@ class _Assembly:
             flow,
             gone=leftovers.remove if leftovers is not None else None,
             passes=lambda key: self._options.passes(name, key),
+            cached=self._informers[flow.resource].get,
         )
-        return Controller(name, reconciler.reconcile, workers=WORKERS, caches=list(self._informers.values()))
+        return Controller(
+            name,
+            reconciler.reconcile,
+            workers=WORKERS,
+            caches=list(self._informers.values()),
+            # Tenants take turns, and their retries have a rate each: a flood of one delays no other.
+            queue=RateLimitedQueue[Key](lane_of=lambda key: Lane(party=key.namespace)),
+        )
 
     def _watch_requests(self, controller: Controller, resource: APIResource) -> None:
         """Look at requests that are new, edited or deleted, and at all of them when other settings hold."""
@@ -235,22 +246,31 @@ class _Assembly:
 
         self._informers[resource].add_handlers(on_add=enqueue, on_update=enqueue_changed, on_delete=enqueue)
 
-    def _watch_line(
-        self, controller: Controller, resource: APIResource, line: WaitingLine, own: KeysOf
-    ) -> None:
-        """Keep the line of those who wait, and look at the requests whose position changes."""
-        informer = self._informers[resource]
-
-        def moved(changed: Iterable[Key]) -> None:
-            for key in changed:
-                for request in own(informer.get(key) or {}):
-                    controller.enqueue(request)
-
-        informer.add_handlers(
-            on_add=lambda obj: moved(line.put(obj)),
-            on_update=lambda _, new: moved(line.put(new)),
-            on_delete=lambda obj: moved(line.remove(obj)),
+    def _watch_line(self, resource: APIResource, line: WaitingLine) -> None:
+        """Keep the line of what waits for the server."""
+        self._informers[resource].add_handlers(
+            on_add=line.put, on_update=lambda _, new: line.put(new), on_delete=line.remove
         )
+
+    def _positions(self) -> Iterable[Controller]:
+        """The controllers that show tenants how far their requests have moved up."""
+        for name, resource, made, line, origin in (
+            (BACKUP, NABS, BACKUPS, self._around.backups, Origin.BACKUP),
+            (RESTORE, NARS, RESTORES, self._around.restores, Origin.RESTORE),
+        ):
+            queue = Queue(
+                resource=resource,
+                requests=self._informers[resource],
+                made=self._informers[made],
+                line=line,
+                request_of=origin_keys(origin),
+            )
+            yield Controller(
+                f"{name}-positions",
+                resync=Positions(self._client, queue).refresh,
+                resync_period_seconds=PERIOD_SECONDS,
+                caches=list(self._informers.values()),
+            )
 
     def _watch_places(
         self,

@@ -1,6 +1,6 @@
 """The flows with their world: what is looked up for each kind of request before a step is decided on."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -15,7 +15,7 @@ from pinnace.nonadmin.caches import (
     POD_VOLUME_RESTORES,
     storage_location,
 )
-from pinnace.nonadmin.flows.backup import BackupWorld, backup_id, next_backup_step, stored_id
+from pinnace.nonadmin.flows.backup import BACKUPS, BackupWorld, backup_id, next_backup_step, stored_id
 from pinnace.nonadmin.flows.download import (
     DOWNLOADS,
     DownloadWorld,
@@ -24,7 +24,7 @@ from pinnace.nonadmin.flows.download import (
     next_download_step,
 )
 from pinnace.nonadmin.flows.location import LocationWorld, next_location_step
-from pinnace.nonadmin.flows.restore import RestoreWorld, next_restore_step, restore_id
+from pinnace.nonadmin.flows.restore import RESTORES, RestoreWorld, next_restore_step, restore_id
 from pinnace.nonadmin.flows.steps import Create, PassMemory, Step
 from pinnace.nonadmin.identity import Ambiguous, synced_from
 from pinnace.nonadmin.lookups import Lookups
@@ -79,7 +79,7 @@ class BackupFlow:
         key, unique_id = Key.of(request), backup_id(request)
         backup, ambiguous = None, ""
         try:
-            backup = await lookups.backup(unique_id)
+            backup = await _made_for(unique_id, BACKUPS.name, lookups.backup, memory)
         except Ambiguous as error:
             ambiguous = str(error)
         ends = is_being_deleted(request) or member(request, "spec", "deleteBackup") is True
@@ -95,7 +95,7 @@ class BackupFlow:
             delete_requests=await lookups.delete_requests(unique_id) if ends and backup is not None else (),
             restores=lookups.restores_of(*key) if ends else (),
             pod_volumes=lookups.labelled(POD_VOLUME_BACKUPS, BY_BACKUP, name),
-            namespace_uid=await self._namespace_uid(request, backup, ends=ends),
+            namespace_uid=await self._namespace_uid(request, backup, memory, ends=ends),
             position=self._around.backups.position(backup),
             unfinished=places.taken(key.namespace, besides=stored_id(request)),
             ambiguous=ambiguous,
@@ -106,12 +106,18 @@ class BackupFlow:
             _book(places, key.namespace, stored_id(request), isinstance(step, Create))
         return step
 
-    async def _namespace_uid(self, nab: JSONObject, backup: JSONObject | None, *, ends: bool) -> str:
+    async def _namespace_uid(
+        self, nab: JSONObject, backup: JSONObject | None, memory: PassMemory, *, ends: bool
+    ) -> str:
         """Asked for where a Backup is about to be made or taken over, and nowhere else."""
         is_new = bool(stored_id(nab)) and backup is None and not ends
         is_found = bool(synced_from(nab)) and not stored_id(nab) and backup is not None
         namespace = text(nab, "metadata", "namespace")
-        return await self._around.lookups.namespace_uid(namespace) if is_new or is_found else ""
+        if not (is_new or is_found):
+            return ""
+        if not memory.namespace_uid:
+            memory.namespace_uid = await self._around.lookups.namespace_uid(namespace)
+        return memory.namespace_uid
 
     async def _storage(self, nab: JSONObject) -> StorageChoice:
         lookups = self._around.lookups
@@ -137,7 +143,7 @@ class RestoreFlow:
         restore, backup, ambiguous = None, None, ""
         nab = await lookups.named(NABS, key.namespace, wanted_backup(request))
         try:
-            restore = await lookups.restore(unique_id)
+            restore = await _made_for(unique_id, RESTORES.name, lookups.restore, memory)
             backup = None if nab is None else await lookups.backup(backup_id(nab))
         except Ambiguous as error:
             ambiguous = str(error)
@@ -160,6 +166,21 @@ class RestoreFlow:
         if restore is None and not ambiguous:
             _book(places, key.namespace, unique_id, isinstance(step, Create))
         return step
+
+
+async def _made_for(
+    unique_id: str,
+    plural: str,
+    look_up: Callable[[str], Awaitable[JSONObject | None]],
+    memory: PassMemory,
+) -> JSONObject | None:
+    """The server's object of a request; what this pass knows of it is not asked for again."""
+    if unique_id in memory.absent:
+        return None
+    found = memory.made.get((plural, unique_id)) or await look_up(unique_id)
+    if found is None and unique_id:
+        memory.absent |= {unique_id}
+    return found
 
 
 def _book(places: Places, namespace: str, unique_id: str, making: bool) -> None:

@@ -23,8 +23,17 @@ def with_reference(status: JSONObject, member: str, unique_id: str, namespace: s
 
 
 def with_queue_position(status: JSONObject, position: int) -> JSONObject:
-    """The status with the place in the queue."""
+    """The status with the queue position, which never goes up again."""
+    shown = shown_position(status)
+    if 0 < shown < position:
+        position = shown
     return {**status, "queueInfo": {"estimatedQueuePosition": position}}
+
+
+def shown_position(status: JSONObject) -> int:
+    """The queue position that a status shows; 0 if it shows none."""
+    shown = mapping(status, "queueInfo").get("estimatedQueuePosition")
+    return shown if isinstance(shown, int) else 0
 
 
 def with_backup(status: JSONObject, backup: JSONObject, pod_volumes: Iterable[JSONObject]) -> JSONObject:

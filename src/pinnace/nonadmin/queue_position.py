@@ -1,16 +1,24 @@
-"""Who waits in front of whom at the server. Pure; one insertion or removal costs a search, no pass over all.
+"""Which Backups and Restores wait in front of which. Pure; an insertion or removal costs a search.
 
 A Backup or Restore waits until it is served: by its phase, not by its completion time alone, which one that
 was refused or orphaned never gets. (docs/spec: NAC 7, 18)
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
+from collections.abc import Iterator
 from typing import Final
 
+from pinnace.api.backup import BackupPhase
 from pinnace.api.objects import JSONObject, text
 from pinnace.runtime.keys import Key
 
 SERVED_PHASES: Final = frozenset({"FailedValidation", "Completed", "PartiallyFailed", "Failed", "Deleting"})
+
+
+NEAR: Final = 5
+"""Up to this position what is shown is exact, but for the moment it takes to write it."""
+
+FAR_FACTOR: Final = 3
 
 
 def is_served(obj: JSONObject) -> bool:
@@ -19,47 +27,60 @@ def is_served(obj: JSONObject) -> bool:
 
 
 class WaitingLine:
-    """The objects of one kind that wait, oldest first."""
+    """The objects of one kind that wait, oldest first.
+
+    Attributes:
+        changes: how often an object was added, moved or removed.
+    """
 
     def __init__(self) -> None:
+        self.changes = 0
         self._line: list[tuple[str, Key]] = []
         self._since: dict[Key, str] = {}
 
     def __len__(self) -> int:
         return len(self._line)
 
-    def put(self, obj: JSONObject) -> list[Key]:
-        """Take an object as it is now; the keys of those whose position this has changed."""
-        if is_served(obj):
-            return self.remove(obj)
+    def put(self, obj: JSONObject) -> None:
+        """Take an object as it is now; one that is served leaves the line."""
         key, since = Key.of(obj), text(obj, "metadata", "creationTimestamp")
-        if not since or self._since.get(key) == since:
-            return []
-        changed = self.remove(obj)
-        self._since[key] = since
-        insort(self._line, (since, key))
-        return [*changed, *self._behind(since)]
+        if is_served(obj):
+            self.remove(obj)
+        elif since and self._since.get(key) != since:
+            self.remove(obj)
+            self._since[key] = since
+            insort(self._line, (since, key))
+            self.changes += 1
 
-    def remove(self, obj: JSONObject) -> list[Key]:
-        """Take that an object does not wait any more; the keys of those whose position this has changed."""
+    def remove(self, obj: JSONObject) -> None:
+        """Remove an object from the line. Removing an unknown one is not an error."""
         key = Key.of(obj)
         since = self._since.pop(key, None)
-        if since is None:
-            return []
-        del self._line[bisect_left(self._line, (since, key))]
-        return self._behind(since)
+        if since is not None:
+            del self._line[bisect_left(self._line, (since, key))]
+            self.changes += 1
 
     def position(self, obj: JSONObject | None) -> int:
-        """0 if it is served or unknown, else one more than there are that were created earlier."""
+        """0 if it is served or unknown, 1 if it runs, else one more than were created earlier and wait."""
         since = text(obj, "metadata", "creationTimestamp")
         if obj is None or not since or is_served(obj):
             return 0
+        if text(obj, "status", "phase") == BackupPhase.IN_PROGRESS:
+            return 1
         return 1 + bisect_left(self._line, since, key=_since)
 
-    def _behind(self, since: str) -> list[Key]:
-        # Those of the same second share a position, so that none of them is behind the other.
-        first = bisect_right(self._line, since, key=_since)
-        return [key for _, key in self._line[first:]]
+    def __iter__(self) -> Iterator[Key]:
+        """The keys of those that wait, oldest first. The line must not change meanwhile."""
+        return (key for _, key in self._line)
+
+
+def is_worth_showing(shown: int, position: int) -> bool:
+    """Whether a request that shows one position is told of another.
+
+    A near position is told at once. A far one is an estimate, and is told when it is a third of what is
+    shown: so the whole way of a request through a line of hundreds costs a few writes.
+    """
+    return position < shown and (position <= NEAR or position * FAR_FACTOR <= shown)
 
 
 def _since(entry: tuple[str, Key]) -> str:

@@ -290,7 +290,10 @@ class Service:
             made = makes.get(flow.resource)
             leftovers = Leftovers(self.cluster.client, self.views[made], made) if made else None
             self.reconcilers[flow.resource] = RequestReconciler(
-                self.cluster.client, flow, gone=leftovers.remove if leftovers else None
+                self.cluster.client,
+                flow,
+                gone=leftovers.remove if leftovers else None,
+                cached=self.views[flow.resource].get,
             )
 
     async def look(self, resource: APIResource, namespace: str, name: str) -> Result | None:

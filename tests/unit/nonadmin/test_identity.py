@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
+from pinnace.nonadmin import mirror
 from pinnace.nonadmin.events import is_edited
 from pinnace.nonadmin.identity import Ambiguous, marks, new_id, origin_key, the_one
 from pinnace.nonadmin.queue_position import WaitingLine
@@ -136,25 +137,39 @@ def test_positions(others: list[JSONObject], position: int) -> None:
     )
 )
 def test_positions_follow_a_model_at_every_step(steps: list[tuple[int, int, str]]) -> None:
-    """The line says who has moved: positions remembered otherwise stay right."""
+    """Every change of a position is a change of the line, so that one who looks at changes misses none."""
     line = WaitingLine()
     model: dict[str, JSONObject] = {}
-    shown: dict[str, int] = {}
     born: dict[str, int] = {}
     for number, second, phase in steps:
         name = f"b{number}"
+        before, changes = list(line), line.changes
         if phase == "gone":
-            obj = model.pop(name, None)
             born.pop(name, None)
-            moved = line.remove(obj) if obj is not None else []
+            if (obj := model.pop(name, None)) is not None:
+                line.remove(obj)
         else:
             obj = model[name] = waiting(name, born.setdefault(name, second), phase=phase)
-            moved = line.put(obj)
-        touched = {key.name for key in moved} | {name}
-        shown = {each: at for each, at in shown.items() if each in model}
-        for each in touched & model.keys():
-            shown[each] = line.position(model[each])
+            line.put(obj)
+        assert (line.changes > changes) is (list(line) != before)
         alive = {each: obj for each, obj in model.items() if obj["status"]["phase"] in ("New", "InProgress")}
-        for each, at in shown.items():
-            ahead = sum(born[other] < born[each] for other in alive)
-            assert at == (1 + ahead if each in alive else 0)
+        assert [key.name for key in line] == sorted(alive, key=lambda each: (born[each], each))
+        for each, obj in model.items():
+            ahead = 0 if obj["status"]["phase"] == "InProgress" else sum(born[o] < born[each] for o in alive)
+            assert line.position(obj) == (1 + ahead if each in alive else 0)
+
+
+@pytest.mark.spec("NAC-036")
+def test_what_runs_shows_position_one_whatever_is_older() -> None:
+    line = WaitingLine()
+    for obj in (waiting("older", 1), target := waiting("target", 5, phase="InProgress")):
+        line.put(obj)
+    assert line.position(target) == 1
+
+
+def test_a_shown_position_never_goes_up() -> None:
+    shown = mirror.with_queue_position({}, 7)
+    assert mirror.with_queue_position(shown, 9) == shown
+    assert mirror.shown_position(mirror.with_queue_position(shown, 3)) == 3
+    assert mirror.shown_position(mirror.with_queue_position(shown, 0)) == 0
+    assert mirror.shown_position({"queueInfo": {"estimatedQueuePosition": "seven"}}) == 0

@@ -59,6 +59,7 @@ class RequestReconciler:
         backoff: delays of passes that ask for another.
         gone: told of requests that are not there any more.
         passes: told of each pass.
+        cached: the request as a cache shows it; without it, each pass reads the request anew.
     """
 
     def __init__(
@@ -69,28 +70,34 @@ class RequestReconciler:
         backoff: FailureBackoff[Key] | None = None,
         gone: Callable[[Key], Awaitable[None]] | None = None,
         passes: Callable[[Key], None] = lambda _: None,
+        cached: Callable[[Key], JSONObject | None] = lambda _: None,
     ) -> None:
         self._client = client
         self._flow = flow
         self._gone = gone
         self._backoff: FailureBackoff[Key] = backoff or FailureBackoff()
         self._passes = passes
+        self._cached = cached
+        self._awaited: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """One pass. What is raised lets the key be tried again."""
         self._passes(key)
         try:
-            request = await self._client.get(self._flow.resource, key.name, key.namespace)
+            request = await self._read(key)
         except NotFound as error:
             self._backoff.forget(key)
+            self._awaited.pop(key, None)
             # Without a reason it is the kind that the cluster does not know.
             if self._gone is not None and error.reason:
                 await self._gone(key)
             return DONE
+        one_pass = _Pass(self._client, self._flow, request)
         try:
-            finish = await _Pass(self._client, self._flow, request).through()
+            finish = await self._through(key, one_pass)
         except Conflict as error:
             log.debug("Object has changed meanwhile", error=error)
+            self._awaited[key] = ""
             finish = Finish(requeue=True)
         except NotFound as error:
             finish = await self._after_not_found(key, error)
@@ -101,6 +108,31 @@ class RequestReconciler:
         self._backoff.forget(key)
         return DONE if finish.after_seconds is None else Result.after(finish.after_seconds)
 
+    async def _read(self, key: Key) -> JSONObject:
+        """The request, from the cache unless that is known to lag behind. Raises NotFound.
+
+        Every write carries the version that was read, so a cache that lags unknown to us costs a conflict.
+        """
+        cached = self._cached(key)
+        awaited = self._awaited.get(key)
+        if cached is not None and awaited in (None, _version(cached)):
+            self._awaited.pop(key, None)
+            return cached
+        live = await self._client.get(self._flow.resource, key.name, key.namespace)
+        if cached is not None and _version(cached) == _version(live):
+            self._awaited.pop(key, None)
+        return live
+
+    async def _through(self, key: Key, one_pass: "_Pass") -> Finish:
+        """The pass, after which a cache that does not show what it wrote is known to lag."""
+        before = _version(one_pass.request)
+        try:
+            return await one_pass.through()
+        finally:
+            after = _version(one_pass.request)
+            if after not in (before, _version(self._cached(key))):
+                self._awaited[key] = after
+
     async def _after_not_found(self, key: Key, error: NotFound) -> Finish:
         """The request is gone: done. Anything else that is not there (a namespace) is an error."""
         try:
@@ -110,17 +142,21 @@ class RequestReconciler:
         raise error
 
 
+def _version(obj: JSONObject | None) -> str:
+    return text(obj, "metadata", "resourceVersion")
+
+
 class _Pass:
     def __init__(self, client: KubeClient, flow: Flow, request: JSONObject) -> None:
         self._client = client
         self._flow = flow
-        self._request = request
+        self.request = request
         self._key = Key.of(request)
         self._memory = PassMemory()
 
     async def through(self) -> Finish:
         for _ in range(MAX_STEPS):
-            step = await self._flow.next_step(self._request, self._memory)
+            step = await self._flow.next_step(self.request, self._memory)
             match step:
                 case Finish():
                     return step
@@ -141,26 +177,26 @@ class _Pass:
         return Finish(requeue=True)
 
     async def _write_status(self, status: JSONObject) -> None:
-        changes = merge_patch(mapping(self._request, "status"), status)
+        changes = merge_patch(mapping(self.request, "status"), status)
         if changes:
-            version = {"resourceVersion": text(self._request, "metadata", "resourceVersion")}
+            version = {"resourceVersion": text(self.request, "metadata", "resourceVersion")}
             patch = {"metadata": version, "status": changes}
             resource, (namespace, name) = self._flow.resource, self._key
-            self._request = await self._client.patch(resource, name, patch, namespace, subresource="status")
+            self.request = await self._client.patch(resource, name, patch, namespace, subresource="status")
         self._memory.created = self._memory.patched = frozenset()
 
     async def _set_finalizer(self, present: bool) -> None:
         """A patch, since a whole write could change what the tenant wrote. (docs/spec: NAC 8)"""
         others = [
-            name for name in listed(self._request, "metadata", "finalizers") if name != self._flow.finalizer
+            name for name in listed(self.request, "metadata", "finalizers") if name != self._flow.finalizer
         ]
         patch = {
             "metadata": {
-                "resourceVersion": text(self._request, "metadata", "resourceVersion"),
+                "resourceVersion": text(self.request, "metadata", "resourceVersion"),
                 "finalizers": [*others, self._flow.finalizer] if present else others,
             }
         }
-        self._request = await self._client.patch(
+        self.request = await self._client.patch(
             self._flow.resource, self._key.name, patch, self._key.namespace
         )
 
@@ -177,19 +213,20 @@ class _Pass:
         self._memory.requeue |= step.requeue
         if step.resource == self._flow.resource and step.key == self._key:
             try:
-                self._request = await self._client.get(step.resource, self._key.name, self._key.namespace)
+                self.request = await self._client.get(step.resource, self._key.name, self._key.namespace)
             except NotFound:
                 return False
         return True
 
     async def _make(self, step: Create | Patch) -> None:
         resource = step.resource
-        self._memory.wrote = True
+        self._memory.wrote, self._memory.absent = True, frozenset()
         try:
             if isinstance(step, Create):
                 created = await self._client.create(resource, step.body, step.namespace)
                 log.info("Created an object", resource=resource.name, object=str(Key.of(created)))
                 self._memory.created |= {resource.name}
+                self._memory.made[resource.name, Key.of(created).name] = created
             else:
                 key = Key.of(step.obj)
                 version = {"resourceVersion": text(step.obj, "metadata", "resourceVersion")}

@@ -1,6 +1,6 @@
 """The steps that a flow may decide on. One is carried out at a time; then everything is looked at anew."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import APIResource
@@ -98,6 +98,9 @@ class PassMemory:
         deleted: uids of what was deleted; a cache may still show it.
         wrote: something beside the request was written, so that caches may lag behind this pass.
         created, patched: resources of which something was, since the status was last written.
+        made: what was created, by resource and name; a cache may not show it yet.
+        absent: ids of which the API server said that there is no object.
+        namespace_uid: of the request's namespace, once it was asked for.
     """
 
     requeue: bool = False
@@ -105,3 +108,6 @@ class PassMemory:
     wrote: bool = False
     created: frozenset[str] = frozenset()
     patched: frozenset[str] = frozenset()
+    made: dict[tuple[str, str], JSONObject] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+    namespace_uid: str = ""
