@@ -1,0 +1,157 @@
+"""What tenants see of the queue while it is worked off, and how many writes that takes."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from pinnace.api.nonadmin.names import Origin
+from pinnace.api.objects import JSONObject
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import Conflict
+from pinnace.kube.resources import APIResource
+from pinnace.nonadmin.events import origin_keys
+from pinnace.nonadmin.objects import NABS
+from pinnace.nonadmin.positions import FAR_EVERY, Positions, Queue
+from pinnace.nonadmin.queue_position import FAR_FACTOR, NEAR, WaitingLine, is_worth_showing
+from pinnace.runtime.cache import ObjectCache
+from pinnace.runtime.keys import Key
+
+
+class Scene:
+    """A server's line, and requests that show positions; each write is counted.
+
+    Attributes:
+        before_write: raise there what shall fail.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.requests, self.made, self.line = ObjectCache(), ObjectCache(), WaitingLine()
+        self.writes = 0
+        self.before_write: Callable[[str], None] = lambda _: None
+        self.shown: dict[str, list[int]] = {}
+        for number in range(count):
+            self._add(number, shown=number + 1)
+        queue = Queue(
+            resource=NABS,
+            requests=self.requests,
+            made=self.made,
+            line=self.line,
+            request_of=origin_keys(Origin.BACKUP),
+        )
+        self.positions = Positions(cast("KubeClient", self), queue)
+
+    def _add(self, number: int, *, shown: int) -> None:
+        marks = {
+            "labels": {
+                "openshift.io/oadp": "True",
+                "app.kubernetes.io/managed-by": "oadp-nac-controller",
+                Origin.BACKUP.id_label: f"id-{number}",
+            },
+            "annotations": {
+                Origin.BACKUP.name_annotation: f"r-{number}",
+                Origin.BACKUP.namespace_annotation: f"tenant-{number % 7}",
+            },
+        }
+        created = f"2021-08-11T{number // 3600:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z"
+        metadata = {"name": f"id-{number}", "namespace": "velero", "creationTimestamp": created, **marks}
+        backup: JSONObject = {"metadata": metadata, "status": {"phase": "New"}}
+        self.made.put(backup)
+        self.line.put(backup)
+        name, namespace = f"r-{number}", f"tenant-{number % 7}"
+        status = {"queueInfo": {"estimatedQueuePosition": shown}}
+        self.requests.put(
+            {"metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"}, "status": status}
+        )
+        self.shown[name] = [shown]
+
+    async def patch(
+        self, _resource: APIResource, name: str, patch: JSONObject, namespace: str, **_: Any
+    ) -> JSONObject:
+        self.writes += 1
+        self.before_write(name)
+        request = self.requests.get(Key(namespace, name))
+        assert request is not None
+        version = request["metadata"]["resourceVersion"]
+        assert patch["metadata"] == {"resourceVersion": version}
+        metadata = {**request["metadata"], "resourceVersion": str(int(version) + 1)}
+        self.requests.put({"metadata": metadata, "status": patch["status"]})
+        self.shown[name].append(patch["status"]["queueInfo"]["estimatedQueuePosition"])
+        return {}
+
+    def end(self, number: int) -> None:
+        """The server ends one backup. The pass that this leads to shows 0, and is not counted here."""
+        key = Key("velero", f"id-{number}")
+        backup = self.made.get(key)
+        assert backup is not None
+        ended = {**backup, "status": {"phase": "Completed"}}
+        self.made.put(ended)
+        self.line.put(ended)
+
+    def due(self) -> dict[str, int]:
+        return {f"r-{key.name[3:]}": self.line.position(self.made.get(key)) for key in self.line}
+
+
+@pytest.mark.parametrize("ends_a_round", [1, 5], ids=["one end a second", "five ends a second"])
+async def test_working_off_five_hundred_takes_few_writes(ends_a_round: int) -> None:
+    """With some 11 calls for everything else about a request, 9 are left of 10,000 for 500."""
+    scene = Scene(500)
+    for number in range(500):
+        scene.end(number)
+        if number % ends_a_round == 0:
+            await scene.positions.refresh()
+            for name, position in scene.due().items():
+                if position <= NEAR:
+                    assert scene.shown[name][-1] == position
+    assert scene.writes <= 500 * 9
+    for seen in scene.shown.values():
+        assert seen == sorted(seen, reverse=True)
+
+
+async def test_far_positions_are_never_shown_more_than_a_few_times_too_high() -> None:
+    scene = Scene(300)
+    for number in range(290):
+        scene.end(number)
+        for _ in range(FAR_EVERY):
+            await scene.positions.refresh()
+        for name, position in scene.due().items():
+            assert position <= scene.shown[name][-1] < max(position * FAR_FACTOR, NEAR + 1)
+
+
+async def test_nothing_is_written_while_nothing_moves() -> None:
+    scene = Scene(100)
+    for _ in range(3 * FAR_EVERY):
+        await scene.positions.refresh()
+    assert scene.writes == 0
+
+
+async def test_a_request_that_changed_meanwhile_is_shown_in_the_next_round() -> None:
+    scene = Scene(3)
+    scene.end(0)
+
+    def conflict(name: str) -> None:
+        if name == "r-1":
+            raise Conflict(409, reason="Conflict", message="the object has been modified")
+
+    scene.before_write = conflict
+    await scene.positions.refresh()
+    assert {name: seen[-1] for name, seen in scene.shown.items()} == {"r-0": 1, "r-1": 2, "r-2": 2}
+    scene.before_write = lambda _: None
+    await scene.positions.refresh()
+    assert scene.shown["r-1"][-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "position", "worth"),
+    [
+        (6, 5, True),
+        (5, 5, False),
+        (400, 134, False),
+        (400, 133, True),
+        (7, 6, False),
+        (3, 4, False),
+        (0, 1, False),
+    ],
+)
+def test_what_is_worth_a_write(shown: int, position: int, worth: bool) -> None:
+    assert is_worth_showing(shown, position) is worth
