@@ -2,22 +2,19 @@
 
     1. the location's own credentials file, and nothing else if it is given
     2. the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN) unless a profile is named
-    3. the shared credentials file (AWS_SHARED_CREDENTIALS_FILE, else ~/.aws/credentials)
-    4. a web identity token, as EKS puts it into pods (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN)
-    5. a container's credentials endpoint (AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI)
-    6. the instance metadata service, unless AWS_EC2_METADATA_DISABLED is true
+    3. all else that AWS's tools know: see chain.py
 
-The order is decided here without any network traffic; only a source of kinds 4 to 6 asks anybody, when the
-first request is signed. Explicit credentials never lead to a metadata service. (docs/spec: STO 14.1)
+A location's own file is read here and only for keys: it may be a tenant's, and profiles of AWS's tools can
+run programs and ask metadata services with the server's rights. (docs/spec: STO 14.1)
 """
 
 import configparser
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
+from typing import Protocol
 
-from pinnace.api.values.times import utcnow
 from pinnace.http.errors import StoreConfigError
 
 REFRESH_BEFORE = timedelta(minutes=5)
@@ -31,70 +28,49 @@ class Credentials:
     access_key_id: str
     secret_access_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
-    expires_at: datetime | None = None
 
 
-Source = Callable[[], Awaitable[Credentials]]
-"""Gets credentials, possibly over the network; raises StorageError."""
+class CredentialSource(Protocol):
+    """Where the credentials for each request come from."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebIdentity:
-    """Source 4: a token file and the role it may assume."""
-
-    token_file: Path
-    role_arn: str
-    session_name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerEndpoint:
-    """Source 5: a URL that returns credentials, and what to authorize with there."""
-
-    url: str
-    token: str | None = field(default=None, repr=False)
-    token_file: Path | None = None
+    async def get(self) -> Credentials:
+        """The credentials to sign with now. Raises StorageError."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceMetadata:
-    """Source 6: the metadata service of the machine."""
+class FixedCredentials:
+    """Credentials that never change."""
 
-    endpoint: str
+    credentials: Credentials
 
-
-Origin = Credentials | WebIdentity | ContainerEndpoint | InstanceMetadata
-
-_CONTAINER_HOST = "http://169.254.170.2"
-_METADATA_HOST = "http://169.254.169.254"
+    async def get(self) -> Credentials:
+        """Always the same."""
+        return self.credentials
 
 
-def find_origin(
-    environ: Mapping[str, str], *, profile: str = "", credentials_file: Path | None = None
-) -> Origin:
-    """Decide where credentials come from; reads at most the credentials file.
+def find_credentials(
+    environ: Mapping[str, str], *, profile: str = "", credentials_file: Path | None = None, region: str = ""
+) -> CredentialSource:
+    """Decide where credentials come from; reads at most the location's own credentials file.
 
     Args:
         profile: the one that is configured, if any.
         credentials_file: of the location itself.
+        region: of the STS service to ask, if one is asked.
 
     Raises:
-        StoreConfigError: a named file or profile has none, or there is no source at all.
+        StoreConfigError: the location's own file, or the profile in it, has none.
     """
-    configured, profile = profile, profile or environ.get("AWS_PROFILE") or "default"
     if credentials_file is not None:
-        return _from_file(credentials_file, profile)
-    if not configured and (found := _from_environment(environ)) is not None:
-        return found
-    # A profile that somebody chose must exist. The variable alone proves nothing: it is always set in a
-    # server's pod, also where a role takes the place of the file.
-    chosen = bool(configured or environ.get("AWS_PROFILE"))
-    path = _shared_file(environ)
-    if path is not None and (chosen or _parse(path).has_section(profile)):
-        return _from_file(path, profile)
-    if chosen:
-        raise StoreConfigError(f"no AWS credentials found: no credentials file for profile {profile!r}")
-    return _from_platform(environ)
+        return FixedCredentials(
+            _from_file(credentials_file, profile or environ.get("AWS_PROFILE") or "default")
+        )
+    if not profile and (found := _from_environment(environ)) is not None:
+        return FixedCredentials(found)
+    from pinnace.clouds.aws.chain import CredentialChain
+
+    return CredentialChain(profile, region)
 
 
 def _from_environment(environ: Mapping[str, str]) -> Credentials | None:
@@ -104,37 +80,6 @@ def _from_environment(environ: Mapping[str, str]) -> Credentials | None:
         return None
     token = environ.get("AWS_SESSION_TOKEN") or None
     return Credentials(access_key_id=key_id, secret_access_key=secret, session_token=token)
-
-
-def _from_platform(environ: Mapping[str, str]) -> Origin:
-    token_file, role_arn = environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"), environ.get("AWS_ROLE_ARN")
-    if token_file and role_arn:
-        session_name = environ.get("AWS_ROLE_SESSION_NAME") or "pinnace"
-        return WebIdentity(token_file=Path(token_file), role_arn=role_arn, session_name=session_name)
-    full_url = environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-    if relative_uri := environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
-        full_url = _CONTAINER_HOST + relative_uri
-    if full_url:
-        container_token_file = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
-        return ContainerEndpoint(
-            url=full_url,
-            token=environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
-            token_file=Path(container_token_file) if container_token_file else None,
-        )
-    if environ.get("AWS_EC2_METADATA_DISABLED", "").lower() != "true":
-        return InstanceMetadata(environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or _METADATA_HOST)
-    raise StoreConfigError("no AWS credentials found: no credentials file, environment variables or role")
-
-
-def _shared_file(environ: Mapping[str, str]) -> Path | None:
-    """The shared credentials file if it exists."""
-    if named := environ.get("AWS_SHARED_CREDENTIALS_FILE"):
-        path = Path(named).expanduser()
-    elif home := environ.get("HOME"):
-        path = Path(home, ".aws", "credentials")
-    else:
-        return None
-    return path if path.is_file() else None
 
 
 def _parse(path: Path) -> configparser.RawConfigParser:
@@ -164,21 +109,3 @@ def _from_file(path: Path, profile: str) -> Credentials:
         secret_access_key=secret,
         session_token=values.get("aws_session_token") or values.get("aws_security_token") or None,
     )
-
-
-class CachedCredentials:
-    """Credentials from a source, asked again only when the last answer is about to end."""
-
-    def __init__(self, source: Source, *, clock: Callable[[], datetime] = utcnow) -> None:
-        """Args: source: where they come from. clock: for tests."""
-        self._source = source
-        self._clock = clock
-        self._current: Credentials | None = None
-
-    async def get(self) -> Credentials:
-        """The credentials to sign with now."""
-        current = self._current
-        expires_at = current.expires_at if current is not None else None
-        if current is None or (expires_at is not None and expires_at - self._clock() < REFRESH_BEFORE):
-            current = self._current = await self._source()
-        return current

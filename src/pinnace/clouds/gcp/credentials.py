@@ -5,18 +5,23 @@
     3. what `gcloud auth application-default login` wrote (in CLOUDSDK_CONFIG, else ~/.config/gcloud)
     4. the metadata server of the machine or of GKE (workload identity), unless NO_GCE_CHECK is true
 
-The order is decided here without any network traffic; a token is asked for when the first request needs it.
+A file of another type than a service account's key or a user's login, such as workload identity federation
+(`external_account`), is read by google-auth; a tenant's location may not have one, as it can name programs
+and files of the server. The order is decided here without any network traffic; a token is asked for when the
+first request needs it.
 Explicit credentials never lead to the metadata server. (docs/spec: STO 14.2)
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+from pinnace.aio.blocking import in_thread
 from pinnace.clouds.tokens import Token, signed_jwt, token_of
 from pinnace.http.addresses import Addresses
-from pinnace.http.errors import StorageError, StoreConfigError
+from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
 from pinnace.http.json import json_object
 from pinnace.http.requests import Reply, RetryPolicy, new_session, send, tls_context
 
@@ -58,7 +63,18 @@ class MetadataServer:
     url: str
 
 
-GoogleOrigin = ServiceAccount | AuthorizedUser | MetadataServer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryAccount:
+    """A credentials file of a type that google-auth understands; see its documentation of each type."""
+
+    kind: str
+    info: Mapping[str, Any] = field(repr=False)
+    project: str = ""
+
+
+_LIBRARY_KINDS = ("external_account", "external_account_authorized_user", "impersonated_service_account")
+
+GoogleOrigin = ServiceAccount | AuthorizedUser | LibraryAccount | MetadataServer
 
 
 def find_google_origin(credentials_file: Path | None, environ: Mapping[str, str]) -> GoogleOrigin:
@@ -90,7 +106,7 @@ def _default_files(environ: Mapping[str, str]) -> list[Path]:
     return found
 
 
-def _from_file(path: Path) -> ServiceAccount | AuthorizedUser:
+def _from_file(path: Path) -> ServiceAccount | AuthorizedUser | LibraryAccount:
     try:
         values = json_object(path.read_bytes(), "the Google credentials file")
     except OSError as error:
@@ -122,9 +138,11 @@ def _from_file(path: Path) -> ServiceAccount | AuthorizedUser:
             refresh_token=wanted("refresh_token"),
             project=text("quota_project_id"),
         )
+    if kind in _LIBRARY_KINDS:
+        return LibraryAccount(kind=kind, info=values, project=text("quota_project_id"))
     raise StoreConfigError(
         f"the Google credentials file is of type {kind!r}: use a key of a service account, what gcloud wrote "
-        "for a user, or no file where the machine or the pod has a service account"
+        "for a user, workload identity federation, or no file where machine or pod have a service account"
     )
 
 
@@ -140,6 +158,13 @@ async def fetch_google_token(
     if isinstance(origin, MetadataServer):
         url = f"{origin.url}/instance/service-accounts/default/token"
         return token_of(await _ask_metadata(url, policy), f"{_WHAT} of the machine's account", now=now)
+    if isinstance(origin, LibraryAccount):
+        if addresses is not None:
+            raise StoreConfigError(
+                f"Google credentials of type {origin.kind!r} are for the administrator's locations only: "
+                "use a key of a service account"
+            )
+        return await in_thread(_library_token, origin)
     if isinstance(origin, ServiceAccount):
         claims = {
             "iss": origin.email,
@@ -161,6 +186,57 @@ async def fetch_google_token(
     async with new_session(tls_context(), addresses=addresses) as session:
         reply = await send(session, "POST", url, policy=policy, data=form)
     return token_of(reply, _WHAT, now=now)
+
+
+def _library_token(origin: LibraryAccount) -> Token:
+    """A token by google-auth, which blocks. Raises StorageError."""
+    # Loaded here: few locations need it, and it takes long to import.
+    import urllib3
+    from google.auth import exceptions
+    from google.auth.transport.urllib3 import Request
+
+    try:
+        credentials = _library_credentials(origin)
+        with urllib3.PoolManager(timeout=urllib3.Timeout(30)) as pool:
+            credentials.refresh(Request(pool))
+    except exceptions.TransportError as error:
+        raise StoreUnavailable(f"{_WHAT}: {_one_line(error)}") from error
+    except exceptions.RefreshError as error:
+        kind = StoreUnavailable if error.retryable else StorageError
+        raise kind(f"{_WHAT}: {_one_line(error)}") from error
+    except (exceptions.GoogleAuthError, ValueError) as error:
+        raise StoreConfigError(f"{_WHAT}: {_one_line(error)}") from error
+    # The library's times are in UTC, without saying so.
+    return Token(value=credentials.token, expires_at=credentials.expiry.replace(tzinfo=UTC))
+
+
+def _library_credentials(origin: LibraryAccount) -> Any:
+    """The credentials of google-auth for a file; each type by its own class, as the library advises."""
+    from google.auth import (
+        aws,
+        external_account_authorized_user,
+        identity_pool,
+        impersonated_credentials,
+        pluggable,
+    )
+
+    info = dict(origin.info)
+    if origin.kind == "impersonated_service_account":
+        return impersonated_credentials.Credentials.from_impersonated_service_account_info(
+            info, scopes=[SCOPE]
+        )
+    if origin.kind == "external_account_authorized_user":
+        return external_account_authorized_user.Credentials.from_info(info, scopes=[SCOPE])
+    source = info.get("credential_source")
+    if isinstance(source, dict) and "executable" in source:
+        return pluggable.Credentials.from_info(info, scopes=[SCOPE])
+    if isinstance(source, dict) and str(source.get("environment_id", "")).startswith("aws"):
+        return aws.Credentials.from_info(info, scopes=[SCOPE])
+    return identity_pool.Credentials.from_info(info, scopes=[SCOPE])
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error.args[0] if error.args else error).split())[:300]
 
 
 async def find_google_project(

@@ -9,14 +9,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 
 import aiohttp
 
 from pinnace.aio.blocking import finish
 from pinnace.api.values.times import utcnow
-from pinnace.clouds.aws.credentials import CachedCredentials, find_origin
-from pinnace.clouds.aws.remote_credentials import fetch_credentials
+from pinnace.clouds.aws.credentials import find_credentials
 from pinnace.clouds.aws.signing import quote_key, signed_url_v4
 from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy, new_session, tls_context
@@ -64,12 +62,16 @@ class S3Store:
             StoreConfigError: there are no credentials, or the CA certificate cannot be read.
         """
         self._config = config
-        self._environ = environ
-        self._origin = find_origin(environ, profile=config.profile, credentials_file=config.credentials_file)
         self._policy = policy or RetryPolicy()
         self._region_urls = region_urls
         self._clock = clock
         self._addresses = addresses
+        self._credentials = find_credentials(
+            environ,
+            profile=config.profile,
+            credentials_file=config.credentials_file,
+            region=config.region,
+        )
         self._tls = tls_context(config.ca_cert, insecure=config.insecure_skip_tls_verify)
         self._region = config.region
         self._lock = asyncio.Lock()
@@ -172,14 +174,6 @@ class S3Store:
 
     def _connect(self, session: aiohttp.ClientSession) -> _Opened:
         service_url = self._config.service_url(self._region)
-        # No method of ours: what this store holds must not lead back to it, or only the collector frees it.
-        fetch = partial(
-            fetch_credentials,
-            self._origin,
-            region=self._region,
-            environ=self._environ,
-            policy=self._policy,
-        )
         public_url = self._config.public_url or service_url
         return _Opened(
             public_url=self._config.bucket_url(public_url),
@@ -188,7 +182,7 @@ class S3Store:
                 bucket=self._config.bucket,
                 url=self._config.bucket_url(service_url),
                 region=self._region,
-                credentials=CachedCredentials(fetch, clock=self._clock).get,
+                credentials=self._credentials.get,
                 policy=self._policy,
                 clock=self._clock,
                 object_headers=self._object_headers(),

@@ -12,8 +12,7 @@ from xml.etree.ElementTree import Element
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import utcnow
-from pinnace.clouds.aws.credentials import CachedCredentials, Credentials, find_origin
-from pinnace.clouds.aws.remote_credentials import fetch_credentials
+from pinnace.clouds.aws.credentials import find_credentials
 from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, numbered, tag_specification, tags_of
@@ -67,14 +66,11 @@ class EBSSnapshotter:
         region = config.get("region", "")
         if not region:
             raise SnapshotError("missing region in aws configuration")
-        origin = find_origin(self._environ, profile=config.get("profile", ""))
-
-        async def fetch() -> Credentials:
-            return await fetch_credentials(origin, region=region, environ=self._environ, policy=self._policy)
-
+        credentials = find_credentials(self._environ, profile=config.get("profile", ""), region=region)
+        await credentials.get()  # a server without any is told here, not in the middle of a backup
         self._service = EC2(
             region,
-            CachedCredentials(fetch, clock=self._clock),
+            credentials,
             endpoint=self._environ.get("AWS_ENDPOINT_URL_EC2", ""),
             policy=self._policy,
             clock=self._clock,

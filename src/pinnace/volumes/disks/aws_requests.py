@@ -6,7 +6,7 @@ from datetime import datetime
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
 
-from pinnace.clouds.aws.credentials import CachedCredentials
+from pinnace.clouds.aws.credentials import CredentialSource
 from pinnace.clouds.aws.signing import signed_headers
 from pinnace.http.requests import (
     RetryPolicy,
@@ -42,7 +42,7 @@ class EC2:
     def __init__(
         self,
         region: str,
-        credentials: CachedCredentials,
+        credentials: CredentialSource,
         *,
         endpoint: str,
         policy: RetryPolicy,

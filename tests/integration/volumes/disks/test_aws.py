@@ -13,7 +13,7 @@ from hack.cluster.faults import CutBeforeRequest, DropResponse, Respond
 from hack.cluster.processes import ManagedProcess, free_port
 from hack.cluster.proxy import FaultProxy, Upstream
 from pinnace.api.values.times import utcnow
-from pinnace.clouds.aws.credentials import CachedCredentials, Credentials
+from pinnace.clouds.aws.credentials import Credentials, FixedCredentials
 from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.volumes.disks.aws import EBSSnapshotter
@@ -60,11 +60,8 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def ec2(moto: str) -> EC2:
     """EC2 for what a test prepares and looks at."""
-
-    async def fetch() -> Credentials:
-        return Credentials(access_key_id="id", secret_access_key="secret")
-
-    return EC2(REGION, CachedCredentials(fetch), endpoint=moto, policy=QUICK, clock=utcnow)
+    credentials = FixedCredentials(Credentials(access_key_id="id", secret_access_key="secret"))
+    return EC2(REGION, credentials, endpoint=moto, policy=QUICK, clock=utcnow)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from pinnace.clouds.gcp.credentials import (
     find_google_origin,
 )
 from pinnace.clouds.tokens import CachedToken, Token, sign_sha256
+from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.gcs.config import parse_gcs_config
@@ -111,7 +112,7 @@ class TestOrigins:
             ("secret-nonsense", "is not a JSON key file"),
             (json.dumps({**KEY, "client_email": ""}), "lacks client_email"),
             (json.dumps({**KEY, "private_key": None}), "lacks private_key"),
-            (json.dumps({"type": "external_account"}), "is of type 'external_account'"),
+            (json.dumps({"type": "gdch_service_account"}), "is of type 'gdch_service_account'"),
         ],
     )
     def test_files_that_cannot_be_used(self, tmp_path: Path, content: str, text: str) -> None:
@@ -120,6 +121,48 @@ class TestOrigins:
         with pytest.raises(StoreConfigError, match=text) as caught:
             find_google_origin(path, {})
         assert "secret" not in str(caught.value)
+
+
+class TestWorkloadIdentityFederation:
+    """Files that google-auth understands, such as those of accounts outside of Google Cloud."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path, cloud: Cloud) -> Path:
+        (tmp_path / "subject").write_text("subject-t0ken")
+        path = tmp_path / "federation.json"
+        path.write_text(
+            json.dumps(
+                {
+                    "type": "external_account",
+                    "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/x",
+                    "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+                    "token_url": f"{cloud.url}/sts",
+                    "credential_source": {"file": str(tmp_path / "subject")},
+                }
+            )
+        )
+        return path
+
+    async def test_the_token_of_the_file_is_exchanged(self, path: Path, cloud: Cloud) -> None:
+        cloud.on("POST", "/sts", {"access_token": "t", "expires_in": 3600, "token_type": "Bearer"})
+        origin = find_google_origin(path, {})
+        token = await fetch_google_token(origin, environ={}, policy=QUICK, now=NOW)
+
+        assert token.value == "t"
+        assert token.expires_at.tzinfo is not None
+        assert parse_qs(cloud.asked[-1].body.decode())["subject_token"] == ["subject-t0ken"]
+
+    async def test_a_refusal_is_reported_without_the_token(self, path: Path, cloud: Cloud) -> None:
+        cloud.on("POST", "/sts", {"error": "invalid_grant", "error_description": "No."}, status=400)
+        with pytest.raises(StorageError, match="cannot get a Google access token") as caught:
+            await fetch_google_token(find_google_origin(path, {}), environ={}, policy=QUICK, now=NOW)
+        assert "subject-t0ken" not in str(caught.value)
+
+    async def test_a_location_of_a_tenant_may_not_have_one(self, path: Path, cloud: Cloud) -> None:
+        origin = find_google_origin(path, {})
+        with pytest.raises(StoreConfigError, match="for the administrator's locations only"):
+            await fetch_google_token(origin, environ={}, policy=QUICK, now=NOW, addresses=Addresses())
+        assert cloud.asked == []
 
 
 class TestTokens:

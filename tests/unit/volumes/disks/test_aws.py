@@ -67,6 +67,8 @@ async def test_refused_configurations(config: dict[str, str], text: str) -> None
         await EBSSnapshotter(environ=KEYS).init(config)
 
 
-async def test_no_credentials() -> None:
+async def test_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(StoreConfigError, match="no AWS credentials found"):
-        await EBSSnapshotter(environ={"AWS_EC2_METADATA_DISABLED": "true"}).init({"region": "r"})
+        await EBSSnapshotter(environ={"HOME": ""}).init({"region": "r"})

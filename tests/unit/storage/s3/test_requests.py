@@ -1,30 +1,21 @@
-"""Credentials services, region look-up and listings, against a scripted server on loopback."""
+"""Region look-up, requests and uploads of the S3 store, against a scripted server on loopback."""
 
 import hashlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import parse_qs
 
 import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.clouds.aws.credentials import (
-    ContainerEndpoint,
-    Credentials,
-    InstanceMetadata,
-    Origin,
-    WebIdentity,
-)
-from pinnace.clouds.aws.remote_credentials import fetch_credentials
 from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from pinnace.storage.upload import PART_SIZE_BYTES, split_into_parts
+from tests.support.scripted_http import Service
 from tests.support.store_conformance import BrokenBodyError, blocks, broken
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
@@ -33,153 +24,9 @@ JSON_ANSWER = (
     b'{"Code":"Success","AccessKeyId":"id","SecretAccessKey":"secret","Token":"token",'
     b'"Expiration":"2021-08-12T03:00:00Z"}'
 )
-STS_ANSWER = (
-    b'<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
-    b"<AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>id</AccessKeyId>"
-    b"<SecretAccessKey>secret</SecretAccessKey><SessionToken>token</SessionToken>"
-    b"<Expiration>2021-08-12T03:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>"
-    b"</AssumeRoleWithWebIdentityResponse>"
-)
 EMPTY_LIST = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
 BEGUN = b"<InitiateMultipartUploadResult><UploadId>u 1</UploadId></InitiateMultipartUploadResult>"
 DONE = b"<CompleteMultipartUploadResult><ETag>&quot;x&quot;</ETag></CompleteMultipartUploadResult>"
-EXPECTED = Credentials(
-    access_key_id="id", secret_access_key="secret", session_token="token", expires_at=EXPIRATION
-)
-
-
-@dataclass
-class Service:
-    """Answers as scripted, by method and path; the last answer of a path is repeated.
-
-    With `digests`, answers to PUT with status 200 get the ETag of what was sent.
-    """
-
-    url: str = ""
-    answers: dict[tuple[str, str], list[web.Response | tuple[int, bytes]]] = field(default_factory=dict)
-    digests: bool = True
-    asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
-
-    def on(self, method: str, path: str, *answers: tuple[int, bytes]) -> None:
-        self.answers[method, path] = list(answers)
-
-    async def handle(self, request: web.BaseRequest) -> web.Response:
-        body = await request.content.read()
-        self.asked.append((request.method, request.path_qs, dict(request.headers), body))
-        script = self.answers.get((request.method, request.path), [(404, b"")])
-        answer = script.pop(0) if len(script) > 1 else script[0]
-        if isinstance(answer, web.Response):
-            return answer
-        headers = {}
-        if self.digests and request.method == "PUT" and answer[0] == 200:
-            headers["ETag"] = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
-        return web.Response(status=answer[0], body=answer[1], headers=headers)
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    service = Service()
-    runner = web.ServerRunner(web.Server(service.handle), shutdown_timeout=0)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    service.url = f"http://{host}:{port}"
-    yield service
-    await runner.cleanup()
-
-
-async def fetch(origin: Origin, **environ: str) -> Credentials:
-    return await fetch_credentials(origin, region="eu-west-1", environ=environ, policy=QUICK)
-
-
-async def test_what_is_known_is_not_asked_for() -> None:
-    assert await fetch(EXPECTED) == EXPECTED
-
-
-class TestWebIdentity:
-    @pytest.fixture
-    def identity(self, tmp_path: Path) -> WebIdentity:
-        path = tmp_path / "token"
-        path.write_text("jwt\n")
-        return WebIdentity(token_file=path, role_arn="arn:aws:iam::1:role/r", session_name="s")
-
-    async def test_assumes_the_role(self, service: Service, identity: WebIdentity) -> None:
-        service.on("POST", "/", (503, b""), (200, STS_ANSWER))
-
-        assert await fetch(identity, AWS_ENDPOINT_URL_STS=service.url) == EXPECTED
-        form = parse_qs(service.asked[-1][3].decode())
-        assert form == {
-            "Action": ["AssumeRoleWithWebIdentity"],
-            "Version": ["2011-06-15"],
-            "RoleArn": ["arn:aws:iam::1:role/r"],
-            "RoleSessionName": ["s"],
-            "WebIdentityToken": ["jwt"],
-        }
-
-    async def test_a_refusal_is_told_without_the_token(self, service: Service, identity: WebIdentity) -> None:
-        body = b"<E><Error><Code>AccessDenied</Code><Message>Not authorized</Message></Error></E>"
-        service.on("POST", "/", (403, body))
-        with pytest.raises(StorageError, match=r"web identity: Not authorized \(AccessDenied\)") as caught:
-            await fetch(identity, AWS_ENDPOINT_URL_STS=service.url)
-        assert "jwt" not in str(caught.value)
-
-    async def test_a_missing_token_file(self, service: Service, tmp_path: Path) -> None:
-        identity = WebIdentity(token_file=tmp_path / "absent", role_arn="a", session_name="s")
-        with pytest.raises(StoreConfigError, match="cannot read the token file absent"):
-            await fetch(identity, AWS_ENDPOINT_URL_STS=service.url)
-
-
-class TestContainer:
-    async def test_with_a_token_file(self, service: Service, tmp_path: Path) -> None:
-        path = tmp_path / "token"
-        path.write_text("bearer\n")
-        service.on("GET", "/creds", (200, JSON_ANSWER))
-
-        assert await fetch(ContainerEndpoint(url=f"{service.url}/creds", token_file=path)) == EXPECTED
-        assert service.asked[-1][2]["Authorization"] == "bearer"
-
-    async def test_with_a_token(self, service: Service) -> None:
-        service.on("GET", "/creds", (200, JSON_ANSWER))
-
-        assert await fetch(ContainerEndpoint(url=f"{service.url}/creds", token="t")) == EXPECTED
-        assert service.asked[-1][2]["Authorization"] == "t"
-
-    @pytest.mark.parametrize(
-        "body",
-        [b"", b"[]", b"{}", b"\xff", b'{"AccessKeyId":"id"}', JSON_ANSWER.replace(b"2021-08", b"August")],
-    )
-    async def test_strange_answers(self, service: Service, body: bytes) -> None:
-        service.on("GET", "/creds", (200, body))
-        with pytest.raises(StorageError, match="credentials of the container: the answer") as caught:
-            await fetch(ContainerEndpoint(url=f"{service.url}/creds"))
-        assert "secret" not in str(caught.value)
-
-
-class TestInstance:
-    ROLES = "/latest/meta-data/iam/security-credentials/"
-
-    async def test_by_version_2_of_the_service(self, service: Service) -> None:
-        service.on("PUT", "/latest/api/token", (200, b"session"))
-        service.on("GET", self.ROLES, (200, b"my-role\n"))
-        service.on("GET", f"{self.ROLES}my-role", (200, JSON_ANSWER))
-
-        assert await fetch(InstanceMetadata(service.url)) == EXPECTED
-        assert [headers.get("X-aws-ec2-metadata-token") for *_, headers, _ in service.asked] == [
-            None,
-            "session",
-            "session",
-        ]
-
-    async def test_an_instance_without_a_role(self, service: Service) -> None:
-        service.on("PUT", "/latest/api/token", (200, b"session"))
-        with pytest.raises(StoreConfigError, match="the instance has no role"):
-            await fetch(InstanceMetadata(service.url))
-
-    async def test_nobody_there(self) -> None:
-        with pytest.raises(StoreUnavailable, match=r"cannot reach http://127\.0\.0\.1:1"):
-            await fetch(InstanceMetadata("http://127.0.0.1:1"))
-
 
 OpenStore = Callable[..., S3Store]
 
@@ -241,26 +88,32 @@ class TestRequests:
 
         assert service.asked == []
 
-    async def test_no_credentials_is_said_at_opening(self, open_store: OpenStore) -> None:
+    async def test_no_credentials_is_said_by_the_first_request(
+        self, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         with pytest.raises(StoreConfigError, match="no AWS credentials found"):
-            open_store({"AWS_EC2_METADATA_DISABLED": "true"}, region="x")
+            await open_store({"AWS_REGION": "x"}, region="x").exists("a")
 
     async def test_credentials_that_cannot_be_had_are_the_error(
-        self, service: Service, open_store: OpenStore
+        self, service: Service, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        environ = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{service.url}/creds"}
-        store = open_store(environ, s3Url=service.url)
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{service.url}/creds")
+        service.on("GET", "/creds", (403, b"no"))
+        store = open_store({"HOME": ""}, s3Url=service.url)
         for call in (store.put("a", b""), store.exists("a"), store.list_keys("")):
-            with pytest.raises(StorageError, match="cannot get AWS credentials of the container"):
+            with pytest.raises(StorageError, match="cannot get AWS credentials"):
                 await call
 
     async def test_temporary_credentials_sign_everything(
-        self, service: Service, open_store: OpenStore
+        self, service: Service, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{service.url}/creds")
         service.on("GET", "/creds", (200, JSON_ANSWER.replace(b"2021", b"2121")))
         service.on("GET", "/bucket/", (200, EMPTY_LIST))
         service.on("PUT", "/bucket/a", (200, b""))
-        store = open_store({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{service.url}/creds"}, s3Url=service.url)
+        store = open_store({"HOME": ""}, s3Url=service.url)
         await store.list_keys("")
         await store.put("a", b"x")
 

@@ -1,0 +1,105 @@
+"""AWS's own chain of credentials, by botocore: profiles, SSO, roles, programs, web identity, metadata.
+
+botocore is imported when the first request needs it, as it takes a fifth of a second. Its calls block, so
+they run in a thread; what it returned is used until it is about to end. (docs/spec: STO 14.1, ADR 027)
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pinnace.aio.blocking import in_thread
+from pinnace.clouds.aws.credentials import REFRESH_BEFORE, Credentials
+from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from botocore.credentials import Credentials as BotocoreCredentials
+
+_METADATA_PROVIDERS: Final = ("container-role", "iam-role")
+_LONGEST_TEXT: Final = 300
+
+
+class CredentialChain:
+    """Credentials of the process's environment, found and renewed by botocore.
+
+    Args:
+        profile: the profile to use; it must exist, and never leads to a metadata service. Empty is
+            AWS_PROFILE or the default one.
+        region: of the STS service to ask; empty leaves it to the profile and the environment.
+    """
+
+    def __init__(self, profile: str = "", region: str = "") -> None:
+        self._profile = profile
+        self._region = region
+        self._found: BotocoreCredentials | None = None
+        self._current: Credentials | None = None
+
+    async def get(self) -> Credentials:
+        """The credentials to sign with now.
+
+        Raises:
+            StoreConfigError: there are none, or a profile or file cannot be used.
+            StoreUnavailable: the service that issues them does not answer.
+            StorageError: it refused.
+        """
+        if self._current is None or self._is_about_to_end():
+            self._current = await in_thread(self._load)
+        return self._current
+
+    def _is_about_to_end(self) -> bool:
+        from botocore.credentials import RefreshableCredentials
+
+        found = self._found
+        return isinstance(found, RefreshableCredentials) and found.refresh_needed(
+            refresh_in=int(REFRESH_BEFORE.total_seconds())
+        )
+
+    def _load(self) -> Credentials:
+        from botocore import exceptions
+
+        try:
+            if self._found is None:
+                self._found = self._resolve()
+            if self._found is None:
+                raise StoreConfigError(
+                    "no AWS credentials found: no environment variables, profile, credentials file or role"
+                )
+            frozen = self._found.get_frozen_credentials()
+        except exceptions.ProfileNotFound as error:
+            name = self._profile or error.kwargs.get("profile", "")
+            raise StoreConfigError(f"no AWS credentials found: there is no profile {name!r}") from error
+        except exceptions.ConfigParseError as error:
+            # The parser's own text quotes the line at fault, which may be a secret.
+            name = Path(str(error.kwargs.get("path", ""))).name
+            raise StoreConfigError(f"the AWS file {name!r} is not in INI format") from None
+        except (exceptions.HTTPClientError, exceptions.MetadataRetrievalError) as error:
+            raise StoreUnavailable(f"cannot get AWS credentials: {_one_line(error)}") from error
+        except exceptions.BotoCoreError as error:
+            raise StoreConfigError(f"cannot get AWS credentials: {_one_line(error)}") from error
+        except exceptions.ClientError as error:
+            raise StorageError(f"cannot get AWS credentials: {_one_line(error)}") from error
+        except (KeyError, TypeError) as error:
+            # What a service answered that is none: a login page, for example.
+            raise StorageError("cannot get AWS credentials: the answer holds none") from error
+        except (OSError, ValueError) as error:
+            raise StoreConfigError(f"cannot get AWS credentials: {_one_line(error)}") from error
+        return Credentials(
+            access_key_id=frozen.access_key,
+            secret_access_key=frozen.secret_key,
+            session_token=frozen.token or None,
+        )
+
+    def _resolve(self) -> "BotocoreCredentials | None":
+        from botocore.session import Session
+
+        session = Session(profile=self._profile or None)
+        if self._region:
+            session.set_config_variable("region", self._region)
+        resolver = session.get_component("credential_provider")
+        if self._profile:
+            for name in _METADATA_PROVIDERS:
+                resolver.remove(name)
+        return resolver.load_credentials()
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:_LONGEST_TEXT]
