@@ -192,6 +192,7 @@ class _Assembly:
             self._around.lookups,
             self._settings,
             default_location=self._options.default_location,
+            clock=self._options.clock,
         )
         caches = list(self._informers.values())
         for name, key, reconcile in (

@@ -7,23 +7,19 @@ annotations name the request and the location that it is kept in does not belong
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from pinnace.api.nonadmin.names import (
     COMMON_LABELS,
+    MAX_ID_CHARACTERS,
     MAX_VALUE_CHARACTERS,
     NAMESPACE_UID_ANNOTATION,
+    ROOM_CHARACTERS,
     SYNCED_FROM_LABEL,
     Origin,
+    is_object_name,
 )
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.runtime.keys import Key
-
-MAX_ID_CHARACTERS: Final = 63
-"""An id is a name and a label value, which may not be longer."""
-
-_UUID_CHARACTERS: Final = 36
-_ROOM: Final = MAX_ID_CHARACTERS - _UUID_CHARACTERS - 2
 
 
 class Ambiguous(Exception):
@@ -35,9 +31,9 @@ def new_id(namespace: str, name: str, uuid: str) -> str:
     joined = _joined(namespace, name, uuid)
     if len(joined) <= MAX_ID_CHARACTERS:
         return joined
-    if len(namespace) > _ROOM:
-        return _joined(_head(namespace, _ROOM), "", uuid)
-    return _joined(namespace, _head(name, _ROOM - len(namespace)), uuid)
+    if len(namespace) > ROOM_CHARACTERS:
+        return _joined(_head(namespace, ROOM_CHARACTERS), "", uuid)
+    return _joined(namespace, _head(name, ROOM_CHARACTERS - len(namespace)), uuid)
 
 
 def _joined(*parts: str) -> str:
@@ -71,8 +67,8 @@ def origin_key(obj: JSONObject, origin: Origin) -> Key | None:
     namespace, name = (
         text(annotations, key) for key in (origin.namespace_annotation, origin.name_annotation)
     )
-    if not (has_common_labels(obj) and is_valid_mark(namespace) and is_valid_mark(name)):
-        return None
+    if not (has_common_labels(obj) and is_object_name(namespace) and is_object_name(name)):
+        return None  # no request has such a name: whoever owns a bucket can write any
     return Key(namespace, name) if is_valid_mark(id_of(obj, origin)) else None
 
 

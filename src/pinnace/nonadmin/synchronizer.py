@@ -7,12 +7,14 @@ location only backups of that very tenant are taken.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from pinnace.api.nonadmin.names import NAMESPACE_UID_ANNOTATION, SYNCED_FROM_LABEL, Origin
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
+from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, KubeError
+from pinnace.kube.errors import AlreadyExists, APIStatusError, InvalidName
 from pinnace.nonadmin.caches import Caches
 from pinnace.nonadmin.flows.backup import BACKUPS
 from pinnace.nonadmin.flows.location import LOCATIONS
@@ -27,15 +29,12 @@ from pinnace.nonadmin.settings import AdminSettings
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
+from pinnace.runtime.set_aside import SetAside
 
 log = get_logger(__name__)
 
 NAME: Final = "nonadmin-synchronizer"
 KEY: Final = Key("", "synchronize")
-
-
-class SynchronizationFailed(Exception):
-    """Some requests could not be made; the log says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,33 +64,42 @@ class Synchronizer:
         settings: Callable[[], AdminSettings],
         *,
         default_location: str = "",
+        clock: Callable[[], datetime] = utcnow,
     ) -> None:
         self._client = client
         self._caches = caches
         self._lookups = lookups
         self._settings = settings
         self._default_location = default_location
+        self._clock = clock
         self._told: set[tuple[Key, str]] = set()
+        self._refused: SetAside[Key] = SetAside()
 
     async def reconcile(self, _key: Key) -> Result:
-        """Make what is missing, and say when to look again. Raises SynchronizationFailed, KubeError."""
+        """Make what is missing, and say when to look again. Raises KubeError: the API server is away.
+
+        A request that the API server refuses is set aside and holds up no other: whoever owns a bucket can
+        have written what it is made of.
+        """
         period = self._settings().sync_period
         if not period:
             return DONE
         locations = await self._watched_locations()
         present: dict[str, str] = {}
-        failed = 0
+        now, seen = self._clock(), set()
         for nab, former in missing_requests(self._caches[BACKUPS].objects(), locations):
             key = Key.of(nab)
+            seen.add(key)
+            if self._refused.waits(key, now):
+                continue
             if key.namespace not in present:
                 present[key.namespace] = await self._lookups.namespace_uid(key.namespace)
             if not present[key.namespace] or await self._lookups.named(NABS, *key) is not None:
                 continue
             if former and self._is_held_back(nab, former, present[key.namespace]):
                 continue
-            failed += not await self._create(nab)
-        if failed:
-            raise SynchronizationFailed(f"{failed} requests for backups found in storage not made")
+            await self._create(nab)
+        self._refused.keep_only(seen)
         return Result.after(period.total_seconds())
 
     def _is_held_back(self, nab: JSONObject, former: str, present: str) -> bool:
@@ -110,17 +118,18 @@ class Synchronizer:
             )
         return True
 
-    async def _create(self, nab: JSONObject) -> bool:
+    async def _create(self, nab: JSONObject) -> None:
         key = Key.of(nab)
         try:
             await self._client.create(NABS, nab, key.namespace)
         except AlreadyExists:
-            return True
-        except KubeError as error:
-            log.error("Error making a request for a backup found in storage", object=str(key), error=error)
-            return False
+            return
+        except (APIStatusError, InvalidName) as error:
+            if self._refused.put(key, self._clock()):
+                log.warning("No request for a backup found in storage", object=str(key), error=error)
+            return
+        self._refused.forget(key)
         log.info("Made a request for a backup found in storage", object=str(key))
-        return True
 
     async def _watched_locations(self) -> dict[str, WatchedLocation]:
         """The locations that count by name: default ones, and those of tenants that still want them."""

@@ -15,6 +15,7 @@ from pinnace.storage.encoding import compress, encode_list
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from tests.integration.nonadmin.conftest import LOCATIONS, Server, Tenant
+from tests.support.tenants import unique_id
 from tests.support.waiting import eventually
 
 RBAC = "rbac.authorization.k8s.io"
@@ -69,23 +70,26 @@ class OwnBucket:
         files: Mapping[str, Sequence[JSONObject]] | None = None,
         status: JSONObject | None = None,
         **spec: Any,
-    ) -> None:
-        """Write a backup by hand.
+    ) -> str:
+        """Write a backup by hand; returns its name.
 
         Args:
+            name: what tells its name apart from others; another tenant's unique id is taken as it is.
             origin: the namespace that it says it is of; the tenant's if left out.
             id_label: the unique id that it says it has; its name if left out.
             items: of the tarball, by their path below `resources`.
             files: lists beside it, by the end of their names.
         """
         namespace = origin or self.tenant.namespace
+        request = f"of-{name}"[:60]
+        name = name if len(name) > 36 else self.named(name)
         metadata = {
             "name": name,
             "namespace": "elsewhere",
             "labels": {**COMMON_LABELS, Origin.BACKUP.id_label: id_label or name},
             "annotations": {
                 Origin.BACKUP.namespace_annotation: namespace,
-                Origin.BACKUP.name_annotation: f"of-{name}"[:60],
+                Origin.BACKUP.name_annotation: request,
             },
         }
         backup = {
@@ -102,6 +106,20 @@ class OwnBucket:
             for end, objects in (files or {}).items():
                 await store.put(f"{folder}{name}{end}", encode_list(objects))
             await store.put(f"{folder}velero-backup.json", json.dumps(backup).encode())
+        finally:
+            await store.close()
+        return name
+
+    def named(self, name: str) -> str:
+        """The name of a backup that plant() writes."""
+        return unique_id(self.tenant.namespace, name)
+
+    async def put(self, files: Mapping[str, bytes]) -> None:
+        """Write files by hand, by their keys below the tenant's prefix."""
+        store = S3Store(parse_s3_config(self._config), environ={})
+        try:
+            for key, data in files.items():
+                await store.put(f"{self.tenant.namespace}/{key}", data)
         finally:
             await store.close()
 

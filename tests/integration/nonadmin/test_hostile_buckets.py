@@ -3,8 +3,12 @@
 (docs/spec: NAC 17 A13 to A15, A33 to A35)
 """
 
+import gzip
+import json
+import logging
 import secrets
 import tarfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,7 +17,8 @@ from typing import Any, Protocol
 import pytest
 
 from hack.cluster.s3 import Bucket
-from pinnace.api.nonadmin.names import TRUST_LABEL
+from pinnace.api.labels import label_value
+from pinnace.api.nonadmin.names import COMMON_LABELS, TRUST_LABEL, Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
@@ -98,7 +103,7 @@ async def test_a33_a_file_starts_no_backup(
 
     assert await server.all(BACKUPS) == []
     assert [record.message for record in caplog.records].count(LEFT_OUT) == 2
-    assert await evil.names() == ["forged", "forged-as-own"]
+    assert await evil.names() == sorted([evil.named("forged"), evil.named("forged-as-own")])
 
 
 @pytest.mark.spec("NAC-049", "NAC-060")
@@ -124,7 +129,7 @@ async def test_a14_nobody_else_gets_what_a_bucket_says_is_theirs(
 
     # The one honest file is made known, and its request: then everything else was looked at too.
     await evil.tenant.reached(NABS, "of-honest", "Created")
-    assert await names(server, BACKUPS) == sorted(["honest", unique_id])
+    assert await names(server, BACKUPS) == sorted([evil.named("honest"), unique_id])
     found = await server.client.get(BACKUPS, unique_id, server.namespace)
     assert (found["metadata"]["uid"], found["spec"]) == (before["metadata"]["uid"], before["spec"])
     assert [each["metadata"]["name"] for each in await victim.client.list_all(NABS, victim.namespace)] == [
@@ -213,10 +218,10 @@ async def test_a34_a_file_orders_no_copy_of_a_volume(
     await evil.synced()
 
     (made,) = await server.all(POD_VOLUME_BACKUPS)
-    honest = await server.client.get(BACKUPS, "honest", server.namespace)
+    honest = await server.client.get(BACKUPS, evil.named("honest"), server.namespace)
     assert made["metadata"]["name"] == "ended-of-own"
     assert made["metadata"]["labels"] == {
-        "velero.io/backup-name": "honest",
+        "velero.io/backup-name": label_value(evil.named("honest")),
         "velero.io/backup-uid": honest["metadata"]["uid"],
     }
     assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == [honest["metadata"]["uid"]]
@@ -246,8 +251,69 @@ async def test_a35_no_content_of_a_snapshot_is_made_known(
     await start_server(features=frozenset({"EnableCSI"}))
     await evil.synced()
 
-    assert await names(server, BACKUPS) == ["honest"]
+    assert await names(server, BACKUPS) == [evil.named("honest")]
     assert not await is_there(server.client, kinds.contents, name)
+
+
+def odd_files(evil: OwnBucket) -> dict[str, bytes]:
+    """Metadata files that no server wrote, by their keys below the tenant's prefix."""
+
+    def key(name: str) -> str:
+        return f"backups/{name}/velero-backup.json"
+
+    own = [evil.named(f"odd-{number:02}") for number in range(12)]
+    deep = b'{"apiVersion":"velero.io/v1","kind":"Backup","x":' + b"[" * 5000 + b"]" * 5000 + b"}"
+    return {
+        key(own[0]): b"",
+        key(own[1]): b"null",
+        key(own[2]): deep,
+        key(own[3]): b"\xff\xfe",
+        key(own[4]): b'{"apiVersion":"velero.io/v1","kind":"Restore"}',
+        key(own[5]): b'{"a":NaN}',
+        key(own[6]): b"{" + b" " * (5 << 20) + b"}",
+        key(own[7]): gzip.compress(b"0" * (8 << 20)),
+        key("UPPER_case"): b"{}",
+        key("daily-20261123000000"): b"{}",
+        key("a" * 300): b"{}",
+        key("\x1b[2J"): b"{}",
+        key("with blank"): b"{}",
+        key("percent%2fslash"): b"{}",
+        f"backups/{own[8]}/{own[8]}.tar.gz": b"no backup yet",
+        "backups//velero-backup.json": b"{}",
+        "backups/file": b"x",
+    }
+
+
+async def test_odd_files_are_reported_once_and_delay_no_honest_backup(
+    server: Server, evil: OwnBucket, start_server: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each pass made errors of them before, and the back-off that followed kept the honest one away."""
+    await evil.put(odd_files(evil))
+    invalid = await evil.plant("invalid", labelSelector={"matchLabels": {"": "x"}})
+    unnamed = evil.named("of-no-request")
+    marked = {"labels": {**COMMON_LABELS, Origin.BACKUP.id_label: unnamed}}
+    marked["annotations"] = {
+        Origin.BACKUP.namespace_annotation: evil.tenant.namespace,
+        Origin.BACKUP.name_annotation: "Not/A name",
+    }
+    backup = {"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": marked, "status": ENDED}
+    backup["spec"] = {"includedNamespaces": [evil.tenant.namespace]}
+    await evil.put({f"backups/{unnamed}/velero-backup.json": json.dumps(backup).encode()})
+    await start_server()
+    for _ in range(3):
+        await evil.synced()
+    told = [record for record in caplog.records if record.message == LEFT_OUT]
+
+    honest = await evil.plant("honest")
+    begun = time.monotonic()
+    await evil.tenant.reached(NABS, "of-honest", "Created")
+    assert time.monotonic() - begun < 20  # 100 s and more before
+
+    assert set(await names(server, BACKUPS)) <= {honest, invalid}
+    again = [record for record in caplog.records if record.message == LEFT_OUT]
+    assert 10 <= len(told) <= 16
+    assert len(again) == len(told)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 # --- What is restored (A13, A15) ------------------------------------------------------------------------

@@ -8,13 +8,14 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time
+from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import NAMESPACES, SECRETS
 from pinnace.nonadmin.collector import KEY, Collector
 from pinnace.nonadmin.identity import marks
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.synchronizer import Synchronizer
-from pinnace.runtime.controller import DONE
+from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from tests.unit.nonadmin.memory import (
     BACKUPS,
@@ -208,6 +209,7 @@ def synchronizer(service: Service) -> Synchronizer:
         service.lookups,
         lambda: service.settings,
         default_location="default",
+        clock=service.cluster.clock,
     )
 
 
@@ -276,3 +278,32 @@ async def test_nothing_is_made_in_a_namespace_that_ends() -> None:
     stored(service, "two", "shop", "default")
     await synchronizer(service).reconcile(KEY)
     assert [each["metadata"]["name"] for each in service.cluster.of(NABS)] == ["nab-two"]
+
+
+async def test_a_request_that_the_api_server_refuses_holds_up_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = Service()
+    service.cluster.add(LOCATIONS, SERVER, "default", spec={"default": True})
+    service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
+    sweep = synchronizer(service)
+    stored(service, "bad", "shop", "default")
+    tries = 0
+
+    def refuse(verb: str, _plural: str, name: str) -> None:
+        nonlocal tries
+        if (verb, name) == ("create", "nab-bad"):
+            tries += 1
+            raise Invalid(422, message="spec.hooks: too long")
+
+    service.cluster.before_write = refuse
+    for _ in range(24 * 30):
+        # No back-off for all: the next look is after the usual period.
+        assert await sweep.reconcile(KEY) == Result.after(120.0)
+        service.cluster.clock.advance(120)
+    stored(service, "good", "shop", "default")
+    await sweep.reconcile(KEY)
+    assert [each["metadata"]["name"] for each in service.cluster.of(NABS)] == ["nab-good"]
+    assert tries < 14
+    told = [record for record in caplog.records if "No request" in record.message]
+    assert len(told) == 1

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -28,8 +29,11 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.storage.s3 import requests as s3_requests
 from pinnace.storage.s3.requests import BucketRequests
+from tests.support.tenants import unique_id
 from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.stored import stored_backup
+
+UUID = re.compile("-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class SlowLocations(LocationStores):
@@ -68,6 +72,7 @@ class Scene:
         self.store(name, f"in-{name}", tenant)
 
     def store(self, location: str, name: str, tenant: str = "") -> None:
+        name = unique_id(tenant, name) if tenant else name
         backup = stored_backup(name)
         if tenant:
             backup["metadata"] |= marks(Origin.BACKUP, name, Key(tenant, "nightly"))
@@ -78,7 +83,8 @@ class Scene:
 
     @property
     def backups(self) -> list[str]:
-        return sorted(self.world.all_of("backups"))
+        """Those made known; of tenants' by what tells them apart."""
+        return sorted(UUID.sub("", name) for name in self.world.all_of("backups"))
 
 
 @pytest.fixture
@@ -99,7 +105,7 @@ async def test_a_tenants_store_that_never_answers_delays_nobody(
 
     await scene.sync.run()
 
-    assert scene.backups == ["in-b-honest", "in-default", "in-z-admins"]
+    assert scene.backups == ["honest-in-b-honest", "in-default", "in-z-admins"]
 
 
 async def test_its_other_locations_have_their_turn(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +116,7 @@ async def test_its_other_locations_have_their_turn(scene: Scene, monkeypatch: py
 
     await scene.sync.run()
 
-    assert scene.backups == ["in-b-fast"]
+    assert scene.backups == ["shop-in-b-fast"]
 
 
 async def test_those_that_waited_longest_come_first(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +130,7 @@ async def test_those_that_waited_longest_come_first(scene: Scene, monkeypatch: p
 
     await scene.sync.run()
 
-    assert scene.backups == ["in-b-fast"]
+    assert scene.backups == ["honest-in-b-fast"]
 
 
 async def test_a_tenant_cannot_fill_the_cluster_with_files(
@@ -141,7 +147,7 @@ async def test_a_tenant_cannot_fill_the_cluster_with_files(
         await scene.sync.run()
         scene.world.clock.advance(60)
 
-    of_tenant = [name for name in scene.backups if name.startswith(("more", "in-mine"))]
+    of_tenant = [name for name in scene.backups if name.startswith("evil-")]
     assert len(of_tenant) == 3
     assert len([name for name in scene.backups if name.startswith("admins")]) == 6
     told = [record for record in caplog.records if "not wholly" in record.message]
@@ -169,3 +175,48 @@ async def test_a_list_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPa
         async for _ in requests.pages("x/", delimiter="/"):
             pass
     assert next(count) == 4
+
+
+async def test_what_is_no_backup_is_set_aside_with_one_warning_a_day(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.add("mine", "evil")
+    reads: list[str] = []
+    whole = BackupStore.get_metadata
+
+    async def counted(store: BackupStore, backup: str) -> bytes:
+        reads.append(backup)
+        return await whole(store, backup)
+
+    monkeypatch.setattr(BackupStore, "get_metadata", counted)
+    for number in range(5):
+        folder = scene.world.folder / "bucket-mine" / "backups" / unique_id("evil", f"forged-{number}")
+        folder.mkdir(parents=True)
+        (folder / "velero-backup.json").write_text("{")
+    for _ in range(2 * 24 * 4):
+        await scene.sync.run()
+        scene.world.clock.advance(15 * 60)
+
+    told = [record for record in caplog.records if record.message == location_sync.LEFT_OUT]
+    assert len(told) == 2 * 5
+    # After 1, 2, 4, ... minutes, and then once a day: not with each of 192 passes.
+    assert len(reads) < 5 * 14
+
+    reads.clear()
+    scene.store("mine", "a-new-one", "evil")
+    await scene.sync.run()
+    assert "evil-a-new-one" in scene.backups
+    assert reads[0] == unique_id("evil", "a-new-one")
+
+
+async def test_what_has_been_set_right_is_made_known(scene: Scene) -> None:
+    scene.add("mine", "evil")
+    name = unique_id("evil", "mended")
+    folder = scene.world.folder / "bucket-mine" / "backups" / name
+    folder.mkdir(parents=True)
+    (folder / "velero-backup.json").write_text("{")
+    await scene.sync.run()
+    scene.store("mine", "mended", "evil")
+    scene.world.clock.advance(60)
+    await scene.sync.run()
+    assert "evil-mended" in scene.backups

@@ -1,5 +1,6 @@
 """Labels, annotations, finalizers and fixed words of the self-service kinds, once. (docs/spec: NAC 3, 5.2)"""
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -30,6 +31,34 @@ RESTORABLE_ANNOTATION: Final = "pinnace.io/nar-restorable-resources"
 by commas. (NAC 17 A36)"""
 
 MAX_VALUE_CHARACTERS: Final = 253
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+MAX_ID_CHARACTERS: Final = 63
+"""A unique id is a name and a label value, which may not be longer."""
+
+UUID_CHARACTERS: Final = 36
+ROOM_CHARACTERS: Final = MAX_ID_CHARACTERS - UUID_CHARACTERS - 2
+"""What a unique id has for namespace and name."""
+
+
+def is_object_name(text: str) -> bool:
+    """Whether an object can have that name."""
+    return len(text) <= MAX_VALUE_CHARACTERS and _OBJECT_NAME.fullmatch(text) is not None
+
+
+def is_unique_id(text: str, namespace: str) -> bool:
+    """Whether a name is one that self-service gives to what belongs to a namespace, and no other's.
+
+    A tenant's bucket can hold a backup of any name; one that a Schedule is about to use must not be taken.
+    """
+    head = namespace[:ROOM_CHARACTERS].rstrip(".-") if len(namespace) > ROOM_CHARACTERS else namespace
+    return (
+        len(text) <= MAX_ID_CHARACTERS
+        and is_object_name(text)
+        and text.startswith(f"{head}-")
+        and _UUID.fullmatch(text[-UUID_CHARACTERS:]) is not None
+    )
 
 
 class Origin(StrEnum):

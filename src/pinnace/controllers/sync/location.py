@@ -33,11 +33,12 @@ from pinnace.controllers.sync.synced import (
 )
 from pinnace.controllers.writes import BACKUPS, delete_if_there, patch_status
 from pinnace.csi.snapshots import FEATURE, CSIError
-from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid, KubeError, NotFound
+from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid, InvalidName, KubeError, NotFound
 from pinnace.kube.resources import velero
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
+from pinnace.runtime.set_aside import SetAside
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
 
@@ -59,6 +60,9 @@ METADATA_CHECK: Final = timedelta(hours=1)
 LONGEST_REASON: Final = 500
 """An API server's refusal may repeat what it refuses."""
 
+LONGEST_NAME: Final = 253
+LEFT_OUT: Final = "Backup is not, or not wholly, made known"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caches:
@@ -76,11 +80,13 @@ class LocationMemory:
         owed: backups whose companions may not be there yet; None if nothing is known of them.
         told: why a backup was left out, as reported.
         checked: when directories of known backups were last asked.
+        set_aside: directories of a tenant's location that hold no backup that can be made known.
     """
 
     owed: set[str] | None = None
     told: dict[str, str] = field(default_factory=dict)
     checked: datetime | None = None
+    set_aside: SetAside[str] = field(default_factory=SetAside)
 
 
 class LocationSync:
@@ -141,7 +147,15 @@ class LocationSync:
     # --- What is missing --------------------------------------------------------------------------------
 
     async def _create_missing(self, listed: Iterable[str], known: int) -> None:
-        missing = [name for name in listed if self._caches.backups.get(self._key(name)) is None]
+        aside, now = self._memory.set_aside, self._scope.clock()
+        aside.keep_only(set(listed))
+        missing = [
+            name
+            for name in listed
+            if self._caches.backups.get(self._key(name)) is None and not aside.waits(name, now)
+        ]
+        # Those that were never looked at first: none of a tenant's own waits behind rubbish.
+        missing.sort(key=aside.__contains__)
         room = max(MAX_BACKUPS_OF_TENANT - known, 0)
         if self._tenant and len(missing) > room:
             self._leave_out(self._location, f"a tenant's location holds more than {MAX_BACKUPS_OF_TENANT}")
@@ -168,9 +182,13 @@ class LocationSync:
         except AlreadyExists:
             self._owed.discard(name)
             return
-        except (Refused, StorageError, KubeError) as error:
+        except (Refused, UnreadableObject, Invalid, BadRequest, InvalidName) as error:
+            self._set_aside(name, str(error))
+            return
+        except (StorageError, KubeError) as error:
             self._leave_out(name, str(error))
             return
+        self._memory.set_aside.forget(name)
         log.info("Found a backup in the location", backup=name)
         await self._create_companions(name, created["metadata"]["uid"], have=())
 
@@ -291,11 +309,19 @@ class LocationSync:
             await delete_if_there(self._scope.client, BACKUPS, key, uid=obj["metadata"]["uid"])
             log.info("Deleted a Backup that is no longer in the location", backup=key.name)
 
+    def _set_aside(self, backup: str, reason: str) -> None:
+        """Leave out what is wrong in itself: of a tenant's location, for longer each time."""
+        self._owed.discard(backup)
+        if not self._tenant:
+            self._leave_out(backup, reason)
+        elif self._memory.set_aside.put(backup, self._scope.clock()):
+            log.warning(LEFT_OUT, backup=backup[:LONGEST_NAME], reason=reason[:LONGEST_REASON])
+
     def _leave_out(self, backup: str, reason: str) -> None:
         """Report why something of a backup is not made known: one thing, and not again with each pass."""
         reason = reason[:LONGEST_REASON]
         if backup not in self._left_out and self._memory.told.get(backup) != reason:
-            log.warning("Backup is not, or not wholly, made known", backup=backup, reason=reason)
+            log.warning(LEFT_OUT, backup=backup[:LONGEST_NAME], reason=reason)
         self._left_out.setdefault(backup, reason)
 
     def _key(self, name: str) -> Key:

@@ -17,7 +17,7 @@ from pinnace.api import API_VERSION, GROUP, labels
 from pinnace.api.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.meta import ObjectMeta, OwnerReference
-from pinnace.api.nonadmin.names import Origin
+from pinnace.api.nonadmin.names import COMMON_LABELS, Origin, is_object_name, is_unique_id
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase
 from pinnace.api.storage_location import BackupStorageLocation
@@ -36,6 +36,9 @@ UNFINISHED_PHASES: Final = frozenset(
 """Of later Velero, between upload and end. Once expired they can only be deleted. (docs/spec: BEY 7.5)"""
 
 _FINAL_POD_VOLUME_PHASES: Final = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED})
+
+_SOURCE_CLUSTER: Final = "velero.io/source-cluster-"
+"""Annotations with the version of the cluster that was backed up."""
 
 DEFAULT_PERIOD: Final = Duration.minutes(1)
 MAX_OBJECT_BYTES: Final = 3 << 19
@@ -102,6 +105,11 @@ def backup_object(
     Raises:
         Refused: it is no Backup, has not ended, is too large, or is not of that tenant.
     """
+    if not is_object_name(name):
+        raise Refused("its directory has a name that no object can have")
+    if tenant and not is_unique_id(name, tenant):
+        # Else a tenant could take the name of a Schedule's next backup.
+        raise Refused("its name is none that self-service gives to backups of the location's namespace")
     raw = _parsed(data)
     try:
         backup = decode(Backup, raw, require_kind=True)
@@ -109,10 +117,9 @@ def backup_object(
         raise Refused(str(error)) from error
     if tenant and not _is_of_tenant(backup, name, tenant):
         raise Refused("it says that it is of another namespace than the one that owns the location")
-    metadata = _metadata(
-        backup.metadata, name, namespace, {labels.STORAGE_LOCATION: labels.label_value(location)}
-    )
-    owners = [owner for owner in backup.metadata.owner_references if _is_kept(owner, schedule_uid)]
+    stored = _of_self_service(backup.metadata) if tenant else backup.metadata
+    metadata = _metadata(stored, name, namespace, {labels.STORAGE_LOCATION: labels.label_value(location)})
+    owners = [owner for owner in stored.owner_references if _is_kept(owner, schedule_uid)]
     if owners:
         metadata["ownerReferences"] = [encode(owner) for owner in owners]
     return _body(
@@ -156,12 +163,32 @@ def pod_volume_backup_object(
     return name, _body({**raw, **kind, "metadata": metadata, "spec": spec})
 
 
+def _of_self_service(stored: ObjectMeta) -> ObjectMeta:
+    """What self-service writes on a Backup, and nothing that others go by.
+
+    A label with a schedule's name would make it the newest of the administrator's, an owner reference would
+    have it collected.
+    """
+    known_labels = {*COMMON_LABELS, Origin.BACKUP.id_label}
+    known_notes = {Origin.BACKUP.name_annotation, Origin.BACKUP.namespace_annotation}
+    return ObjectMeta(
+        name=stored.name,
+        labels={name: value for name, value in stored.labels.items() if name in known_labels},
+        annotations={
+            name: value
+            for name, value in stored.annotations.items()
+            if name in known_notes or name.startswith(_SOURCE_CLUSTER)
+        },
+    )
+
+
 def _is_of_tenant(backup: Backup, name: str, tenant: str) -> bool:
     """Whether a Backup in a tenant's location was made for that tenant by self-service. (NAC A14)"""
     marks, notes = backup.metadata.labels, backup.metadata.annotations
     return (
         marks.get(Origin.BACKUP.id_label) == name
         and notes.get(Origin.BACKUP.namespace_annotation) == tenant
+        and is_object_name(notes.get(Origin.BACKUP.name_annotation, ""))
         and backup.spec.included_namespaces == [tenant]
     )
 
