@@ -21,6 +21,7 @@ from pinnace.api.labels import label_value
 from pinnace.api.nonadmin.names import COMMON_LABELS, TRUST_LABEL, Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
+from pinnace.controllers.sync import backup_sync
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
@@ -274,20 +275,24 @@ def odd_files(evil: OwnBucket) -> dict[str, bytes]:
         key(own[7]): gzip.compress(b"0" * (8 << 20)),
         key("UPPER_case"): b"{}",
         key("daily-20261123000000"): b"{}",
-        key("a" * 300): b"{}",
+        key("a" * 200): b"{}",
         key("\x1b[2J"): b"{}",
         key("with blank"): b"{}",
         key("percent%2fslash"): b"{}",
         f"backups/{own[8]}/{own[8]}.tar.gz": b"no backup yet",
-        "backups//velero-backup.json": b"{}",
         "backups/file": b"x",
     }
 
 
 async def test_odd_files_are_reported_once_and_delay_no_honest_backup(
-    server: Server, evil: OwnBucket, start_server: StartServer, caplog: pytest.LogCaptureFixture
+    server: Server,
+    evil: OwnBucket,
+    start_server: StartServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each pass made errors of them before, and the back-off that followed kept the honest one away."""
+    monkeypatch.setattr(backup_sync, "PERIOD_SECONDS", 0.5)
     await evil.put(odd_files(evil))
     invalid = await evil.plant("invalid", labelSelector={"matchLabels": {"": "x"}})
     unnamed = evil.named("of-no-request")
@@ -398,10 +403,10 @@ async def test_a13_a15_an_administrators_restore_is_confined_unless_the_content_
     assert kinds is not None
     await planted(evil, word)
     await start_server()
-    await eventually(lambda: is_there(server.client, BACKUPS, "b1", server.namespace))
+    await eventually(lambda: is_there(server.client, BACKUPS, evil.named("b1"), server.namespace))
 
     labels = {TRUST_LABEL: "true"} if trusted else {}
-    await server.add(RESTORES, "admins", metadata={"labels": labels}, spec={"backupName": "b1"})
+    await server.add(RESTORES, "admins", metadata={"labels": labels}, spec={"backupName": evil.named("b1")})
     done = await ended(server, "admins")
 
     assert (await tenant.get(CONFIGMAPS, "prices"))["data"] == {"tea": "3"}
@@ -426,9 +431,9 @@ async def test_a13_what_an_administrator_asks_for_beyond_it_is_refused(
 ) -> None:
     await planted(evil, word)
     await start_server()
-    await eventually(lambda: is_there(server.client, BACKUPS, "b1", server.namespace))
+    await eventually(lambda: is_there(server.client, BACKUPS, evil.named("b1"), server.namespace))
 
-    spec = {"backupName": "b1", "includedNamespaces": ["kube-system"]}
+    spec = {"backupName": evil.named("b1"), "includedNamespaces": ["kube-system"]}
     await server.add(RESTORES, "admins", spec=spec)
     done = await ended(server, "admins")
 
@@ -449,9 +454,11 @@ async def test_a13_a_namespace_is_not_made_after_a_tenants_pattern(
     items[f"namespaces/cluster/{own}"] = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     await evil.plant("b1", items=items)
     await start_server()
-    await eventually(lambda: is_there(server.client, BACKUPS, "b1", server.namespace))
+    await eventually(lambda: is_there(server.client, BACKUPS, evil.named("b1"), server.namespace))
 
-    await server.add(RESTORES, "admins", spec={"backupName": "b1", "namespaceMapping": {own: word}})
+    await server.add(
+        RESTORES, "admins", spec={"backupName": evil.named("b1"), "namespaceMapping": {own: word}}
+    )
     done = await ended(server, "admins")
 
     assert done["status"]["phase"] == "PartiallyFailed"
