@@ -54,7 +54,7 @@ async def test_a_schedule_from_creation_to_deletion(
     header, row = (await command("schedule", "get", "--show-labels")).lines
     assert header.split("  ")[0] == "NAME"
     assert [cell for cell in re.split(r"\s{2,}", row) if ":" not in cell] == [
-        *("daily", "New", "0 7 * * *", "24h0m0s", "n/a", "app=web", "team=blue"),
+        *("daily", "New", "0 7 * * *", "24h0m0s", "n/a", "app=web", "false", "team=blue"),
     ]
     described = (await command("describe", "schedule", "daily")).lines
     assert "  OrderedResources:" in described

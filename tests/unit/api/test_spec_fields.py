@@ -1,5 +1,6 @@
 """Fields of specs that are not honoured: refused, warned of, or harmless."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,3 +148,15 @@ def test_keys_of_maps_and_fields_of_containers_are_not_fields_of_the_spec() -> N
 
     assert findings("Restore", **spec) == FieldFindings()
     assert findings("Backup", orderedResources={"pods": "a/b"}) == FieldFindings()
+
+
+def test_the_guide_lists_every_field_of_the_table() -> None:
+    guide = (Path(__file__).parents[3] / "docs/tasks/migrate-from-velero.md").read_text()
+    rows = [line for line in guide.splitlines() if line.startswith("| ")]
+
+    for fields in NOT_SUPPORTED.values():
+        for name, entry in fields.items():
+            warning = "" if entry.refused else "warning: "
+            assert any(
+                row.endswith(f"| `{name}` | {entry.since} | {warning}{entry.instead} |") for row in rows
+            )

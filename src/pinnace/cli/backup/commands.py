@@ -46,7 +46,11 @@ from pinnace.cli.output.printing import output_flags
     "--ordered-resources", default="", help="Order within types: 'pods=ns1/p1,ns1/p2;persistentvolumes=pv1'."
 )
 @optional_boolean("--snapshot-volumes", help="Take snapshots of PersistentVolumes.")
-@optional_boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic unless opted out.")
+@optional_boolean(
+    "--default-volumes-to-restic",
+    "--default-volumes-to-fs-backup",
+    help="Back up all pod volumes with restic unless opted out.",
+)
 @click.option(
     "--csi-snapshot-timeout", type=DurationFlag(),
     help="How long a CSI snapshot may take until the storage system has named it: 10m if not given.",
