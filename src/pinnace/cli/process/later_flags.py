@@ -51,11 +51,6 @@ OF_SERVER: Final = (
     Flag(name="--item-operation-sync-frequency", same=("10s", "0s"), why=_NO_OPERATIONS),
     Flag(name="--default-item-operation-timeout", same=("4h", "4h0m0s", "0s"), why=_NO_OPERATIONS),
     Flag(
-        name="--resource-timeout",
-        same=("10m", "10m0s", "0s"),
-        why="each wait has a limit of its own, see --terminating-resource-timeout",
-    ),
-    Flag(
         name="--max-concurrent-k8s-connections",
         same=("30",),
         why="as many connections are made as the API server takes",

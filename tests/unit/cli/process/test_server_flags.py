@@ -265,7 +265,6 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
         ["--client-page-size", "0"],
         ["--item-operation-sync-frequency=1m"],
         ["--default-item-operation-timeout=1h"],
-        ["--resource-timeout=1h"],
         ["--max-concurrent-k8s-connections=5"],
         ["--uploader-type=kopia"],
         ["--default-snapshot-move-data"],
@@ -295,7 +294,7 @@ def test_flags_of_velero_1_18_without_a_meaning_here_are_warned_of_by_name(
     [
         ["--uploader-type=restic"],
         ["--default-snapshot-move-data=false", "--disable-informer-cache=false"],
-        ["--item-block-worker-count=1", "--client-page-size=500", "--resource-timeout=10m0s"],
+        ["--item-block-worker-count=1", "--client-page-size=500"],
         ["--disable-controllers=backup-repo"],
     ],
 )
