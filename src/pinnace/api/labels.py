@@ -3,6 +3,7 @@
 (docs/spec: API 10, 11; CTL 1.1)
 """
 
+import re
 from hashlib import sha256
 from typing import Final
 
@@ -90,17 +91,31 @@ API_SERVICE_AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 
 _MAX_VALUE_BYTES: Final = 63
 _HASH_DIGITS: Final = 6
+_INVALID_DIGITS: Final = 16
+_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 def label_value(name: str) -> str:
     """Return `name` if it fits a label value, else its first 57 bytes and 6 hex digits of its SHA-256.
 
-    Writers and selectors must both use it, so that they meet. Only the length is handled; characters that a
-    label value may not hold stay. (docs/spec: API 10, BKP 2.5)
+    Writers and selectors must both use it, so that they meet. What comes from a spec may be no name at all:
+    a text with characters that a label value may not hold gets a value of its own, so that an API server
+    refuses neither labels nor selectors, and a selector keeps its meaning. (docs/spec: API 10, BKP 2.5)
     """
-    raw = name.encode()
+    value = _shortened(name)
+    if not value or _VALUE.fullmatch(value):
+        return value
+    return f"invalid-{sha256(_bytes(name)).hexdigest()[:_INVALID_DIGITS]}"
+
+
+def _shortened(name: str) -> str:
+    raw = _bytes(name)
     if len(raw) <= _MAX_VALUE_BYTES:
         return name
     # Kubernetes counts bytes; a name cut inside a character loses that character.
     head = raw[: _MAX_VALUE_BYTES - _HASH_DIGITS].decode(errors="ignore")
     return head + sha256(raw).hexdigest()[:_HASH_DIGITS]
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode(errors="surrogatepass")

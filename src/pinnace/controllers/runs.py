@@ -27,7 +27,15 @@ from pinnace.controllers.ports import Scope
 from pinnace.controllers.settling import Settler, is_in_progress
 from pinnace.controllers.turns import NoTurns, Turns
 from pinnace.controllers.writes import claim, finish
-from pinnace.kube.errors import Conflict, ConnectionFailed, NotFound, ServerFault
+from pinnace.kube.errors import (
+    BadRequest,
+    Conflict,
+    ConnectionFailed,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerFault,
+)
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
@@ -149,7 +157,12 @@ class RunReconciler(Generic[RunT]):
                 # What is not valid waits for nobody. Once it is its turn, it is planned again.
                 if plan.execute is not None and not self._turns.begin(key, plan.begun):
                     return True
-                claimed = await self._claim(key, run, plan)
+                try:
+                    claimed = await self._claim(key, run, plan)
+                except (Invalid, BadRequest) as error:
+                    # It will not be taken the next time either: without a verdict the object stays New.
+                    await self._refuse(key, obj, error)
+                    return False
             if claimed is not None:
                 self._unanswered.pop(key, None)
                 await self._carry_out(decode(self._struct, claimed), plan)
@@ -174,7 +187,11 @@ class RunReconciler(Generic[RunT]):
             return None
 
     async def _claim(self, key: Key, run: RunT, plan: Plan[RunT]) -> JSONObject | None:
-        """The object as stored; None if another server took it, or somebody edited or deleted it."""
+        """The object as stored; None if another server took it, or somebody edited or deleted it.
+
+        Raises:
+            Invalid, BadRequest: the API server does not take what the object would become.
+        """
         try:
             return await claim(self._scope.client, self._resource, run, plan.begun)
         except (Conflict, NotFound):
@@ -185,9 +202,9 @@ class RunReconciler(Generic[RunT]):
             self._unanswered.setdefault(key, []).append(plan)
             raise
 
-    async def _refuse(self, key: Key, obj: JSONObject, error: DecodeError) -> None:
-        """An object that cannot be read is failed, not tried for ever."""
-        log.warning("Object cannot be read", error=error)
+    async def _refuse(self, key: Key, obj: JSONObject, error: DecodeError | KubeError) -> None:
+        """An object that cannot be read or claimed is failed, not tried for ever."""
+        log.warning("Object is refused", error=error)
         self._unanswered.pop(key, None)
         status = {"phase": str(BackupPhase.FAILED_VALIDATION), "validationErrors": [str(error)]}
         patch = {"metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}, "status": status}

@@ -2,7 +2,6 @@
 
     KubeError
     ├── ConfigError            kubeconfig, in-cluster files, sign-in set-up: names the file and the field
-    ├── InvalidName            a name that cannot stand in a request path
     ├── UnknownResource        discovery knows no such resource
     ├── ConnectionFailed       no answer of the API server: unreachable, TLS refused, cut in mid-answer
     │   ├── InvalidResponse    an answer that is not the API server's, or not to what was asked
@@ -11,7 +10,9 @@
     │   └── DeadlineExceeded   no answer in time
     │       └── CommandTimeout a command in a container did not end in time
     └── APIStatusError         the server answered with an error status
-        ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404
+        ├── BadRequest 400, Unauthorized 401, Forbidden 403
+        ├── NotFound 404
+        │   └── InvalidName    a name that cannot stand in a request path; nothing was sent
         ├── AlreadyExists 409, Conflict 409, Gone 410, Invalid 422
         ├── TooManyRequests 429
         └── ServerFault        500 and above
@@ -39,11 +40,6 @@ class KubeError(Exception):
 
 class ConfigError(KubeError):
     """The way to the cluster is not, or wrongly, configured."""
-
-
-class InvalidName(KubeError, ValueError):
-    """A name or namespace that no API server accepts as a path segment (empty, `.`, `..`, or with
-    `/` or `%` in it)."""
 
 
 class UnknownResource(KubeError):
@@ -125,6 +121,16 @@ class Forbidden(APIStatusError):
 
 class NotFound(APIStatusError):
     """404: no such object, resource or path."""
+
+
+class InvalidName(NotFound, ValueError):
+    """A name or namespace that no API server accepts as a path segment: empty, `.`, `..`, or with `/` or `%`.
+
+    No object has it. Nothing was sent, and trying again does not help.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(404, reason="NotFound", message=message)
 
 
 class AlreadyExists(APIStatusError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import aiohttp
 from yarl import URL
 
+from pinnace.api.values.digits import is_digits
 from pinnace.http.requests import (
     RETRIED_STATUSES,
     Reply,
@@ -161,6 +162,6 @@ def _is_strange(reply: Reply) -> bool:
 def _complaint(reply: Reply) -> str:
     if complaint := web_page(reply):
         return complaint
-    if "ETag" not in reply.headers or not reply.headers.get("Content-Length", "").isdecimal():
+    if "ETag" not in reply.headers or not is_digits(reply.headers.get("Content-Length", "")):
         return "it gave the object no ETag and size"  # without a size, an early end would look like the end
     return ""

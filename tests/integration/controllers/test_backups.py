@@ -462,3 +462,25 @@ async def test_what_a_spec_asks_for_and_is_not_supported_reaches_the_server_and_
         "spec.orLabelSelectors",
     ]
     assert (await site.reached("backups", "b2"))["status"]["phase"] == "Completed"
+
+
+HOSTILE_NAMES = ("$(id)", "../../x", "a,b=c", "a b")
+
+
+async def test_names_that_are_none_end_in_a_verdict(site: Site, serve: Serve) -> None:
+    """Names of a spec reach labels, selectors and request paths, where an API server refuses them."""
+    await site.add_folder("loc-1", default=True)
+    await serve()
+    for number, name in enumerate(HOSTILE_NAMES):
+        await site.create("backups", f"b{number}", spec=site.maps_of(storageLocation=name))
+        await site.create("restores", f"r{number}", spec={"backupName": name})
+        await site.create("restores", f"s{number}", spec={"backupName": "", "scheduleName": name})
+        await site.create("deletebackuprequests", f"d{number}", spec={"backupName": name})
+
+    for number, name in enumerate(HOSTILE_NAMES):
+        for plural, prefix in (("backups", "b"), ("restores", "r"), ("restores", "s")):
+            status = (await site.reached(plural, f"{prefix}{number}"))["status"]
+            assert status["phase"] == "FailedValidation", (plural, name)
+            assert status["validationErrors"]
+        request = await site.reached("deletebackuprequests", f"d{number}", "Processed")
+        assert request["status"]["errors"], name

@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 from pinnace.api import labels
 from pinnace.api.labels import label_value
+from pinnace.api.selection.selectors import Selector
 
 
 @pytest.mark.spec("API-001")
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("short label value", "short label value"),
+        ("short-label-value", "short-label-value"),
+        ("", ""),
         (
             "this_is_a_very_long_label_value_that_will_be_rejected_by_Kubernetes",
             "this_is_a_very_long_label_value_that_will_be_rejected_by_8d0722",
@@ -25,6 +27,15 @@ from pinnace.api.labels import label_value
 )
 def test_long_names_are_shortened(name: str, value: str) -> None:
     assert label_value(name) == value
+
+
+@pytest.mark.parametrize("text", ["$(id)", "a,b=c", "a b", "-a", "a.", "\u0663", "a\n", "/" * 90])
+def test_what_no_label_value_may_be_gets_a_value_of_its_own(text: str) -> None:
+    value = label_value(text)
+
+    assert value.startswith("invalid-")
+    assert str(Selector.parse(f"a={value}")) == f"a={value}"
+    assert label_value(f"{text}x") != value
 
 
 @pytest.mark.spec("BKP-006", "CTL-009")
@@ -38,6 +49,7 @@ def test_always_fits_and_is_stable(name: str) -> None:
     assert len(value.encode()) <= 63
     assert label_value(value) == value
     assert label_value(name) == value
+    assert not value or str(Selector.parse(f"a={value}")) == f"a={value}"
 
 
 @given(st.text(alphabet="ab", min_size=60, max_size=70), st.text(alphabet="ab", min_size=60, max_size=70))

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import aiohttp
 
 from pinnace.aio.blocking import in_thread
+from pinnace.api.values.digits import is_digits
 from pinnace.clouds.aws.signing import quote_key, quote_query
 from pinnace.http.requests import (
     Complaint,
@@ -255,7 +256,7 @@ def _no_blob(reply: Reply) -> str:
     """The complaint about an answer to HEAD that claims that there is a blob."""
     if complaint := _not_of_service(reply):
         return complaint
-    if "ETag" not in reply.headers or not reply.headers.get("Content-Length", "").isdecimal():
+    if "ETag" not in reply.headers or not is_digits(reply.headers.get("Content-Length", "")):
         return "it gave the blob no ETag and size"
     return ""
 

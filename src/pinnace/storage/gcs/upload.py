@@ -29,7 +29,7 @@ _GONE = (204, 404, 410, 499)
 def no_object(key: str, reply: Reply) -> str:
     """The complaint about an answer that claims to be the metadata of an object."""
     found = resource_of(reply)
-    if found.get("name") != key or not str(found.get("size", "")).isdecimal():
+    if found.get("name") != key or not is_digits(str(found.get("size", ""))):
         return web_page(reply) or "the body does not describe the object"
     return ""
 

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import aiohttp
 
 from pinnace.aio.blocking import in_thread
+from pinnace.api.values.digits import is_digits
 from pinnace.clouds.aws.credentials import Credentials
 from pinnace.clouds.aws.signing import EMPTY_HASH, quote_key, quote_query, signed_headers
 from pinnace.http.requests import (
@@ -333,7 +334,7 @@ def _no_object(reply: Reply) -> str:
     """The complaint about an answer to HEAD that claims that there is an object."""
     if complaint := web_page(reply):
         return complaint
-    if "ETag" not in reply.headers or not reply.headers.get("Content-Length", "").isdecimal():
+    if "ETag" not in reply.headers or not is_digits(reply.headers.get("Content-Length", "")):
         return "it gave the object no ETag and size"
     return ""
 
