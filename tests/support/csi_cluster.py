@@ -167,7 +167,7 @@ async def _create_classes(client: KubeClient, kinds: SnapshotKinds) -> None:
             {
                 "metadata": {"name": CLASS, "labels": {labels.CSI_SNAPSHOT_CLASS: ""}},
                 "driver": DRIVER,
-                "deletionPolicy": "Retain",
+                "deletionPolicy": "Delete",
             },
         ),
     ):

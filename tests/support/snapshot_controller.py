@@ -2,7 +2,7 @@
 
 A VolumeSnapshot of a claim gets a content, and the content, as often as the test wants later, a handle. One
 that names its content is bound to it. Finalizers see to it that a content with the policy Delete takes its
-snapshot along when it goes.
+snapshot along when it goes, and a VolumeSnapshot its content.
 """
 
 import asyncio
@@ -93,16 +93,21 @@ class ScriptedSnapshots:
             if content["spec"]["volumeSnapshotRef"].get("namespace") != self._namespace:
                 continue
             metadata, source = content["metadata"], content["spec"]["source"]
-            handle = (content.get("status") or {}).get("snapshotHandle") or source.get("snapshotHandle")
+            handle = (content.get("status") or {}).get("snapshotHandle")
             if "deletionTimestamp" in metadata:
                 if content["spec"].get("deletionPolicy") == "Delete":
-                    self.storage.discard(handle)
+                    self.storage.discard(handle)  # none yet: then the snapshot stays, as with a real driver
                 await self._patch(metadata["name"], {"metadata": {"finalizers": None}})
             elif not metadata.get("finalizers"):
                 await self._patch(metadata["name"], {"metadata": {"finalizers": [FINALIZER]}})
             elif handle is None and self.makes_handles:
-                handle = f"handle-of-{metadata['name']}"
-                self.storage.add(handle)
+                handle = source.get("snapshotHandle") or f"handle-of-{metadata['name']}"
+                if "snapshotHandle" not in source:
+                    self.storage.add(handle)
+                elif handle not in self.storage:
+                    error = {"message": f"can not find snapshot for snapshotID {handle}"}
+                    await self._patch(metadata["name"], {"status": {"error": error}}, subresource="status")
+                    continue
                 status = {"snapshotHandle": handle, "restoreSize": SIZE_BYTES, "readyToUse": True}
                 await self._patch(metadata["name"], {"status": status}, subresource="status")
 

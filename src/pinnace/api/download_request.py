@@ -19,6 +19,7 @@ class DownloadTargetKind(StrEnum):
     BACKUP_RESOURCE_LIST = "BackupResourceList"
     RESTORE_LOG = "RestoreLog"
     RESTORE_RESULTS = "RestoreResults"
+    CSI_CONTENTS = "CSIBackupVolumeSnapshotContents"
 
 
 OF_RESTORES: Final = frozenset({DownloadTargetKind.RESTORE_LOG, DownloadTargetKind.RESTORE_RESULTS})

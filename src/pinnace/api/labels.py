@@ -52,6 +52,16 @@ CSI_SNAPSHOT_CLASS: Final = "velero.io/csi-volumesnapshot-class"
 CSI_NOTED_DELETION_SECRET: Final = "velero.io/csi-deletesnapshotsecret"  # noqa: S105 - where a Secret is named
 """With `-name` and `-namespace`, two annotations, as those of CSI below."""
 
+# Names of our own, which Velero does not know.
+WITHOUT_VOLUME_DATA: Final = "pinnace.io/without-volume-data"
+"""Annotation of a Restore: `true` creates claims and pods whose data cannot be restored, empty. (ADR 020)"""
+AWAITS_VOLUME_DATA: Final = "pinnace.io/awaits-volume-data"
+"""Label in the selector of a claim that must not be bound, as its data was not restored. (ADR 020)"""
+FORCE_DELETION: Final = "pinnace.io/force"
+"""Annotation of a DeleteBackupRequest: `true` leaves volume data behind that cannot be deleted. (ADR 021)"""
+INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"
+"""Annotation of a ResticRepository: a backup needs it, so that it may be made in the location. (ADR 020)"""
+
 # Backup hooks on pods (docs/spec: API 15.3). The bare prefix is the legacy form of a pre hook.
 PRE_BACKUP_HOOK_PREFIX: Final = "pre.hook.backup.velero.io/"
 POST_BACKUP_HOOK_PREFIX: Final = "post.hook.backup.velero.io/"

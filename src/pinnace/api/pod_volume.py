@@ -4,13 +4,16 @@
 """
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
 from pinnace.api import API_VERSION
 from pinnace.api.fields import ENUM_KEY, REQUIRED, Int64, NullableTime
 from pinnace.api.meta import ObjectMeta, ObjectReference
+
+RESTIC: Final = "restic"
+"""The only uploader whose snapshots this version makes and restores."""
 
 
 class PodVolumePhase(StrEnum):
@@ -44,6 +47,7 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
         backup_storage_location: The location that holds the repository.
         repo_identifier: The repository, as restic's `--repo` takes it.
         tags: Tags to put on the snapshot.
+        uploader_type: The program that saves the volume; empty for restic, as before Velero 1.10.
     """
 
     node: Annotated[str, REQUIRED] = ""
@@ -52,6 +56,7 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
     backup_storage_location: Annotated[str, REQUIRED] = ""
     repo_identifier: Annotated[str, REQUIRED] = ""
     tags: dict[str, str] = {}
+    uploader_type: str = ""
 
 
 class PodVolumeBackupStatus(Struct, rename="camel", kw_only=True):
@@ -95,6 +100,7 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
         backup_storage_location: The location that holds the repository.
         repo_identifier: The repository, as restic's `--repo` takes it.
         snapshot_id: The snapshot to bring back.
+        uploader_type: The program that saved the volume; empty for restic, as before Velero 1.10.
     """
 
     pod: Annotated[ObjectReference, REQUIRED] = field(default_factory=ObjectReference)
@@ -102,6 +108,7 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
     backup_storage_location: Annotated[str, REQUIRED] = ""
     repo_identifier: Annotated[str, REQUIRED] = ""
     snapshot_id: Annotated[str, REQUIRED] = field(name="snapshotID", default="")
+    uploader_type: str = ""
 
 
 class PodVolumeRestoreStatus(Struct, rename="camel", kw_only=True):

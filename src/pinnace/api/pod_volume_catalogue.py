@@ -3,11 +3,15 @@
 The restore engine and the action that lets pods wait must find the same. (docs/spec: RST 11, 19, PVL 9)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.pod_volume import RESTIC, PodVolumeBackup
+from pinnace.api.volume_info import VolumeInfo
 
 
 class PodVolumeCatalogue:
@@ -16,7 +20,8 @@ class PodVolumeCatalogue:
     def __init__(self, backups: Iterable[PodVolumeBackup]) -> None:
         self._by_pod: dict[tuple[str, str], list[PodVolumeBackup]] = {}
         self._by_claim: dict[tuple[str, str], list[PodVolumeBackup]] = {}
-        for backup in backups:
+        self.backups: Sequence[PodVolumeBackup] = list(backups)
+        for backup in self.backups:
             pod = backup.spec.pod
             self._by_pod.setdefault((pod.namespace, pod.name), []).append(backup)
             claim = (backup.metadata.annotations or {}).get(labels.PVC_NAME)
@@ -28,19 +33,71 @@ class PodVolumeCatalogue:
         return self._by_claim.get((namespace, name), ())
 
     def snapshots(self, pod: JSONObject, original_namespace: str) -> dict[str, str]:
-        """Volume name to snapshot id, for the volumes of a pod that have data in the backup.
+        """Volume name to the id of the restic snapshot, for the volumes of a pod that have one.
 
-        Volumes that are projected in the pod's definition never count. If nothing is found, the annotations
-        of very old backups are read instead. Of several backups of one volume the last wins.
+        Volumes that are projected in the pod's definition never count. If the backup knows nothing of the
+        pod, the annotations of very old backups are read instead. Of several backups of one volume the last
+        wins.
         """
+        saved = self._saved(pod, original_namespace)
+        if not saved:
+            return _annotated(pod["metadata"].get("annotations") or {})
+        return {
+            volume: backup.status.snapshot_id
+            for volume, backup in saved.items()
+            if uploader_of(backup) == RESTIC
+        }
+
+    def of_other_uploaders(self, pod: JSONObject, original_namespace: str) -> dict[str, PodVolumeBackup]:
+        """The same for the volumes that another program than restic saved. (docs/spec: BEY 11.1)"""
+        saved = self._saved(pod, original_namespace)
+        return {volume: backup for volume, backup in saved.items() if uploader_of(backup) != RESTIC}
+
+    def _saved(self, pod: JSONObject, original_namespace: str) -> dict[str, PodVolumeBackup]:
         volumes = pod.get("spec", {}).get("volumes") or []
         projected = {volume.get("name") for volume in volumes if volume.get("projected") is not None}
-        found = {
-            backup.spec.volume: backup.status.snapshot_id
+        return {
+            backup.spec.volume: backup
             for backup in self._by_pod.get((original_namespace, pod["metadata"]["name"]), ())
             if backup.status.snapshot_id and backup.spec.volume not in projected
         }
-        return found or _annotated(pod["metadata"].get("annotations") or {})
+
+
+def uploader_of(backup: PodVolumeBackup) -> str:
+    """The program that saved the volume."""
+    return backup.spec.uploader_type or RESTIC
+
+
+def with_uploaders(
+    backups: Iterable[PodVolumeBackup], stored: Iterable[Mapping[str, Any]], infos: Iterable[VolumeInfo]
+) -> list[PodVolumeBackup]:
+    """The backups, with the uploader from the location where the object itself names none.
+
+    A cluster whose definition does not know the field drops it, and a snapshot of kopia would pass for one of
+    restic.
+
+    Args:
+        stored: the PodVolumeBackups as the location has them.
+        infos: of the same backup.
+    """
+    known: dict[str, str] = {}
+    for info in infos:
+        if info.pvb_info is not None:
+            known[info.pvb_info.snapshot_handle] = info.pvb_info.uploader_type
+    for each in stored:
+        spec, status = each.get("spec"), each.get("status")
+        if isinstance(spec, dict) and isinstance(status, dict):
+            uploader = spec.get("uploaderType")
+            if isinstance(uploader, str) and uploader:
+                known[str(status.get("snapshotID") or "")] = uploader
+    return [_with_uploader(backup, known.get(backup.status.snapshot_id, "")) for backup in backups]
+
+
+def _with_uploader(backup: PodVolumeBackup, uploader: str) -> PodVolumeBackup:
+    if backup.spec.uploader_type or not uploader:
+        return backup
+    spec = msgspec.structs.replace(backup.spec, uploader_type=uploader)
+    return msgspec.structs.replace(backup, spec=spec)
 
 
 def _annotated(annotations: dict[str, str]) -> dict[str, str]:

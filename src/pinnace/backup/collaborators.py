@@ -10,6 +10,7 @@ from typing import Protocol
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook
 
@@ -58,6 +59,23 @@ class CSIObjects(Protocol):
 
     async def collect(self, log: RunLog) -> tuple[Sequence[JSONObject], Sequence[JSONObject]]:
         """The VolumeSnapshots and their contents, for the files of the backup; errors go to the log."""
+        ...
+
+    def has_snapshot(self, namespace: str, claim: str) -> bool:
+        """Whether the volume of a claim has been saved."""
+        ...
+
+    @property
+    def volume_infos(self) -> Sequence[VolumeInfo]:
+        """What is noted of the volumes that were saved."""
+        ...
+
+    async def remove_objects(self) -> list[str]:
+        """Called when the backup is stored: the snapshots need no objects in the cluster; what went wrong."""
+        ...
+
+    async def discard(self) -> list[str]:
+        """Called when the backup was not stored: delete its snapshots; what went wrong."""
         ...
 
 

@@ -98,6 +98,8 @@ class ItemBackupper:
             self._pods.release_volumes(original, volumes)
             errors = [*failure.errors, *await self._post_hooks(is_pod, item)]
             raise ItemFailed(errors) from failure
+        if is_pod:
+            self._pods.report_unsaved_volumes(changed)
         errors = []
         if resource.group_resource == PERSISTENT_VOLUMES:
             errors += await self._snapshot(changed)

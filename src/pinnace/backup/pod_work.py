@@ -14,7 +14,7 @@ from pinnace.backup.context import RunContext
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookDefective, HookFailed
-from pinnace.volumes.selection import is_running, wanted_volumes
+from pinnace.volumes.selection import claims_of, is_running, wanted_volumes
 
 _OUR_ANNOTATIONS = b"backup.velero.io/"
 """What all annotations have in common that name hooks of a pod, or volumes. (docs/spec: API 11.4, 15)"""
@@ -27,16 +27,35 @@ class PodWork:
         self._run = run
 
     def warn_of_undone_work(self, pod: JSONObject) -> None:
-        """One warning for a pod whose hooks or volumes nobody takes care of in this run."""
-        undone: list[str] = []
+        """A warning for a pod whose hooks are not run."""
         hooks = [hook for phase in HookPhase for hook in self._run.hooks.for_pod(phase, pod)]
         if hooks and self._run.collaborators.hooks is None:
-            undone.append(f"{len(hooks)} backup hook(s) are not run")
-        volumes = self._wanted_volumes(pod)
-        if volumes and self._run.collaborators.pod_volumes is None:
-            undone.append(f"the content of volume(s) {', '.join(volumes)} is not saved")
-        if undone:
-            self._warn(pod, f"Not everything that this pod asks for is done: {'; '.join(undone)}")
+            text = f"{len(hooks)} backup hook(s) are not run"
+            self._warn(pod, f"Not everything that this pod asks for is done: {text}")
+
+    def report_unsaved_volumes(self, pod: JSONObject) -> None:
+        """An error for each volume to be saved with restic that this run cannot save. (docs/adr/020)
+
+        A claim that has a CSI snapshot in this backup is saved; call this after the actions of the pod.
+        """
+        collaborators = self._run.collaborators
+        if collaborators.pod_volumes is not None:
+            return
+        namespace = (pod.get("metadata") or {}).get("namespace", "")
+        claims = claims_of(pod)
+        for volume in self._wanted_volumes(pod):
+            claim = claims.get(volume, (namespace, ""))[1]
+            if collaborators.csi is not None and collaborators.csi.has_snapshot(namespace, claim):
+                continue
+            if not is_running(pod):
+                self._warn(pod, f"Volume {volume} is not saved with restic: the pod is not running")
+                continue
+            self._run.log.error(
+                f"The data of volume {volume} is not saved: restic saves volumes of pods in backups of a"
+                " server with node agents. Make the backup there, or take the volume out of the annotation"
+                " of the pod or of the default",
+                **_fields(pod),
+            )
 
     def wants(self, raw: bytes) -> bool:
         """Whether a pod, by a glance at its JSON, may have hooks, or volumes to be saved."""

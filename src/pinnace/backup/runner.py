@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
+from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotPhase
@@ -22,7 +23,7 @@ from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.runlog import Hide, RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.cluster import ClusterReader
-from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.collaborators import Collaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.progress import ProgressSink
@@ -34,6 +35,9 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 
 _logger = logging.getLogger(__name__)
+
+_SETTLING_SECONDS = 120.0
+"""For removing the objects of CSI snapshots at the end, also of a run that is cancelled."""
 
 ReopenStore = Callable[[], Awaitable[BackupStore]]
 
@@ -130,6 +134,7 @@ class _Run:
     reopen_store: ReopenStore | None
     on_tarball: Callable[[int], None] | None
     on_log: Callable[[RunLog], None] | None
+    is_stored: bool = False
 
     async def execute(self, directory: Path) -> Backup:
         metadata = self.backup.metadata
@@ -153,7 +158,10 @@ class _Run:
                 return self.failed(refusal, errors=log.errors)
             for caveat in self.caveats:
                 log.warning(caveat)
-            return await self._run(directory, log)
+            try:
+                return await self._run(directory, log)
+            finally:
+                await self._settle_csi_snapshots(log)
         finally:
             _close(log)
 
@@ -203,9 +211,32 @@ class _Run:
             resource_list=result.resource_list if result is not None else {},
             csi_volume_snapshots=csi_snapshots,
             csi_volume_snapshot_contents=csi_contents,
+            volume_infos=self.collaborators.csi.volume_infos if self.collaborators.csi is not None else (),
         )
         await self._upload(files, log)
         return self.backup
+
+    async def _settle_csi_snapshots(self, log: RunLog) -> None:
+        """CSI snapshots of a backup that is stored need no objects in the cluster; others are not wanted.
+
+        Where it is not clear what is stored they are left as they are, for a deletion to find. (docs/adr/022)
+        """
+        csi = self.collaborators.csi
+        if csi is None:
+            return
+        try:
+            problems = await finish(self._settle(csi), limit_seconds=_SETTLING_SECONDS)
+        except StorageError as error:
+            problems = [str(error)]
+        except TimeoutError:
+            problems = [f"it took longer than {_SETTLING_SECONDS:g} seconds"]
+        for problem in problems:
+            log.warning("Objects of CSI snapshots stay until the backup is deleted", error=problem)
+
+    async def _settle(self, csi: CSIObjects) -> list[str]:
+        if self.is_stored:
+            return await csi.remove_objects()
+        return [] if await self.store.exists(self.backup.metadata.name) else await csi.discard()
 
     async def _make_tarball(
         self, writer: ArchiveWriter, log: RunLog
@@ -271,6 +302,8 @@ class _Run:
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
             log.error("error uploading backup", error=error)
             self.failed(f"error uploading backup: {_one_line(error)}")
+        else:
+            self.is_stored = files.metadata is not None
         finally:
             if store is not self.store:
                 await _close_store(store)

@@ -87,7 +87,10 @@ def restore_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> R
         preserve_node_ports=flags["preserve_nodeports"],
         include_cluster_resources=flags["include_cluster_resources"],
     )
-    return Restore(metadata=ObjectMeta(name=name, namespace=namespace, labels=flags["labels"]), spec=spec)
+    metadata = ObjectMeta(name=name, namespace=namespace, labels=flags["labels"])
+    if flags["without_volume_data"]:
+        metadata.annotations = {labels.WITHOUT_VOLUME_DATA: "true"}
+    return Restore(metadata=metadata, spec=spec)
 
 
 def stamped_name(base: str, now: datetime) -> str:

@@ -178,8 +178,22 @@ def logs_command(noun: str) -> click.Command:
     return logs
 
 
-def delete_command(noun: str, things: str, *, short_help: str, help: str) -> click.Command:
-    """`delete` of a noun."""
+def delete_command(
+    noun: str, things: str, *, short_help: str, help: str, volume_data: bool = False
+) -> click.Command:
+    """`delete` of a noun; with `volume_data`, also the flags for data that lies outside of the files."""
+    more = all_of()
+    if volume_data:
+        more = all_of(
+            boolean("--force", help="Go on where data of volumes cannot be deleted, and leave it behind."),
+            click.option(
+                "--restic-password-file",
+                type=click.Path(),
+                default="",
+                help="With --location: the password of the restic repositories. [default: the environment's"
+                " RESTIC_PASSWORD_FILE or RESTIC_PASSWORD, else the Secret of the server's namespace]",
+            ),
+        )
 
     @click.command("delete", cls=Command, short_help=short_help, help=help)
     @names_argument("[NAME...]")
@@ -188,12 +202,20 @@ def delete_command(noun: str, things: str, *, short_help: str, help: str) -> cli
     @click.option(
         "-l", "--selector", type=SelectorFlag(), help=f"Delete the {things} that match this label selector."
     )
+    @more
     @click.pass_context
     def delete(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
         from pinnace.cli.backend import deletion
 
         deletion.delete(
-            ctx, noun, names, confirm=flags["confirm"], everything=flags["all"], selector=flags["selector"]
+            ctx,
+            noun,
+            names,
+            confirm=flags["confirm"],
+            chosen=deletion.Chosen(everything=flags["all"], selector=flags["selector"]),
+            volume_data=deletion.VolumeDataOptions(
+                force=flags.get("force", False), password_file=flags.get("restic_password_file", "")
+            ),
         )
 
     return delete

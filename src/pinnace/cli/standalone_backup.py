@@ -20,9 +20,9 @@ from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
 from pinnace.cli.standalone_plugins import open_plugins
 from pinnace.cli.standalone_snapshots import (
     csi_actions_for_backup,
-    csi_objects,
     snapshot_locations,
     snapshotters,
+    taken_snapshots,
 )
 from pinnace.csi.snapshots import FEATURE
 from pinnace.hooks.backup_running import PodHookRunner
@@ -52,7 +52,8 @@ async def make_backup(settings: Settings, backup: Backup) -> int:
         builtin = backup_actions(client, discovery)
         ids = ActionRegistry(builtin_backup_actions=builtin).ids
         async with open_plugins(client, settings, builtin=ids) as plugins:
-            csi = csi_actions_for_backup(client, settings, discovery, plugins)
+            taken = taken_snapshots(client, settings, discovery, prepared)
+            csi = csi_actions_for_backup(client, discovery, plugins, taken)
             registry = ActionRegistry(
                 builtin_backup_actions=[*builtin, *csi], backup_actions=plugins.backup_actions
             )
@@ -64,7 +65,7 @@ async def make_backup(settings: Settings, backup: Backup) -> int:
                 )
                 if prepared.spec.volume_snapshot_locations
                 else None,
-                csi=csi_objects(client, settings, discovery, prepared.metadata.name),
+                csi=taken,
             )
             finished = await _run_backup(
                 prepared, place, client, discovery, registry, collaborators, plugins.log_to

@@ -10,6 +10,7 @@ from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import RunLog
@@ -178,9 +179,10 @@ async def _run_restore(
     async def pod_volume_backups() -> Sequence[PodVolumeBackup]:
         stored = await place.store.read_pod_volume_backups(backup.metadata.name)
         try:
-            return [decode(PodVolumeBackup, obj) for obj in stored]
+            found = [decode(PodVolumeBackup, obj) for obj in stored]
         except DecodeError as error:
             raise StorageError(str(error)) from error
+        return with_uploaders(found, stored, await place.store.read_volume_infos(backup.metadata.name))
 
     async def reopen_store() -> BackupStore:
         return place.store

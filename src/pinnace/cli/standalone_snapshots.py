@@ -13,7 +13,7 @@ from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.backup.request import Unreadable
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.settings import Settings
-from pinnace.csi.objects import CollectedObjects
+from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import FEATURE, CSIError, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -42,29 +42,30 @@ def snapshotters(client: KubeClient, settings: Settings, plugins: Operation) -> 
     return Snapshotters(client, settings.namespace, with_disks(plugins.volume_snapshotter))
 
 
-def csi_objects(
-    client: KubeClient, settings: Settings, discovery: Discovery, backup: str
-) -> CollectedObjects | None:
-    """What lists the CSI snapshots of a backup at its end; None where the feature is off."""
-    kinds = SnapshotKinds.served(discovery) if FEATURE in settings.features else None
-    return CollectedObjects(client, kinds, backup) if kinds is not None else None
+def taken_snapshots(
+    client: KubeClient, settings: Settings, discovery: Discovery, backup: Backup
+) -> TakenSnapshots | None:
+    """What keeps count of a backup's CSI snapshots; None where the feature is off. Raises InvalidInput."""
+    if FEATURE not in settings.features:
+        return None
+    try:
+        return TakenSnapshots(client, SnapshotKinds.needed(discovery), backup)
+    except CSIError as exc:
+        raise InvalidInput(str(exc)) from exc
 
 
 def csi_actions_for_backup(
-    client: KubeClient, settings: Settings, discovery: Discovery, plugins: Operation
+    client: KubeClient, discovery: Discovery, plugins: Operation, taken: TakenSnapshots | None
 ) -> list[BackupItemAction]:
-    """The built-in ones with the feature on. Raises InvalidInput.
+    """The built-in ones with the feature on.
 
     Pods' volumes are not saved without a server, so that a wish for restic is no reason to go without.
     """
-    if FEATURE not in settings.features:
+    if taken is None:
         return []
     from pinnace.csi.backup import csi_backup_actions
 
-    try:
-        actions = csi_backup_actions(client, discovery, restic=False)
-    except CSIError as error:
-        raise InvalidInput(str(error)) from error
+    actions = csi_backup_actions(client, discovery, taken, restic=False)
     brought = {action.name for action in plugins.backup_actions}
     return [action for action in actions if action.name not in brought]
 

@@ -24,8 +24,13 @@ from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed, refused
-from pinnace.controllers.snapshots import csi_actions_for_backup, csi_objects, snapshotters_of
+from pinnace.controllers.snapshots import (
+    csi_actions_for_backup,
+    snapshotters_of,
+    taken_snapshots,
+)
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, patch_progress
+from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import FEATURE, CSIError
 from pinnace.hooks.backup_running import PodHookRunner
 from pinnace.kube.discovery import Discovery
@@ -167,19 +172,22 @@ class BackupWork:
         plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
         async with store, plugins:
             try:
-                actions = self._actions(discovery, plugins)
+                taken = taken_snapshots(scope, discovery, backup)
+                actions = self._actions(discovery, plugins, taken)
             except CSIError as error:
                 log.error("Error preparing CSI snapshots", error=error)
                 return failed(backup, str(error), scope)
-            ended = await self._run(discovery, caveats, backup, store, actions, plugins)
+            ended = await self._run(discovery, caveats, backup, store, actions, plugins, taken)
         well = ended.status.phase != BackupPhase.FAILED
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
 
-    def _actions(self, discovery: Discovery, plugins: Operation) -> Sequence[BackupItemAction]:
+    def _actions(
+        self, discovery: Discovery, plugins: Operation, taken: TakenSnapshots | None
+    ) -> Sequence[BackupItemAction]:
         """All actions of a backup. Raises CSIError."""
         client, restic = self._scope.client, self._pod_volumes is not None
-        csi = csi_actions_for_backup(self._scope, discovery, plugins, restic=restic)
+        csi = csi_actions_for_backup(self._scope, discovery, plugins, taken, restic=restic)
         return ActionRegistry(
             builtin_backup_actions=[*backup_actions(client, discovery), *csi],
             backup_actions=plugins.backup_actions,
@@ -200,6 +208,7 @@ class BackupWork:
         store: BackupStore,
         actions: Sequence[BackupItemAction],
         plugins: Operation,
+        taken: TakenSnapshots | None,
     ) -> Backup:
         scope = self._scope
 
@@ -221,7 +230,7 @@ class BackupWork:
                     snapshots=NativeSnapshots(
                         backup, snapshotters_of(scope, plugins), csi=FEATURE in scope.features
                     ),
-                    csi=csi_objects(scope, discovery, backup),
+                    csi=taken,
                 ),
                 clock=scope.clock,
                 log_options=self._log_options(backup),

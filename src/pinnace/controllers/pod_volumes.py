@@ -1,19 +1,20 @@
 """Pod volumes for the controllers of backups, restores and deletions. (docs/spec: PVL 5, 12, 13)"""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup
-from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume import RESTIC
 from pinnace.api.restic_repository import ResticRepository
 from pinnace.api.restore import Restore
 from pinnace.api.values.durations import Duration
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.restored_pods import RestoredPods
+from pinnace.csi.stored_data import SavedPodVolume, saved_pod_volumes
 from pinnace.hooks.pod_watches import PodWatches
 from pinnace.kube.resources import APIResource
 from pinnace.restore.ports import PodVolumeRestorer
@@ -95,11 +96,13 @@ class PodVolumes:
         Raises:
             StorageError, KubeError: the snapshots cannot be listed now.
         """
-        found = await restic_snapshots(self._scope, store, backup.metadata.name)
+        found = await pod_volume_snapshots(self._scope, store, backup.metadata.name)
         errors, left_seconds = [], FORGET_WAIT_SECONDS
         now = asyncio.get_running_loop().time
-        for namespace, snapshot in found:
-            began = now()
+        for saved in found:
+            if saved.uploader != RESTIC:
+                continue
+            namespace, snapshot, began = saved.namespace, saved.snapshot, now()
             try:
                 async with asyncio.timeout(left_seconds):
                     repository = await self._repositories.ensure(namespace, backup.spec.storage_location)
@@ -146,10 +149,8 @@ class PodVolumes:
             watching.cancel()
 
 
-async def restic_snapshots(scope: Scope, store: BackupStore, backup: str) -> list[tuple[str, str]]:
-    """Namespace and id of a backup's restic snapshots: of live objects, and of those in the location.
-
-    The namespace is empty where an object names none.
+async def pod_volume_snapshots(scope: Scope, store: BackupStore, backup: str) -> list[SavedPodVolume]:
+    """A backup's snapshots of pod volumes: of live objects, and of those in the location.
 
     Raises:
         StorageError, KubeError: they cannot be listed now.
@@ -157,14 +158,4 @@ async def restic_snapshots(scope: Scope, store: BackupStore, backup: str) -> lis
     selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
     live = await scope.client.list_all(POD_VOLUME_BACKUPS, scope.namespace, label_selector=selector)
     stored = await store.read_pod_volume_backups(backup)
-    return _places([*live, *stored])
-
-
-def _places(objects: Iterable[JSONObject]) -> list[tuple[str, str]]:
-    found: dict[str, str] = {}
-    for obj in objects:
-        snapshot = (obj.get("status") or {}).get("snapshotID")
-        namespace = ((obj.get("spec") or {}).get("pod") or {}).get("namespace")
-        if isinstance(snapshot, str) and snapshot:
-            found.setdefault(snapshot, namespace if isinstance(namespace, str) else "")
-    return [(namespace, snapshot) for snapshot, namespace in found.items()]
+    return saved_pod_volumes([*live, *stored], await store.read_volume_infos(backup))

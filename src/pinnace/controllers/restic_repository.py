@@ -3,6 +3,9 @@
     New ──connect, or init──> Ready <──> unlock, prune when due
              └──> NotReady ──each pass: unlock, connect or init──> Ready
 
+A repository that is not in its location is made there only if a backup has asked for it by the annotation
+`pinnace.io/initialize`; a restore or deletion makes nothing in a bucket (ADR 020).
+
 Two queues, so that nobody who waits for a new repository waits for a prune.
 """
 
@@ -11,6 +14,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode, encode, merge_patch
 from pinnace.api.objects import JSONObject
 from pinnace.api.restic_repository import ResticRepository, ResticRepositoryPhase
@@ -68,6 +72,13 @@ class FindRegion(Protocol):
 def is_ready(obj: JSONObject) -> bool:
     """Whether a repository belongs to the queue of maintenance; all others to the other."""
     return (obj.get("status") or {}).get("phase") == ResticRepositoryPhase.READY
+
+
+def is_requested(obj: JSONObject) -> bool:
+    """Whether a backup waits for a repository that is to be tried again."""
+    phase = (obj.get("status") or {}).get("phase") or ResticRepositoryPhase.NEW
+    noted = obj["metadata"].get("annotations") or {}
+    return bool(phase == ResticRepositoryPhase.NEW) and labels.INITIALIZE_REPOSITORY in noted
 
 
 class RepositoryStore:
@@ -167,13 +178,15 @@ class RepositoryReconciler:
                 if repository.status.phase == ResticRepositoryPhase.NOT_READY:
                     await _unlock(self._restic, place)
                 await self._restic.connect(place)
-        except RepositoryMissing:
+        except RepositoryMissing as error:
+            if labels.INITIALIZE_REPOSITORY not in repository.metadata.annotations:
+                return f"there is no repository, and only a backup makes one: {error}"
             try:
                 await self._check_location(repository)
                 async with self._locks.exclusive(name):
                     await self._restic.init(place)
-            except (ResticError, StorageError, NotFound) as error:
-                return str(error)
+            except (ResticError, StorageError, NotFound) as failure:
+                return str(failure)
             log.info("Made the restic repository", identifier=repository.spec.restic_identifier)
         except ResticError as error:
             return str(error)

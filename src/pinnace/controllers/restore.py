@@ -14,6 +14,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.hiding import hiding_for, results_without
 from pinnace.api.nonadmin.names import Origin, tenant_of
 from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.archive.runlog import RunLog
@@ -209,7 +210,7 @@ class RestoreWork:
                 client=scope.client,
                 discovery=discovery,
                 actions=partial(self._actions, restore, discovery, plugins, store),
-                pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name),
+                pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name, store),
                 reopen_store=open_store,
                 workdir=scope.workdir,
                 progress=_Progress(scope, restore),
@@ -252,7 +253,9 @@ class RestoreWork:
             self._scope.client,
             discovery,
             self._scope.namespace,
-            pod_volumes=self._pod_volumes is not None,
+            pod_volumes=partial(self._pod_volume_backups, restore.spec.backup_name, store)
+            if self._pod_volumes is not None
+            else None,
         )
         try:
             # What a tenant's own VolumeSnapshot says of itself is the tenant's word. (docs/spec: NAC 17 A35)
@@ -266,16 +269,24 @@ class RestoreWork:
             builtin_restore_actions=[*builtin, *csi], restore_actions=plugins.restore_actions
         ).restore_actions
 
-    async def _pod_volume_backups(self, backup: str) -> Sequence[PodVolumeBackup]:
-        """Those of the backup, live from the cluster. (docs/spec: RST 4)"""
+    async def _pod_volume_backups(self, backup: str, store: BackupStore) -> Sequence[PodVolumeBackup]:
+        """Those of the backup, live from the cluster, each with its uploader. (docs/spec: RST 4, BEY 11.1)
+
+        Raises:
+            RestoreFailed, KubeError, StorageError: they cannot be listed or read.
+        """
         selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
         listed = await self._scope.client.list_all(
             velero("podvolumebackups"), self._scope.namespace, label_selector=selector
         )
         try:
-            return [decode(PodVolumeBackup, obj) for obj in listed]
+            found = [decode(PodVolumeBackup, obj) for obj in listed]
         except DecodeError as error:
             raise RestoreFailed(f"error listing pod volume backups: {error}") from error
+        if not found:
+            return found
+        stored = await store.read_pod_volume_backups(backup)
+        return with_uploaders(found, stored, await store.read_volume_infos(backup))
 
 
 class _Progress:

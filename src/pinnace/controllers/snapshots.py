@@ -3,16 +3,15 @@
 (docs/spec: BKP 10-11, RST 12, CTL 6.2, 6.5)
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
 from pinnace.api.backup import Backup
-from pinnace.api.objects import JSONObject
-from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.controllers.ports import Scope
 from pinnace.csi.backup import csi_backup_actions
-from pinnace.csi.objects import CollectedObjects, delete_objects
+from pinnace.csi.objects import TakenSnapshots, delete_csi_snapshots
 from pinnace.csi.restore import csi_restore_actions
-from pinnace.csi.snapshots import FEATURE, CSIError, SnapshotKinds, handle_of, missing_here, synced_content
+from pinnace.csi.snapshots import FEATURE, CSIError, SnapshotKinds, handle_of, synced_content
+from pinnace.csi.stored_data import StoredVolumeData, read_volume_data
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid
@@ -20,13 +19,10 @@ from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.disks import with_disks
 from pinnace.volumes.snapshots_restore import delete_snapshots
 from pinnace.volumes.snapshotters import SnapshotError, Snapshotters
-
-log = get_logger(__name__)
 
 
 def snapshotters_of(scope: Scope, plugins: Operation) -> Snapshotters:
@@ -34,20 +30,25 @@ def snapshotters_of(scope: Scope, plugins: Operation) -> Snapshotters:
     return Snapshotters(scope.client, scope.namespace, with_disks(plugins.volume_snapshotter))
 
 
-def csi_objects(scope: Scope, discovery: Discovery, backup: Backup) -> CollectedObjects | None:
-    """What lists the CSI snapshots of a backup at its end; None where the feature is off."""
-    kinds = SnapshotKinds.served(discovery) if FEATURE in scope.features else None
-    return CollectedObjects(scope.client, kinds, backup.metadata.name) if kinds is not None else None
+def taken_snapshots(scope: Scope, discovery: Discovery, backup: Backup) -> TakenSnapshots | None:
+    """What keeps count of the CSI snapshots of a backup; None where the feature is off.
+
+    Raises:
+        CSIError: the feature is on, and the cluster has no such kinds.
+    """
+    if FEATURE not in scope.features:
+        return None
+    return TakenSnapshots(scope.client, SnapshotKinds.needed(discovery), backup)
 
 
 def csi_actions_for_backup(
-    scope: Scope, discovery: Discovery, plugins: Operation, *, restic: bool
+    scope: Scope, discovery: Discovery, plugins: Operation, taken: TakenSnapshots | None, *, restic: bool
 ) -> list[BackupItemAction]:
     """The built-in ones with the feature on, but those that a plugin brings itself."""
-    if FEATURE not in scope.features:
+    if taken is None:
         return []
     brought = {action.name for action in plugins.backup_actions}
-    actions = csi_backup_actions(scope.client, discovery, restic=restic)
+    actions = csi_backup_actions(scope.client, discovery, taken, restic=restic)
     return [action for action in actions if action.name not in brought]
 
 
@@ -64,9 +65,10 @@ def csi_actions_for_restore(
 
 def csi_plugins(scope: Scope, discovery: Discovery) -> list[PluginId]:
     """The built-in actions for CSI snapshots, for lists of plugins; none with the feature off."""
-    if FEATURE not in scope.features or SnapshotKinds.served(discovery) is None:
+    if FEATURE not in scope.features or (kinds := SnapshotKinds.served(discovery)) is None:
         return []
-    backups = csi_backup_actions(scope.client, discovery, restic=False)
+    taken = TakenSnapshots(scope.client, kinds, Backup())
+    backups = csi_backup_actions(scope.client, discovery, taken, restic=False)
     restores = csi_restore_actions(scope.client, discovery)
     return ActionRegistry(builtin_backup_actions=backups, builtin_restore_actions=restores).ids
 
@@ -118,27 +120,28 @@ class SnapshotDeletion:
         self._store = store
         self._backup = backup.metadata.name
         self._trusted = trusted
+        self._known: StoredVolumeData | None = None
 
     async def obstacles(self) -> list[str]:
-        """The snapshots that nobody here can delete, each with the reason; nothing is touched.
+        """The snapshots that this server cannot delete, each with the reason; nothing is touched.
 
         Raises:
             StorageError, KubeError: they cannot be listed now.
+            ArchiveError: the tarball, which alone names some, is damaged.
         """
         found: list[str] = []
         problems: dict[str, str] = {}
-        for record in await self._records():
+        data = await self._data()
+        for record in data.native:
             location = record.spec.location
             if location not in problems:
                 problems[location] = await self._problem(location)
             if problems[location]:
                 found.append(f"volume snapshot {record.status.provider_snapshot_id} ({problems[location]})")
-        if await self._kinds() is None:
+        if data.csi and await self._kinds() is None:
             reason = f"start the server with --features {FEATURE}"
-            for content in await self._contents():
-                name = (content.get("metadata") or {}).get("name") or ""
-                found.append(f"CSI volume snapshot content {name} ({reason})")
-        return found
+            found += [f"{snapshot} ({reason})" for snapshot in data.csi]
+        return [*found, *(f"moved data of {each}" for each in data.moved)]
 
     async def delete(self) -> list[str]:
         """Delete them; what went wrong. Doing it twice is harmless. (docs/spec: CTL 6.2, 6.5)
@@ -146,18 +149,15 @@ class SnapshotDeletion:
         Raises:
             StorageError, KubeError: they cannot be listed now.
         """
-        errors = await delete_snapshots(await self._records(), self._snapshotters)
+        data = await self._data()
+        errors = await delete_snapshots(data.native, self._snapshotters)
         kinds = await self._kinds()
         if kinds is None:
             return errors
-        csi_errors, live = await delete_objects(self._scope.client, kinds, self._backup)
-        if missing := missing_here(await self._contents(), live):
-            log.warning(
-                "CSI snapshots of the backup have no VolumeSnapshotContent in this cluster: if the storage"
-                " system still has them, delete them there",
-                snapshots=missing,
-            )
-        return [*errors, *csi_errors]
+        client, namespace = self._scope.client, self._scope.namespace
+        return errors + await delete_csi_snapshots(
+            client, kinds, data.csi, backup=self._backup, namespace=namespace
+        )
 
     async def _problem(self, location: str) -> str:
         try:
@@ -166,17 +166,13 @@ class SnapshotDeletion:
             return str(error)
         return ""
 
-    async def _records(self) -> Sequence[VolumeSnapshot]:
-        """The native snapshots that were made."""
+    async def _data(self) -> StoredVolumeData:
+        """What the files of the backup tell; read once, as the tarball may be among them."""
         if not self._trusted:
-            return ()
-        records = await self._store.read_snapshots(self._backup)
-        return [record for record in records if record.status.provider_snapshot_id]
-
-    async def _contents(self) -> Sequence[JSONObject]:
-        if not self._trusted:
-            return ()
-        return await self._store.read_csi_volume_snapshot_contents(self._backup)
+            return StoredVolumeData()
+        if self._known is None:
+            self._known = await read_volume_data(self._store, self._backup, self._scope.workdir)
+        return self._known
 
     async def _kinds(self) -> SnapshotKinds | None:
         if not self._trusted or FEATURE not in self._scope.features:

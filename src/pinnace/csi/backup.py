@@ -6,8 +6,7 @@
 They carry the names of the plugin that users know, and do what it does.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pinnace.api import labels
@@ -15,7 +14,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.csi import snapshots as csi
-from pinnace.csi.objects import TIMEOUT_SECONDS, wait_for_content
+from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import CSIError, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -28,7 +27,6 @@ from pinnace.volumes.pod_claims import claim_name, find_volume
 from pinnace.volumes.selection import is_running, wanted_volumes
 
 Answer = tuple[JSONObject, Sequence[ResourceIdentifier]]
-Sleep = Callable[[float], Awaitable[None]]
 
 log = get_logger(__name__)
 
@@ -36,20 +34,21 @@ NOTHING_MORE: Final[Sequence[ResourceIdentifier]] = ()
 
 
 def csi_backup_actions(
-    client: KubeClient, discovery: Discovery, *, restic: bool, sleep: Sleep = asyncio.sleep
+    client: KubeClient, discovery: Discovery, taken: TakenSnapshots, *, restic: bool
 ) -> list[BackupItemAction]:
     """The four actions.
 
     Args:
+        taken: remembers the snapshots of this backup.
         restic: whether this backup saves the content of pod volumes, so that those need no snapshot.
 
     Raises:
         CSIError: the cluster has no such kinds.
     """
-    kinds, made = SnapshotKinds.needed(discovery), set[tuple[str, str]]()
+    kinds = SnapshotKinds.needed(discovery)
     return [
-        SnapshotClaim(client, kinds, discovery.canonical, made, restic=restic),
-        AwaitSnapshot(client, kinds, made, sleep),
+        SnapshotClaim(client, kinds, discovery.canonical, taken, restic=restic),
+        AwaitSnapshot(client, kinds, taken),
         AddSecretOf("velero.io/csi-volumesnapshotclass-backupper", csi.CLASSES, labels.CSI_LIST_SECRET),
         AddSecretOf(
             "velero.io/csi-volumesnapshotcontent-backupper",
@@ -64,7 +63,7 @@ class SnapshotClaim:
     """Makes a VolumeSnapshot of a claim on a CSI volume.
 
     Args:
-        made: gets namespace and name of each.
+        taken: told of each.
     """
 
     name = "velero.io/csi-pvc-backupper"
@@ -74,12 +73,12 @@ class SnapshotClaim:
         client: KubeClient,
         kinds: SnapshotKinds,
         canonical: Callable[[str], str],
-        made: set[tuple[str, str]],
+        taken: TakenSnapshots,
         *,
         restic: bool,
     ) -> None:
         self._client = client
-        self._made = made
+        self._taken = taken
         self._kinds = kinds
         self._canonical = canonical
         self._restic = restic
@@ -113,24 +112,18 @@ class SnapshotClaim:
                 extra=fields,
             )
             return item, NOTHING_MORE
-        snapshot = await self._snapshot(item, backup)
+        snapshot = await self._snapshot(item, volume, backup)
         csi.mark_claim(item, snapshot["metadata"]["name"], backup.metadata.name)
         return item, [_identifier(csi.SNAPSHOTS, snapshot["metadata"]["name"], fields["namespace"])]
 
-    async def _snapshot(self, claim: JSONObject, backup: Backup) -> JSONObject:
+    async def _snapshot(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> JSONObject:
         driver = await self._driver(claim)
         classes = await self._client.list_all(self._kinds.classes)
         chosen = csi.choose_class(classes, driver, named=csi.named_class(claim, backup, driver))
         name, fields = chosen["metadata"]["name"], _fields(claim)
-        if not csi.keeps_snapshot(chosen):
-            log.warning(
-                f"The VolumeSnapshotClass {name} does not say deletionPolicy: Retain, so the snapshot is lost"
-                " when its namespace is deleted",
-                extra=fields,
-            )
         body = csi.new_snapshot(self._kinds, claim, backup, name)
         made = await create_generated(self._client, self._kinds.snapshots, body, fields["namespace"])
-        self._made.add((fields["namespace"], made["metadata"]["name"]))
+        self._taken.made(made, claim, volume)
         log.info("Created VolumeSnapshot", extra={**fields, "volumeSnapshot": made["metadata"]["name"]})
         return made
 
@@ -166,22 +159,14 @@ class SnapshotClaim:
 
 
 class AwaitSnapshot:
-    """Waits for the snapshots of this backup, and notes in each what a restore needs.
-
-    Args:
-        made: namespace and name of those. A label would not tell: whoever writes it on a snapshot that never
-            comes could keep the server waiting.
-    """
+    """Waits for the snapshots of this backup, and notes in each what a restore needs."""
 
     name = "velero.io/csi-volumesnapshot-backupper"
 
-    def __init__(
-        self, client: KubeClient, kinds: SnapshotKinds, made: Container[tuple[str, str]], sleep: Sleep
-    ) -> None:
+    def __init__(self, client: KubeClient, kinds: SnapshotKinds, taken: TakenSnapshots) -> None:
         self._client = client
-        self._made = made
+        self._taken = taken
         self._kinds = kinds
-        self._sleep = sleep
 
     async def applies_to(self) -> ResourceSelector:
         """VolumeSnapshots, of whomever."""
@@ -196,44 +181,21 @@ class AwaitSnapshot:
         more = []
         if class_name := (item.get("spec") or {}).get("volumeSnapshotClassName"):
             more.append(_identifier(csi.CLASSES, class_name))
-        content = await self._content(item, backup)
+        content = await self._content(item)
         csi.unmark_snapshot(item)
         if content is not None:
             csi.mark_snapshot(item, content)
             more.append(_identifier(csi.CONTENTS, content["metadata"]["name"]))
         return item, more
 
-    async def _content(self, item: JSONObject, backup: Backup) -> JSONObject | None:
+    async def _content(self, item: JSONObject) -> JSONObject | None:
         metadata = item["metadata"]
-        if (metadata.get("namespace", ""), metadata["name"]) not in self._made:
+        if not self._taken.is_ours(metadata.get("namespace", ""), metadata["name"]):
             bound = csi.bound_content(item)
             return await self._client.get(self._kinds.contents, bound) if bound else None
-        asked = backup.spec.csi_snapshot_timeout
-        found, content = await wait_for_content(
-            self._client,
-            self._kinds,
-            item,
-            sleep=self._sleep,
-            timeout_seconds=asked.total_seconds() if asked else TIMEOUT_SECONDS,
-        )
+        found, content = await self._taken.wait_and_keep(item)
         item["status"] = found.get("status") or {}
-        await self._label(content, backup)
         return content
-
-    async def _label(self, content: JSONObject, backup: Backup) -> None:
-        """By its label the content is found when the backup ends, and when it is deleted."""
-        name, marks = (
-            content["metadata"]["name"],
-            {labels.BACKUP_NAME: labels.label_value(backup.metadata.name)},
-        )
-        try:
-            await self._client.patch(self._kinds.contents, name, {"metadata": {"labels": marks}})
-        except KubeError as error:
-            log.warning(
-                "The VolumeSnapshotContent could not be labelled, so it is not deleted with the backup",
-                exc_info=error,
-                extra={"volumeSnapshotContent": name},
-            )
 
 
 class AddSecretOf:

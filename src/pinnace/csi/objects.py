@@ -4,52 +4,203 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
+from pinnace.api import labels
+from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
+from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.csi.snapshots import (
     DELETE_WITH_OBJECT,
+    KEEP_WITHOUT_OBJECT,
     CSIError,
     SnapshotKinds,
     backup_selector,
     bound_content,
+    csi_volume_info,
     handle_of,
 )
+from pinnace.csi.stored_data import StoredSnapshot, content_to_delete
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 
 POLL_SECONDS: Final = 5.0
+READY_POLL_SECONDS: Final = 1.0
 TIMEOUT_SECONDS: Final = 600.0
 """How long a snapshot may take until the storage system has given it a name. (docs/spec: SRV 18.2)"""
+
+TAKE_OVER_SECONDS: Final = 60.0
+"""How long a driver may take to find its snapshot behind a content."""
+
+_DELETIONS: Final = 16
+"""Snapshots deleted at once."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class CollectedObjects:
-    """What the cluster has of one backup, for the files of the backup.
+class TakenSnapshots:
+    """The CSI snapshots of one backup, from their making until nothing of them is left in the cluster.
+
+        made ──> kept: the content is labelled, and its snapshot outlives it ──> ready ─┐
+                          objects removed <── stored <──┤ the backup is uploaded <──────┘
+                         snapshot deleted <── not <─────┘
+
+    A process that dies in between leaves objects that bear the label of the backup, by which a deletion finds
+    them, and from `kept` on the snapshot outlives its namespace. (docs/adr/022, docs/spec: BEY 6.6)
 
     Args:
         kinds: as the cluster serves them.
+        backup: whose `csiSnapshotTimeout` bounds how long a snapshot may take to be named, and to be ready.
     """
 
-    def __init__(self, client: KubeClient, kinds: SnapshotKinds, backup: str) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        kinds: SnapshotKinds,
+        backup: Backup,
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
         self._client = client
         self._kinds = kinds
-        self._selector = backup_selector(backup)
+        self._backup = backup.metadata.name
+        self._sleep = sleep
+        asked = backup.spec.csi_snapshot_timeout
+        self.timeout_seconds = asked.total_seconds() if asked else TIMEOUT_SECONDS
+        self._made: dict[tuple[str, str], _Taken] = {}
+
+    def made(self, snapshot: JSONObject, claim: JSONObject, volume: JSONObject) -> None:
+        """Remember a VolumeSnapshot that was made of a claim on a persistent volume."""
+        metadata = snapshot["metadata"]
+        key = metadata["namespace"], metadata["name"]
+        self._made[key] = _Taken(uid=metadata.get("uid", ""), claim=claim["metadata"]["name"], volume=volume)
+
+    def is_ours(self, namespace: str, name: str) -> bool:
+        """Whether this backup made a VolumeSnapshot. A label would not tell, as any user can write it."""
+        return (namespace, name) in self._made
+
+    def has_snapshot(self, namespace: str, claim: str) -> bool:
+        """Whether a snapshot of the claim has been kept."""
+        return any(
+            home == namespace and taken.claim == claim and taken.content
+            for (home, _name), taken in self._made.items()
+        )
+
+    async def wait_and_keep(self, snapshot: JSONObject) -> tuple[JSONObject, JSONObject]:
+        """One of ours and its content, once the storage system has named it and will keep it.
+
+        Raises:
+            CSIError, KubeError: it was not made in time, or its content could not be changed.
+        """
+        found, content = await wait_for_content(
+            self._client, self._kinds, snapshot, sleep=self._sleep, timeout_seconds=self.timeout_seconds
+        )
+        name, marks = content["metadata"]["name"], {labels.BACKUP_NAME: labels.label_value(self._backup)}
+        # In one write: there is no moment in which it would be kept and found by no deletion.
+        patch = {"metadata": {"labels": marks}, **KEEP_WITHOUT_OBJECT}
+        content = await self._client.patch(self._kinds.contents, name, patch)
+        taken = self._made[found["metadata"]["namespace"], found["metadata"]["name"]]
+        taken.content = name
+        taken.info = csi_volume_info(found, content, taken.claim, taken.volume)
+        return found, content
 
     async def collect(self, log: RunLog) -> tuple[Sequence[JSONObject], Sequence[JSONObject]]:
-        """The snapshots and their contents; what cannot be listed counts as an error. (docs/spec: BKP 3.3)"""
+        """The snapshots and their contents, for the files of the backup, once they are ready.
+
+        What cannot be listed, and a snapshot that fails, counts as an error. (docs/spec: BKP 3.3)
+        """
+        async with asyncio.TaskGroup() as group:
+            for (namespace, name), taken in self._made.items():
+                if taken.content:
+                    group.create_task(self._await_ready(namespace, name, taken, log))
         return await self._list(self._kinds.snapshots, log), await self._list(self._kinds.contents, log)
+
+    @property
+    def volume_infos(self) -> Sequence[VolumeInfo]:
+        """What later readers want to know of the volumes. (docs/spec: BEY 3.6)"""
+        return [taken.info for taken in self._made.values() if taken.info is not None]
+
+    async def remove_objects(self) -> list[str]:
+        """Take the objects of snapshots that are stored out of the cluster; what went wrong.
+
+        Snapshots that are not ready keep theirs. What stays is removed with the backup.
+        """
+        problems = []
+        for (namespace, name), taken in self._made.items():
+            if not taken.is_ready:
+                continue
+            try:
+                await _delete(self._client, self._kinds.snapshots, name, namespace, uid=taken.uid)
+                await _delete(self._client, self._kinds.contents, taken.content)
+            except KubeError as error:
+                problems.append(f"error removing VolumeSnapshot {namespace}/{name}: {error}")
+        return problems
+
+    async def discard(self) -> list[str]:
+        """Delete the snapshots of a backup that was not stored; what went wrong."""
+        problems = []
+        for (namespace, name), taken in self._made.items():
+            try:
+                found = await self._client.get(self._kinds.snapshots, name, namespace)
+                if content := taken.content or bound_content(found):
+                    await _release(self._client, self._kinds, content)
+                await _delete(self._client, self._kinds.snapshots, name, namespace, uid=taken.uid)
+                if content:
+                    await _delete(self._client, self._kinds.contents, content)
+            except NotFound:
+                continue
+            except KubeError as error:
+                problems.append(f"error deleting VolumeSnapshot {namespace}/{name}: {error}")
+        return problems
+
+    async def _await_ready(self, namespace: str, name: str, taken: "_Taken", log: RunLog) -> None:
+        fields = {"namespace": namespace, "volumeSnapshot": name}
+        reason = "it is not ready"
+        for tries_left in range(round(self.timeout_seconds / READY_POLL_SECONDS), -1, -1):
+            try:
+                found = await self._client.get(self._kinds.snapshots, name, namespace)
+            except KubeError as error:
+                log.error("Error looking whether a CSI snapshot is ready", error=error, **fields)
+                return
+            if (found.get("status") or {}).get("readyToUse"):
+                taken.is_ready = True
+                if taken.info is not None and taken.info.csi_snapshot_info is not None:
+                    taken.info.csi_snapshot_info.ready_to_use = True
+                return
+            reason = _trouble(found) or reason
+            if tries_left:
+                await self._sleep(READY_POLL_SECONDS)
+        log.error(
+            f"A CSI snapshot did not become ready within {self.timeout_seconds / 60:g} minutes; its"
+            " VolumeSnapshot stays in the cluster",
+            error=reason,
+            **fields,
+        )
 
     async def _list(self, resource: APIResource, log: RunLog) -> Sequence[JSONObject]:
         try:
-            return await self._client.list_all(resource, label_selector=self._selector)
+            found = await self._client.list_all(resource, label_selector=backup_selector(self._backup))
         except KubeError as error:
             log.error("Error listing the CSI snapshots of the backup", error=error, resource=resource.name)
             return ()
+        return [obj for obj in found if "deletionTimestamp" not in obj["metadata"]]
+
+
+@dataclass(slots=True)
+class _Taken:
+    """One VolumeSnapshot; `content` is empty until the snapshot is kept."""
+
+    uid: str
+    claim: str
+    volume: JSONObject
+    content: str = ""
+    is_ready: bool = False
+    info: VolumeInfo | None = None
 
 
 async def wait_for_content(
@@ -85,16 +236,50 @@ async def wait_for_content(
     )
 
 
+def _is_gone(content: JSONObject) -> bool:
+    """Whether the storage system has no such snapshot any more, in the words of the csi-snapshotter."""
+    return any(text in _trouble(content).lower() for text in ("can not find snapshot", "not found"))
+
+
 def _trouble(obj: JSONObject) -> str:
     return str(((obj.get("status") or {}).get("error") or {}).get("message") or "")
 
 
-async def delete_objects(
-    client: KubeClient, kinds: SnapshotKinds, backup: str
-) -> tuple[list[str], list[JSONObject]]:
-    """Delete a backup's snapshots and contents, and by that the storage system's snapshots.
+async def delete_csi_snapshots(
+    client: KubeClient,
+    kinds: SnapshotKinds,
+    stored: Iterable[StoredSnapshot],
+    *,
+    backup: str,
+    namespace: str,
+    sleep: Sleep = asyncio.sleep,
+) -> list[str]:
+    """Delete all CSI snapshots of a backup, by the objects that the cluster has of them, else by new ones.
 
     The storage system deletes them later, by itself. Doing it twice is harmless. (docs/spec: CTL 6.5)
+
+    Args:
+        stored: the snapshots that the files of the backup name.
+        namespace: the server's.
+
+    Returns:
+        What went wrong.
+
+    Raises:
+        KubeError: the objects cannot be listed now.
+    """
+    errors, live = await delete_objects(client, kinds, backup, sleep=sleep)
+    known = {handle_of(content) for content in live}
+    missing = [snapshot for snapshot in stored if snapshot.handle not in known]
+    return errors + await _delete_stored(
+        client, kinds, missing, backup=backup, namespace=namespace, sleep=sleep
+    )
+
+
+async def delete_objects(
+    client: KubeClient, kinds: SnapshotKinds, backup: str, *, sleep: Sleep = asyncio.sleep
+) -> tuple[list[str], list[JSONObject]]:
+    """Delete the snapshots and contents that a backup's label is on, and by that the storage's snapshots.
 
     Returns:
         What went wrong, and the contents that there were.
@@ -117,10 +302,68 @@ async def delete_objects(
         name = content["metadata"]["name"]
         try:
             await _release(client, kinds, name)
-            await _delete(client, kinds.contents, name)
-        except KubeError as error:
+            await _delete_taken_over(client, kinds, name, sleep)
+        except (KubeError, CSIError) as error:
             errors.append(f"error deleting CSI VolumeSnapshotContent {name}: {error}")
     return errors, contents
+
+
+async def _delete_stored(
+    client: KubeClient,
+    kinds: SnapshotKinds,
+    snapshots: Iterable[StoredSnapshot],
+    *,
+    backup: str,
+    namespace: str,
+    sleep: Sleep,
+) -> list[str]:
+    """Delete snapshots that no content of the cluster stands for, each by a content made for that.
+
+    The content has the label of the backup, so that a later deletion finds it if this one dies.
+    (docs/adr/021, docs/spec: BEY 6.6)
+    """
+    limit = asyncio.Semaphore(_DELETIONS)
+
+    async def delete(snapshot: StoredSnapshot) -> str:
+        body = content_to_delete(kinds, snapshot, backup, namespace)
+        name = body["metadata"]["name"]
+        async with limit:
+            try:
+                with suppress(AlreadyExists):  # of an earlier deletion
+                    await client.create(kinds.contents, body)
+                await _release(client, kinds, name)
+                await _delete_taken_over(client, kinds, name, sleep)
+            except (KubeError, CSIError) as error:
+                return f"error deleting {snapshot}: {error}"
+        return ""
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(delete(snapshot)) for snapshot in snapshots]
+    return [error for task in tasks if (error := task.result())]
+
+
+async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str, sleep: Sleep) -> None:
+    """Delete a content when its driver has taken it over: deleted before, it would leave its snapshot.
+
+    Raises:
+        CSIError: no driver took it over. The content is deleted all the same; a new one is made in no time.
+    """
+    for tries_left in range(round(TAKE_OVER_SECONDS), -1, -1):
+        try:
+            content = await client.get(kinds.contents, name)
+        except NotFound:
+            return
+        taken = bool((content.get("status") or {}).get("snapshotHandle")) or _is_gone(content)
+        if taken or not handle_of(content) or "deletionTimestamp" in content["metadata"]:
+            break
+        if tries_left:
+            await sleep(1.0)
+    else:
+        await _delete(client, kinds.contents, name)
+        driver = (content.get("spec") or {}).get("driver", "")
+        reason = _trouble(content) or f"does the csi-snapshotter of the driver {driver} run in this cluster?"
+        raise CSIError(f"its driver did not take it over within {TAKE_OVER_SECONDS:g} seconds: {reason}")
+    await _delete(client, kinds.contents, name)
 
 
 async def _release(client: KubeClient, kinds: SnapshotKinds, content: str) -> None:
@@ -131,8 +374,10 @@ async def _release(client: KubeClient, kinds: SnapshotKinds, content: str) -> No
         return
 
 
-async def _delete(client: KubeClient, resource: APIResource, name: str, namespace: str | None = None) -> None:
+async def _delete(
+    client: KubeClient, resource: APIResource, name: str, namespace: str | None = None, *, uid: str = ""
+) -> None:
     try:
-        await client.delete(resource, name, namespace)
+        await client.delete(resource, name, namespace, uid=uid or None)
     except NotFound:
         return

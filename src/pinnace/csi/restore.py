@@ -168,11 +168,6 @@ class BindSnapshot:
                 f"VolumeSnapshot {namespace}/{name} names a snapshot that the backup has no record of:"
                 " whoever made the VolumeSnapshot can have written any name"
             )
-        if not csi.keeps_snapshot(body):
-            log.warning(
-                "The restored VolumeSnapshot has deletionPolicy Delete: with it, the backup's snapshot goes",
-                extra=fields,
-            )
         content = await create_generated(self._client, self._kinds.contents, body, "")
         item.setdefault("spec", {})["source"] = {"volumeSnapshotContentName": content["metadata"]["name"]}
         return RestoreItemOutput(item=item)

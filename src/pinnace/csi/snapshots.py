@@ -5,14 +5,17 @@ VolumeSnapshotContent that stands for it. A restore binds a new VolumeSnapshot t
 content that names its handle, and has the claim provisioned from it. (docs/spec: BKP 11, SRV 18)
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Self
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import parse_quantity, size_quantity
+from pinnace.api.values.times import parse_time
+from pinnace.api.volume_info import BackupMethod, CSISnapshotInfo, PersistentVolumeInfo, VolumeInfo
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 
@@ -271,7 +274,8 @@ def static_content(
         "kind": kinds.contents.kind,
         "metadata": metadata,
         "spec": {
-            "deletionPolicy": notes.get(labels.CSI_DELETION_POLICY) or _RETAIN,
+            # Whatever it was: deleting the restored namespace must not delete the backup's snapshot.
+            "deletionPolicy": _RETAIN,
             "driver": notes[labels.CSI_DRIVER_NAME],
             "source": {"snapshotHandle": notes[labels.CSI_SNAPSHOT_HANDLE]},
             "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": namespace, "name": name},
@@ -327,23 +331,37 @@ def _naming(prefix: str, secret: tuple[str, str]) -> dict[str, str]:
 DELETE_WITH_OBJECT: Final[JSONObject] = {"spec": {"deletionPolicy": _DELETE}}
 """The patch of a content whose snapshot is to go with it. (docs/spec: CTL 6.5)"""
 
-
-def missing_here(stored: Sequence[JSONObject], live: Iterable[JSONObject]) -> list[str]:
-    """Those of a location's contents that no content of the cluster stands for, as an operator finds them."""
-    known = {handle_of(content) for content in live}
-    missing = []
-    for content in stored:
-        handle = handle_of(content)
-        if handle and handle not in known:
-            driver = (content.get("spec") or {}).get("driver", "")
-            missing.append(f"{handle} of {driver}")
-    return missing
+KEEP_WITHOUT_OBJECT: Final[JSONObject] = {"spec": {"deletionPolicy": _RETAIN}}
+"""The patch of a content whose snapshot is to stay when the content, or its namespace, goes. (ADR 022)"""
 
 
-def keeps_snapshot(obj: JSONObject) -> bool:
-    """Whether a class or a content lets the snapshot outlive its objects."""
-    policy = obj.get("deletionPolicy") or (obj.get("spec") or {}).get("deletionPolicy")
-    return bool(policy == _RETAIN)
+def csi_volume_info(snapshot: JSONObject, content: JSONObject, claim: str, volume: JSONObject) -> VolumeInfo:
+    """What a location notes of a volume that has a CSI snapshot. (docs/spec: BEY 3.6)"""
+    spec, status = content.get("spec") or {}, content.get("status") or {}
+    of_volume, metadata = volume.get("spec") or {}, volume.get("metadata") or {}
+    return VolumeInfo(
+        pvc_name=claim,
+        pvc_namespace=snapshot["metadata"]["namespace"],
+        pv_name=metadata.get("name") or "",
+        backup_method=BackupMethod.CSI_SNAPSHOT,
+        result="succeeded",
+        start_timestamp=_time(snapshot["metadata"].get("creationTimestamp")),
+        csi_snapshot_info=CSISnapshotInfo(
+            snapshot_handle=handle_of(content),
+            size=int(status.get("restoreSize") or 0),
+            driver=spec.get("driver") or "",
+            vsc_name=content["metadata"]["name"],
+            ready_to_use=bool(status.get("readyToUse")),
+        ),
+        pv_info=PersistentVolumeInfo(
+            reclaim_policy=of_volume.get("persistentVolumeReclaimPolicy") or "",
+            labels=dict(metadata.get("labels") or {}),
+        ),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return parse_time(text) if text else None
 
 
 def labels_of(obj: JSONObject) -> dict[str, str]:

@@ -14,15 +14,18 @@ from pinnace.aio.timing import SystemTimer, Timer, poll
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore import Restore
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi.restore import claims_with_snapshots
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
+from pinnace.csi.snapshots import SNAPSHOTS as CSI_SNAPSHOTS
 from pinnace.hooks.errors import InvalidHooks
 from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.discovery import Discovery
@@ -57,6 +60,7 @@ from pinnace.restore.selection.left_out import (
 )
 from pinnace.restore.selection.order import CRDS, DEFAULT_PRIORITIES, main_pass_order
 from pinnace.restore.selection.versions import chosen_directories
+from pinnace.restore.volume_data import Abilities, SavedData, VolumeDataKeeper
 from pinnace.restore.volumes import VolumeCourses
 
 WORKERS: Final = 48
@@ -74,6 +78,7 @@ class RestoreRequest:
 
     Attributes:
         rights: what may be created at most; None for anything.
+        volume_infos, item_operations: what later Velero notes of volumes; none for other backups.
         trusted: whether the location is the administrator's own. Else no namespace is made: its labels could
             lift what holds for the namespaces of this cluster. (docs/spec: NAC 17 A13)
         caveats: what its user should know beforehand; each becomes a warning.
@@ -83,6 +88,8 @@ class RestoreRequest:
     backup: Backup
     snapshots: Sequence[VolumeSnapshot] = ()
     pod_volume_backups: Sequence[PodVolumeBackup] = ()
+    volume_infos: Sequence[VolumeInfo] = ()
+    item_operations: Sequence[JSONObject] = ()
     trusted: bool = True
     rights: TenantRights | None = None
     caveats: Sequence[str] = ()
@@ -242,6 +249,8 @@ class RestoreEngine:
     ) -> _Run:
         claims, creator = Claims(), Creator(self._client)
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
+        csi = CSI_FEATURE in self._options.features or bool(outlook.actions.for_resource(CSI_SNAPSHOTS))
+        volume_data = self._new_volume_data(request, archive, pod_volumes, csi=csi)
         follow_ups = FollowUps(
             definitions=Definitions(self._client, self._timer, self._options.resource_timeout_seconds),
             tasks=background,
@@ -268,7 +277,8 @@ class RestoreEngine:
                 may_create=request.trusted and request.rights is None,
                 on_created=lambda name: claims.add(ItemKey("namespaces", "", name)),
             ),
-            volumes=self._new_volumes(request, archive, pod_volumes),
+            volumes=self._new_volumes(request, pod_volumes, volume_data),
+            volume_data=volume_data,
             claims=claims,
             follow_ups=follow_ups,
             log=self._log,
@@ -276,11 +286,23 @@ class RestoreEngine:
         )
         return _Run(request, archive, reader, items, follow_ups, claims)
 
+    def _new_volume_data(
+        self, request: RestoreRequest, archive: ArchiveIndex, pod_volumes: PodVolumeCatalogue, *, csi: bool
+    ) -> VolumeDataKeeper:
+        saved = SavedData(
+            pod_volumes=pod_volumes, infos=request.volume_infos, operations=request.item_operations
+        )
+        can = Abilities(
+            pod_volumes=self._helpers.pod_volume_restorer is not None,
+            csi=csi,
+            csi_claims=claims_with_snapshots(archive, request.restore.spec.backup_name),
+        )
+        return VolumeDataKeeper.of(saved, archive, request.restore, can)
+
     def _new_volumes(
-        self, request: RestoreRequest, archive: ArchiveIndex, pod_volumes: PodVolumeCatalogue
+        self, request: RestoreRequest, pod_volumes: PodVolumeCatalogue, volume_data: VolumeDataKeeper
     ) -> VolumeCourses:
-        spec = request.restore.spec
-        from_csi = CSI_FEATURE in self._options.features and spec.restore_pvs is not False
+        wanted = request.restore.spec.restore_pvs is not False
         return VolumeCourses(
             client=self._client,
             restore=request.restore,
@@ -291,7 +313,8 @@ class RestoreEngine:
             terminating_timeout_seconds=self._options.terminating_timeout_seconds,
             timer=self._timer,
             log=self._log,
-            csi_claims=claims_with_snapshots(archive, spec.backup_name) if from_csi else (),
+            claims_with_data=frozenset(volume_data.lost)
+            | (frozenset(volume_data.can.csi_claims) if wanted else frozenset()),
         )
 
     async def _restore_definitions(self, run: _Run) -> None:

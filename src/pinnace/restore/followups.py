@@ -5,7 +5,7 @@ All of it overlaps with the restore of further items; the engine waits for it wh
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import orjson
 
@@ -30,7 +30,8 @@ class FollowUps:
 
     Args:
         tasks: outlives every restore of an item; leaving it waits for all follow-ups.
-        pod_volume_restorer: None where this installation cannot restore pod volumes: then each is a warning.
+        pod_volume_restorer: None where this installation cannot restore pod volumes; the pods that come
+            without their data then have been told of (`volume_data`).
         exec_hooks: None where this installation cannot run hooks: then each pod with hooks is a warning.
     """
 
@@ -92,25 +93,12 @@ class FollowUps:
 
     def _pod_created(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
         snapshots = self._pod_volumes.snapshots(pod, ref.original_namespace)
-        if snapshots:
-            self._restore_volumes(ref, pod, snapshots, results)
+        if snapshots and self._pod_volume_restorer is not None:
+            work = self._pod_volume_restorer.restore_pod_volumes(pod, ref.original_namespace, snapshots)
+            self._volume_tasks.append(self._tasks.create_task(work))
         hooks = self._hook_finder.hooks_of(pod)
         if hooks:
             self._run_hooks(ref, pod, hooks, results)
-
-    def _restore_volumes(
-        self, ref: ItemRef, pod: JSONObject, snapshots: Mapping[str, str], results: Results
-    ) -> None:
-        if self._pod_volume_restorer is None:
-            for volume in sorted(snapshots):
-                results.warnings.add(
-                    ref.target_namespace,
-                    f'the data of volume "{volume}" of {ref.id} was not restored: '
-                    "pod volume backups are not restored by this version",
-                )
-            return
-        work = self._pod_volume_restorer.restore_pod_volumes(pod, ref.original_namespace, snapshots)
-        self._volume_tasks.append(self._tasks.create_task(work))
 
     def _run_hooks(
         self, ref: ItemRef, pod: JSONObject, hooks: Sequence[PodExecHook], results: Results

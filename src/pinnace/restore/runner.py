@@ -19,7 +19,6 @@ from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase, RestoreProgress, RestoreStatus
-from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
 from pinnace.archive.errors import ArchiveError
@@ -227,10 +226,20 @@ async def _run(job: _Job, store: BackupStore, log: RunLog) -> Results:
     except (StorageError, KubeError) as error:
         raise RestoreFailed(f"error listing pod volume backups: {error}") from error
     try:
-        snapshots = await store.read_snapshots(backup_name)
+        request = RestoreRequest(
+            restore=job.restore,
+            backup=job.backup,
+            snapshots=await store.read_snapshots(backup_name),
+            pod_volume_backups=pod_volume_backups,
+            volume_infos=await store.read_volume_infos(backup_name),
+            item_operations=await store.read_item_operations(backup_name),
+            trusted=job.trusted,
+            rights=job.rights,
+            caveats=job.caveats,
+        )
     except StorageError as error:
         raise RestoreFailed(f"error fetching volume snapshots metadata: {error}") from error
-    results = await _restore_archive(job, log, actions, contents, pod_volume_backups, snapshots)
+    results = await _restore_archive(job, log, actions, contents, request)
     log.info("restore completed", warnings=results.warnings.count, errors=results.errors.count)
     return results
 
@@ -240,8 +249,7 @@ async def _restore_archive(
     log: RunLog,
     actions: Sequence[RestoreItemAction],
     contents: Path,
-    pod_volume_backups: Sequence[PodVolumeBackup],
-    snapshots: Sequence[VolumeSnapshot],
+    request: RestoreRequest,
 ) -> Results:
     all_versions = FEATURE in job.options.features
     try:
@@ -262,15 +270,6 @@ async def _restore_archive(
         progress=job.progress,
         options=job.options,
         helpers=job.helpers,
-    )
-    request = RestoreRequest(
-        restore=job.restore,
-        backup=job.backup,
-        snapshots=snapshots,
-        pod_volume_backups=pod_volume_backups,
-        trusted=job.trusted,
-        rights=job.rights,
-        caveats=job.caveats,
     )
     with archive:
         # Its contents are in the index's spool now; a large backup need not be on the disk twice.

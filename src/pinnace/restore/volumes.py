@@ -94,7 +94,8 @@ class VolumeCourses:
 
     Args:
         restorer: makes volumes from native snapshots; None where this installation cannot.
-        csi_claims: namespace and name of the claims that are provisioned from CSI snapshots.
+        claims_with_data: namespace and name of the claims whose data is in CSI snapshots, or elsewhere where
+            this restore cannot reach it: beside those the old volume would be bound instead.
         new_uuid: source of the random part of a cloned volume's name.
     """
 
@@ -110,7 +111,7 @@ class VolumeCourses:
         terminating_timeout_seconds: float,
         timer: Timer,
         log: EventLog,
-        csi_claims: Collection[tuple[str, str]] = (),
+        claims_with_data: Collection[tuple[str, str]] = (),
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self.memory = VolumeMemory()
@@ -121,7 +122,7 @@ class VolumeCourses:
         )
         self._snapshots: dict[str, VolumeSnapshot] = {}
         self._pod_volumes = pod_volumes
-        self._csi_claims = csi_claims
+        self._claims_with_data = claims_with_data
         self._restorer = restorer
         self._terminating_timeout_seconds = terminating_timeout_seconds
         self._timer = timer
@@ -180,7 +181,7 @@ class VolumeCourses:
 
     def _has_csi_snapshot(self, spec: JSONObject) -> bool:
         claim = spec.get("claimRef") or {}
-        return (claim.get("namespace", ""), claim.get("name", "")) in self._csi_claims
+        return (claim.get("namespace", ""), claim.get("name", "")) in self._claims_with_data
 
     async def _from_snapshot(self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
         """Case A of the table."""

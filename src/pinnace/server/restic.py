@@ -89,4 +89,6 @@ def _controller(
     controller.watch(
         informer, predicate=lambda obj: restic_repository.is_ready(obj) is ready, on_update=False
     )
+    if not ready:
+        controller.watch(informer, predicate=restic_repository.is_requested, on_add=False)
     return controller

@@ -12,6 +12,7 @@ from pinnace.api.codec import encode
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.restore import Restore
 from pinnace.api.snapshots import VolumeSnapshot, encode_snapshots
+from pinnace.api.volume_info import VolumeInfo
 from pinnace.storage.encoding import compress, encode_list, encode_object
 from pinnace.storage.errors import StorageError
 from pinnace.storage.layout import Layout
@@ -30,6 +31,7 @@ class BackupFiles:
         snapshots: records of native snapshots.
         resource_list: `<apiVersion>/<kind>` to sorted names.
         csi_volume_snapshots, csi_volume_snapshot_contents: whole objects; None leaves the file out.
+        volume_infos: what later Velero wants to know of the volumes; none leaves the file out. (BEY 3.6)
         results: warnings and errors for later Velero clients; None leaves the file out. (docs/spec: BEY 3.4)
     """
 
@@ -42,6 +44,7 @@ class BackupFiles:
     resource_list: Mapping[str, Sequence[str]] = field(default_factory=dict)
     csi_volume_snapshots: Sequence[Mapping[str, Any]] | None = ()
     csi_volume_snapshot_contents: Sequence[Mapping[str, Any]] | None = ()
+    volume_infos: Sequence[VolumeInfo] = ()
     results: Mapping[str, Any] | None = None
 
     def encoded(self, layout: Layout) -> dict[str, bytes]:
@@ -65,6 +68,9 @@ class BackupFiles:
             if self.csi_volume_snapshot_contents is not None:
                 key = target("CSIBackupVolumeSnapshotContents", name)
                 files[key] = encode_list(self.csi_volume_snapshot_contents)
+            if self.volume_infos:
+                key = target("BackupVolumeInfos", name)
+                files[key] = encode_list([encode(info) for info in self.volume_infos])
             if self.results is not None:
                 files[target("BackupResults", name)] = encode_object(self.results)
         except StorageError as error:

@@ -21,6 +21,7 @@ from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.api.snapshots import VolumeSnapshot, decode_snapshots
+from pinnace.api.volume_info import VolumeInfo
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.encoding import (
     decode_list,
@@ -293,6 +294,18 @@ class BackupStore:
     async def read_csi_volume_snapshot_contents(self, backup: str) -> list[JSONObject]:
         """The CSI VolumeSnapshotContents; none if the file is missing."""
         return await self._read_list(self._layout.target("CSIBackupVolumeSnapshotContents", backup))
+
+    async def read_volume_infos(self, backup: str) -> list[VolumeInfo]:
+        """What Velero 1.13 and later note of each volume; none if the file is missing. (BEY 3.6)"""
+        key = self._layout.target("BackupVolumeInfos", backup)
+        try:
+            return [decode(VolumeInfo, element) for element in await self._read_list(key)]
+        except DecodeError as error:
+            raise UnreadableObject(key, str(error)) from error
+
+    async def read_item_operations(self, backup: str) -> list[JSONObject]:
+        """The operations of Velero 1.11 and later, not checked; none if the file is missing. (BEY 3.8)"""
+        return await self._read_list(self._layout.target("BackupItemOperations", backup))
 
     async def read_resource_list(self, backup: str) -> dict[str, list[str]]:
         """`<apiVersion>/<kind>` to names of what was backed up; empty if the file is missing."""

@@ -18,6 +18,8 @@ _BACKUP_FILES = {
     "BackupVolumeSnapshots": "-volumesnapshots.json.gz",
     "BackupResourceList": "-resource-list.json.gz",
     "BackupResults": "-results.gz",
+    "BackupVolumeInfos": "-volumeinfo.json.gz",
+    "BackupItemOperations": "-itemoperations.json.gz",
     "CSIBackupVolumeSnapshots": "-csi-volumesnapshots.json.gz",
     "CSIBackupVolumeSnapshotContents": "-csi-volumesnapshotcontents.json.gz",
 }

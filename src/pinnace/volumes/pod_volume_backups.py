@@ -72,7 +72,7 @@ class PodVolumeBackups:
         try:
             async with self._timeout.limit():
                 namespace, location = pod["metadata"]["namespace"], self._backup.spec.storage_location
-                repository = await self._repositories.ensure(namespace, location)
+                repository = await self._repositories.ensure(namespace, location, initialize=True)
         except RepositoryUnavailable as error:
             return [error]
         except TimeoutError:

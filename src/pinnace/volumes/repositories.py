@@ -53,10 +53,16 @@ class Repositories:
         self._sleep = sleep
         self._asking: dict[tuple[str, str], asyncio.Lock] = {}
 
-    async def ensure(self, volume_namespace: str, location: str) -> ResticRepository:
-        """The repository, ready for use; made if there is none, and waited for a minute at most.
+    async def ensure(
+        self, volume_namespace: str, location: str, *, initialize: bool = False
+    ) -> ResticRepository:
+        """The repository, ready for use, waited for a minute at most; its object is made if there is none.
 
         Asked for at the same time by several, it is made once.
+
+        Args:
+            initialize: whether the repository itself may be made in the location if it is not there. Only a
+                backup has something to put into it. (docs/adr/020)
 
         Raises:
             RepositoryUnavailable: it is not ready, there are several, or it cannot be read or made.
@@ -67,7 +73,9 @@ class Repositories:
         async with lock:
             repository = await self._find(volume_namespace, location)
             if repository is None:
-                repository = await self._create(volume_namespace, location)
+                repository = await self._create(volume_namespace, location, initialize=initialize)
+            elif initialize and _lacks_request(repository):
+                repository = await self._request(repository)
             return await self._ready(repository)
 
     async def _find(self, volume_namespace: str, location: str) -> ResticRepository | None:
@@ -84,12 +92,26 @@ class Repositories:
             )
         return _decoded(found[0]) if found else None
 
-    async def _create(self, volume_namespace: str, location: str) -> ResticRepository:
-        body = new_repository(volume_namespace, location, self._namespace, self._frequency)
+    async def _create(self, volume_namespace: str, location: str, *, initialize: bool) -> ResticRepository:
+        body = new_repository(
+            volume_namespace, location, self._namespace, self._frequency, initialize=initialize
+        )
         try:
             return _decoded(await create_generated(self._client, REPOSITORIES, body, self._namespace))
         except KubeError as error:
             raise RepositoryUnavailable(f"unable to create restic repository resource: {error}") from error
+
+    async def _request(self, repository: ResticRepository) -> ResticRepository:
+        """Have a repository tried again at once that a restore or deletion did not find."""
+        patch = {
+            "metadata": {"annotations": {labels.INITIALIZE_REPOSITORY: "true"}},
+            "status": {"phase": str(ResticRepositoryPhase.NEW)},
+        }
+        name = repository.metadata.name
+        try:
+            return _decoded(await self._client.patch(REPOSITORIES, name, patch, self._namespace))
+        except KubeError as error:
+            raise RepositoryUnavailable(f"error patching restic repository {name}: {error}") from error
 
     async def _ready(self, repository: ResticRepository) -> ResticRepository:
         name = repository.metadata.name
@@ -120,16 +142,21 @@ def repository_labels(volume_namespace: str, location: str) -> dict[str, str]:
     }
 
 
-def new_repository(volume_namespace: str, location: str, namespace: str, frequency: Duration) -> JSONObject:
-    """The object that asks the server to make a repository. (docs/spec: PVL 8.1)"""
+def new_repository(
+    volume_namespace: str, location: str, namespace: str, frequency: Duration, *, initialize: bool
+) -> JSONObject:
+    """The object that asks the server to open a repository, or also to make it. (docs/spec: PVL 8.1)"""
+    metadata: JSONObject = {
+        "generateName": f"{volume_namespace}-{location}-",
+        "namespace": namespace,
+        "labels": repository_labels(volume_namespace, location),
+    }
+    if initialize:
+        metadata["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
     return {
         "apiVersion": API_VERSION,
         "kind": REPOSITORIES.kind,
-        "metadata": {
-            "generateName": f"{volume_namespace}-{location}-",
-            "namespace": namespace,
-            "labels": repository_labels(volume_namespace, location),
-        },
+        "metadata": metadata,
         "spec": {
             "volumeNamespace": volume_namespace,
             "backupStorageLocation": location,
@@ -137,6 +164,11 @@ def new_repository(volume_namespace: str, location: str, namespace: str, frequen
             "maintenanceFrequency": str(frequency),
         },
     }
+
+
+def _lacks_request(repository: ResticRepository) -> bool:
+    is_ready = repository.status.phase == ResticRepositoryPhase.READY
+    return not is_ready and labels.INITIALIZE_REPOSITORY not in repository.metadata.annotations
 
 
 def _decoded(obj: JSONObject) -> ResticRepository:

@@ -59,18 +59,19 @@ class HandledClaims:
 
         Two volumes of one pod on one claim both stay.
         """
-        claims = _claims_of(pod)
+        claims = claims_of(pod)
         chosen = [name for name in volumes if claims.get(name) not in self._claims]
         self._claims.update(claims[name] for name in chosen if name in claims)
         return chosen
 
     def release(self, pod: JSONObject, volumes: Sequence[str]) -> None:
         """Unmark the claims of a pod that is not saved after all, so that a snapshot can still take them."""
-        claims = _claims_of(pod)
+        claims = claims_of(pod)
         self._claims.difference_update(claims[name] for name in volumes if name in claims)
 
 
-def _claims_of(pod: JSONObject) -> dict[str, tuple[str, str]]:
+def claims_of(pod: JSONObject) -> dict[str, tuple[str, str]]:
+    """Volume name to namespace and name of the claim behind it, for the volumes that have one."""
     namespace = pod.get("metadata", {}).get("namespace", "")
     return {
         volume["name"]: (namespace, volume["persistentVolumeClaim"]["claimName"])

@@ -11,6 +11,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.controllers.snapshots import create_contents
 from pinnace.controllers.writes import BACKUPS
+from pinnace.csi import objects as csi_objects
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     NAMESPACES,
@@ -25,7 +26,7 @@ async def test_a_claim_comes_back_from_its_snapshot(csi_app: CSIApp) -> None:
 
     assert (status["phase"], status.get("errors", 0), status.get("warnings", 0)) == ("Completed", 0, 0)
     assert status.get("volumeSnapshotsAttempted", 0) == 0
-    (snapshot,) = await csi_app.snapshots()
+    (snapshot,), (content,) = csi_app.file("csi-volumesnapshots"), csi_app.file("csi-volumesnapshotcontents")
     name, mark = snapshot["metadata"]["name"], {labels.BACKUP_NAME: "b1"}
     assert name.startswith("velero-data-")
     assert snapshot["metadata"]["labels"] == mark
@@ -33,13 +34,9 @@ async def test_a_claim_comes_back_from_its_snapshot(csi_app: CSIApp) -> None:
         "source": {"persistentVolumeClaimName": "data"},
         "volumeSnapshotClassName": csi_app.named("vsc"),
     }
-    (content,) = await csi_app.contents()
     assert content["metadata"]["labels"] == mark
     handle = content["status"]["snapshotHandle"]
-    assert [each["metadata"]["name"] for each in csi_app.file("csi-volumesnapshots")] == [name]
-    assert [each["status"]["snapshotHandle"] for each in csi_app.file("csi-volumesnapshotcontents")] == [
-        handle
-    ]
+    assert csi_app.storage.storage == {handle}
     claim = await csi_app.stored(f"persistentvolumeclaims/namespaces/{csi_app.namespace}/data")
     noted = {labels.VOLUME_SNAPSHOT_NAME: name, labels.BACKUP_NAME: "b1"}
     assert claim["metadata"]["annotations"].items() >= noted.items()
@@ -71,6 +68,42 @@ async def test_a_claim_comes_back_from_its_snapshot(csi_app: CSIApp) -> None:
         await csi_app.client.get(PERSISTENT_VOLUMES, csi_app.named("data"))
 
 
+async def test_a_finished_backup_leaves_no_objects_and_its_snapshot_whatever_the_class_says(
+    csi_app: CSIApp,
+) -> None:
+    await csi_app.client.patch(csi_app.kinds.classes, csi_app.named("vsc"), {"deletionPolicy": "Delete"})
+
+    status = await csi_app.bench.back_up("b1", **csi_app.of())
+
+    assert (status["phase"], status.get("warnings", 0)) == ("Completed", 0)
+    assert await csi_app.snapshots() == []
+    await eventually(lambda: _has_contents(csi_app, 0))
+    (content,) = csi_app.file("csi-volumesnapshotcontents")
+    assert content["spec"]["deletionPolicy"] == "Retain"
+    assert csi_app.storage.storage == {content["status"]["snapshotHandle"]}
+    (info,) = csi_app.file("volumeinfo")
+    assert (info["backupMethod"], info["pvcName"], info["pvName"]) == (
+        "CSISnapshot",
+        "data",
+        csi_app.named("data"),
+    )
+    assert info["csiSnapshotInfo"]["snapshotHandle"] == content["status"]["snapshotHandle"]
+    assert info["csiSnapshotInfo"]["ReadyToUse"] is True
+    assert info["pvInfo"] == {"reclaimPolicy": "Retain"}
+
+
+async def test_a_backup_that_could_not_be_stored_leaves_no_snapshot(csi_app: CSIApp) -> None:
+    folder = csi_app.bench.folder / "bucket/backups"
+    folder.write_text("in the way of the folder")
+
+    status = await csi_app.bench.back_up("b1", **csi_app.of())
+
+    assert status["phase"] == "Failed"
+    assert await csi_app.snapshots() == []
+    await eventually(lambda: _has_contents(csi_app, 0))
+    await eventually(lambda: _stores(csi_app, set()))
+
+
 @pytest.mark.spec("SRV-025")
 async def test_a_restore_honours_mapped_namespaces(csi_app: CSIApp) -> None:
     await csi_app.bench.back_up("b1", **csi_app.of())
@@ -92,58 +125,89 @@ async def test_a_restore_honours_mapped_namespaces(csi_app: CSIApp) -> None:
 @pytest.mark.spec("SRV-025")
 async def test_a_snapshot_that_exists_is_left_alone(csi_app: CSIApp) -> None:
     await csi_app.bench.back_up("b1", **csi_app.of())
-    before = (await csi_app.snapshots(), await csi_app.contents())
+    await csi_app.bench.restore("r0", "b1")
+    before = await _names(csi_app)
 
     status = await csi_app.bench.restore("r1", "b1")
 
     # The claim is there as well, and differs from what would have been made: that is the one warning.
     assert (status["phase"], status.get("errors", 0)) == ("Completed", 0), await csi_app.bench.results("r1")
-    assert (await csi_app.snapshots(), await csi_app.contents()) == before
+    assert await _names(csi_app) == before
 
 
 async def test_without_the_wish_for_volumes_no_snapshot_is_used(csi_app: CSIApp) -> None:
     await csi_app.bench.back_up("b1", **csi_app.of())
     await csi_app.lose()
-    before = await csi_app.contents()
+    await eventually(lambda: _has_contents(csi_app, 0))
 
     status = await csi_app.bench.restore("r1", "b1", restorePVs=False)
 
     assert status["phase"] == "Completed", await csi_app.bench.results("r1")
     assert await csi_app.snapshots() == []
-    assert await csi_app.contents() == before
+    assert await csi_app.contents() == []
     assert "dataSource" not in (await csi_app.claim())["spec"]
 
 
-async def test_with_the_feature_off_nothing_of_it_is_restored_silently(csi_app: CSIApp) -> None:
+async def test_with_the_feature_off_the_claim_is_an_error_and_stays_unbound(csi_app: CSIApp) -> None:
     await csi_app.bench.back_up("b1", **csi_app.of())
     await csi_app.lose()
-    before = await csi_app.contents()
     csi_app.bench.scope = replace(csi_app.bench.scope, features=frozenset())
 
     status = await csi_app.bench.restore("r1", "b1")
 
-    assert status["phase"] == "Completed"
-    assert status["warnings"] >= 2
+    assert (status["phase"], status["errors"]) == ("PartiallyFailed", 1)
     assert "restored from CSI snapshots with the feature EnableCSI only" in await csi_app.bench.results("r1")
-    assert (await csi_app.snapshots(), await csi_app.contents()) == ([], before)
+    claim = await csi_app.claim()
+    assert claim["spec"]["selector"] == {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
+    assert await csi_app.snapshots() == []
 
 
 @pytest.mark.spec("CTL-038")
 async def test_the_snapshots_go_with_their_backup(csi_app: CSIApp) -> None:
     await csi_app.bench.back_up("b1", **csi_app.of())
     await csi_app.bench.back_up("b2", **csi_app.of())
-    mark = {labels.BACKUP_NAME: "b2"}
-    (kept,) = [each for each in await csi_app.contents() if each["metadata"]["labels"] == mark]
+    (of_b1,) = csi_app.file("csi-volumesnapshotcontents")
     assert len(csi_app.storage.storage) == 2
 
     assert await csi_app.bench.delete("d1", "b1") == []
 
-    kept_handle = {kept["status"]["snapshotHandle"]}
-    await eventually(lambda: _stores(csi_app, kept_handle))
-    await eventually(lambda: _has_contents(csi_app, 1))
-    assert [each["metadata"]["labels"] for each in await csi_app.snapshots()] == [mark]
-    assert [each["metadata"]["name"] for each in await csi_app.contents()] == [kept["metadata"]["name"]]
+    await eventually(lambda: _stores_one_but(csi_app, of_b1["status"]["snapshotHandle"]))
+    await eventually(lambda: _has_contents(csi_app, 0))
     assert not (csi_app.bench.folder / "bucket/backups/b1/velero-backup.json").exists()
+
+
+@pytest.mark.parametrize("written_by", ["1.14", "1.18"])
+async def test_the_snapshots_of_later_velero_go_with_their_backup(csi_app: CSIApp, written_by: str) -> None:
+    """1.17 and later write no lists of CSI objects: handles are in the volume info, and in the tarball."""
+    await csi_app.bench.back_up("b1", **csi_app.of())
+    folder = csi_app.bench.folder / "bucket/backups/b1"
+    if written_by == "1.18":
+        for name in ("csi-volumesnapshots", "csi-volumesnapshotcontents", "volumeinfo"):
+            (folder / f"b1-{name}.json.gz").unlink()
+    assert len(csi_app.storage.storage) == 1
+
+    assert await csi_app.bench.delete("d1", "b1") == []
+
+    await eventually(lambda: _stores(csi_app, set()))
+    assert not folder.exists()
+
+
+async def test_a_snapshot_that_no_driver_takes_over_keeps_the_backup(
+    csi_app: CSIApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csi_objects, "TAKE_OVER_SECONDS", 1.0)
+    await csi_app.bench.back_up("b1", **csi_app.of())
+    await eventually(lambda: _has_contents(csi_app, 0))
+    csi_app.storage.makes_handles = False
+
+    (error,) = await csi_app.bench.delete("d1", "b1")
+
+    assert "its driver did not take it over within 1 seconds: does the csi-snapshotter" in error
+    assert len(csi_app.storage.storage) == 1
+    assert (csi_app.bench.folder / "bucket/backups/b1/velero-backup.json").exists()
+    csi_app.storage.makes_handles = True
+    assert await csi_app.bench.delete("d2", "b1") == []
+    await eventually(lambda: _stores(csi_app, set()))
 
 
 @pytest.mark.spec("CTL-038")
@@ -152,6 +216,9 @@ async def test_whatever_its_policy_was_a_content_goes_with_its_snapshot(
     csi_app: CSIApp, policy: str | None
 ) -> None:
     await csi_app.bench.back_up("b1", **csi_app.of())
+    await eventually(lambda: _has_contents(csi_app, 0))
+    async with await csi_app.bench.store() as store:  # as in a cluster that found the backup
+        assert await create_contents(csi_app.client, store, "b1") == []
     (content,) = await csi_app.contents()
     patch = {"spec": {"deletionPolicy": policy}}
     await csi_app.client.patch(csi_app.kinds.contents, content["metadata"]["name"], patch)
@@ -185,11 +252,8 @@ async def test_whatever_its_policy_was_a_content_goes_with_its_snapshot(
 
 async def test_a_cluster_that_finds_the_backup_can_delete_its_snapshots(csi_app: CSIApp) -> None:
     await csi_app.bench.back_up("b1", **csi_app.of())
-    (content,) = await csi_app.contents()
-    (snapshot,) = await csi_app.snapshots()
+    (content,) = csi_app.file("csi-volumesnapshotcontents")
     # Another cluster on the same storage: nothing is there but the location.
-    await csi_app.client.delete(csi_app.kinds.snapshots, snapshot["metadata"]["name"], csi_app.namespace)
-    await csi_app.client.delete(csi_app.kinds.contents, content["metadata"]["name"])
     await eventually(lambda: _has_contents(csi_app, 0))
 
     async with await csi_app.bench.store() as store:
@@ -211,9 +275,7 @@ async def test_contents_are_taken_from_the_locations_of_administrators_only(
 ) -> None:
     bench = csi_app.bench
     await bench.back_up("b1", **csi_app.of())
-    (snapshot,), (content,) = await csi_app.snapshots(), await csi_app.contents()
-    await csi_app.client.delete(csi_app.kinds.snapshots, snapshot["metadata"]["name"], csi_app.namespace)
-    await csi_app.client.delete(csi_app.kinds.contents, content["metadata"]["name"])
+    (content,) = csi_app.file("csi-volumesnapshotcontents")
     await csi_app.client.delete(BACKUPS, "b1", csi_app.namespace)
     await eventually(lambda: _has_contents(csi_app, 0))
 
@@ -223,6 +285,11 @@ async def test_contents_are_taken_from_the_locations_of_administrators_only(
     assert names == ([] if tenant else [content["metadata"]["name"]])
 
 
+async def _names(csi_app: CSIApp) -> list[str]:
+    """Of snapshots and contents."""
+    return [each["metadata"]["name"] for each in (*await csi_app.snapshots(), *await csi_app.contents())]
+
+
 async def _has_contents(csi_app: CSIApp, count: int) -> bool:
     return len(await csi_app.contents()) == count
 
@@ -230,6 +297,10 @@ async def _has_contents(csi_app: CSIApp, count: int) -> bool:
 async def _is_known(csi_app: CSIApp) -> bool:
     """Whether the controller has taken charge of the contents there are."""
     return all(content["metadata"].get("finalizers") for content in await csi_app.contents())
+
+
+async def _stores_one_but(csi_app: CSIApp, handle: str) -> bool:
+    return len(csi_app.storage.storage) == 1 and handle not in csi_app.storage.storage
 
 
 async def _stores(csi_app: CSIApp, handles: set[str]) -> bool:

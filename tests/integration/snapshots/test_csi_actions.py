@@ -11,7 +11,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.csi.backup import csi_backup_actions
-from pinnace.csi.objects import POLL_SECONDS
+from pinnace.csi.objects import POLL_SECONDS, TakenSnapshots
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, NotFound
@@ -39,9 +39,12 @@ class Polls:
             await self.then()
 
 
-async def actions_of(csi_app: CSIApp, polls: Polls, *, restic: bool = True) -> dict[str, BackupItemAction]:
+async def actions_of(
+    csi_app: CSIApp, polls: Polls, *, restic: bool = True, backup: Backup | None = None
+) -> dict[str, BackupItemAction]:
     discovery = await Discovery.load(csi_app.client)
-    found = csi_backup_actions(csi_app.client, discovery, restic=restic, sleep=polls)
+    taken = TakenSnapshots(csi_app.client, csi_app.kinds, backup or a_backup(), sleep=polls)
+    found = csi_backup_actions(csi_app.client, discovery, taken, restic=restic)
     return {action.name.removeprefix("velero.io/csi-").removesuffix("-backupper"): action for action in found}
 
 
@@ -141,9 +144,9 @@ async def test_a_snapshot_that_is_never_made_fails_with_the_reason_of_the_cluste
     csi_app: CSIApp, asked: Duration | None, minutes: int
 ) -> None:
     csi_app.storage.makes_handles = False
-    polls = Polls()
-    actions = await actions_of(csi_app, polls)
-    await actions["pvc"].execute(await csi_app.claim(), a_backup())
+    polls, backup = Polls(), a_backup(csi_snapshot_timeout=asked)
+    actions = await actions_of(csi_app, polls, backup=backup)
+    await actions["pvc"].execute(await csi_app.claim(), backup)
     await eventually(lambda: _has_content(csi_app))
     (content,) = await csi_app.contents()
     status = {"error": {"message": "the storage is full"}}
@@ -151,7 +154,6 @@ async def test_a_snapshot_that_is_never_made_fails_with_the_reason_of_the_cluste
         csi_app.kinds.contents, content["metadata"]["name"], {"status": status}, subresource="status"
     )
 
-    backup = a_backup(csi_snapshot_timeout=asked)
     with pytest.raises(CSIError, match=f"not made within {minutes} minutes: the storage is full"):
         await actions["volumesnapshot"].execute((await csi_app.snapshots())[0], backup)
 

@@ -49,9 +49,11 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
 
     assert (status["phase"], status.get("errors", 0)) == ("Completed", 0)
     assert len(csi_storage.snapshots()) == 1
+    assert await client.list_all(csi_storage.kinds.snapshots, home) == []
+    await eventually(lambda: _has_no_contents(csi_storage))
     await client.delete(NAMESPACES, home)
     await eventually(lambda: _is_gone(client, home), timeout_seconds=90)
-    assert len(csi_storage.snapshots()) == 1  # the policy is Retain
+    assert len(csi_storage.snapshots()) == 1  # though the class says Delete
 
     status = await bench.restore("r1", "b1")
 
@@ -114,6 +116,10 @@ async def _is_gone(client: KubeClient, namespace: str) -> bool:
     except NotFound:
         return True
     return False
+
+
+async def _has_no_contents(storage: CSICluster) -> bool:
+    return await storage.client.list_all(storage.kinds.contents) == []
 
 
 async def _is_empty(storage: CSICluster) -> bool:

@@ -8,6 +8,7 @@ from hack.cluster.control_plane import ControlPlane
 from tests.e2e.without_server.command import Pinnace
 from tests.integration.snapshots.apps import FILE, CSIApp, FolderApp
 from tests.integration.snapshots.bench import PLUGIN_MODULE
+from tests.support.waiting import eventually
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -31,19 +32,29 @@ async def test_csi_snapshots(csi_app: CSIApp, pinnace: Pinnace) -> None:
         *("--include-resources", ",".join(resources)),
     )
     assert made.code == 0, made.err + made.out
-    (snapshot,) = await csi_app.snapshots()
+    assert await csi_app.snapshots() == []
+    (handle,) = csi_app.storage.storage
     await csi_app.lose()
     restored = await pinnace(*feature, "restore", "create", "r1", "--from-backup", "b1")
 
     assert restored.code == 0, restored.err + restored.out
     claim = await csi_app.claim()
-    assert claim["spec"]["dataSource"]["name"] == snapshot["metadata"]["name"]
+    assert claim["spec"]["dataSource"]["name"].startswith("velero-data-")
 
-    deleted = await pinnace("backup", "delete", "b1", "--confirm")
+    refused = await pinnace("--kubeconfig", "/nowhere", "backup", "delete", "b1", "--confirm")
 
-    assert deleted.code == 0
-    (handle,) = csi_app.storage.storage
-    assert f"delete them at their provider: {handle}" in deleted.err
+    assert refused.code == 1
+    assert f"CSI snapshot {handle} of {csi_app.driver} can be deleted by way of a cluster only" in refused.err
+    assert csi_app.storage.storage == {handle}
+
+    deleted = await pinnace("--namespace", namespace, "backup", "delete", "b1", "--confirm")
+
+    assert (deleted.code, deleted.out) == (0, 'Backup "b1" deleted\n'), deleted.err
+
+    async def is_gone() -> bool:
+        return not csi_app.storage.storage
+
+    await eventually(is_gone)
 
 
 async def test_native_snapshots_are_taken_where_they_are_asked_for(

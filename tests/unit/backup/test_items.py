@@ -515,15 +515,24 @@ async def test_invalid_selector_of_the_backup_is_fatal(tmp_path: Path) -> None:
         await run_backup(tmp_path, FakeCluster(), a_backup(label_selector=selector))
 
 
-async def test_work_that_nobody_does_is_one_warning_for_each_pod(tmp_path: Path) -> None:
+async def test_hooks_not_run_are_a_warning_and_volumes_not_saved_are_errors(
+    tmp_path: Path,
+) -> None:
     annotations = {
-        "backup.velero.io/backup-volumes": "vol-c",
+        "backup.velero.io/backup-volumes": "vol-c,vol-d",
         "pre.hook.backup.velero.io/command": "freeze",
     }
-    cluster = FakeCluster().put(PODS, pod("ns/a", "c", annotations=annotations), pod("ns/b", "c"))
+    running = pod("ns/a", "c", annotations=annotations)
+    ended = pod(
+        "ns/b", "c", annotations={"backup.velero.io/backup-volumes": "vol-c"}, status={"phase": "Succeeded"}
+    )
+    cluster = FakeCluster().put(PODS, running, ended)
     outcome = await run_backup(tmp_path, cluster, a_backup(hooks=hooks(post=["thaw"])))
-    assert outcome.warnings == 2
-    assert "2 backup hook(s) are not run; the content of volume(s) vol-c is not saved" in outcome.log
+    assert (outcome.warnings, outcome.errors) == (3, 2)
+    assert "2 backup hook(s) are not run" in outcome.log
+    for volume in ("vol-c", "vol-d"):
+        assert f"The data of volume {volume} is not saved: restic saves volumes of pods" in outcome.log
+    assert "Volume vol-c is not saved with restic: the pod is not running" in outcome.log
     assert outcome.items == ["pods/ns/a", "pods/ns/b"]
 
 

@@ -81,7 +81,13 @@ class Scene:
         return self.region
 
     def add(
-        self, *, identifier: str = "", frequency: str = "0s", location: str = "default", **status: Any
+        self,
+        *,
+        identifier: str = "",
+        frequency: str = "0s",
+        location: str = "default",
+        requested: bool = True,
+        **status: Any,
     ) -> None:
         marks = {labels.VOLUME_NAMESPACE: "shop", labels.STORAGE_LOCATION: location}
         spec = {
@@ -91,6 +97,9 @@ class Scene:
             "maintenanceFrequency": frequency,
         }
         self.world.cluster.add(PLURAL, "repo", labels=marks, spec=spec, status=status)
+        if requested:  # by a backup
+            metadata = self.world.cluster.objects[PLURAL, "repo"]["metadata"]
+            metadata["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
 
     async def reconcile(self) -> None:
         """One pass of both, as a resync makes it."""
@@ -145,6 +154,19 @@ async def test_one_that_is_not_there_is_made(scene: Scene) -> None:
 
     assert scene.restic.calls == ["connect", "init"]
     assert scene.status["phase"] == "Ready"
+
+
+@pytest.mark.parametrize("phase", ["New", "NotReady"])
+async def test_one_that_no_backup_has_asked_for_is_not_made(scene: Scene, phase: str) -> None:
+    scene.add(requested=False, phase=phase)
+    scene.restic.fails["connect"] = failure(MISSING)
+    scene.mount()
+
+    await scene.making.reconcile(key("repo"))
+
+    assert "init" not in scene.restic.calls
+    assert scene.status["phase"] == "NotReady"
+    assert scene.status["message"].startswith("there is no repository, and only a backup makes one: ")
 
 
 @pytest.mark.spec("CTL-057", "PVL-053")

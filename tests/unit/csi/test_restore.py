@@ -38,7 +38,7 @@ def snapshot(*, backup: str = "backup-1", handle: str = "snap-1", of: str = "dat
     ("features", "restore_pvs", "item", "restored"),
     [
         ({"EnableCSI"}, None, snapshot(), False),
-        (set(), None, snapshot(), True),
+        (set(), None, snapshot(), False),
         ({"EnableCSI"}, False, snapshot(), True),
         ({"EnableCSI"}, None, snapshot(backup="another"), True),
         ({"EnableCSI"}, None, snapshot(handle=""), True),
@@ -46,7 +46,7 @@ def snapshot(*, backup: str = "backup-1", handle: str = "snap-1", of: str = "dat
     ],
     ids=[
         "a snapshot of it",
-        "feature off",
+        "a snapshot that cannot be restored from",
         "no volumes wanted",
         "another backup's",
         "never made",

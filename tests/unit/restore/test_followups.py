@@ -333,16 +333,12 @@ async def test_a_pod_that_exists_gets_neither(harness: Harness) -> None:
     assert (filler.asked, hooks.asked) == ([], [])
 
 
-async def test_without_helpers_pods_say_what_was_left_out(harness: Harness) -> None:
-    harness.request_fields = {"pod_volume_backups": [pod_volume_backup(), pod_volume_backup("logs")]}
-
+async def test_without_helpers_pods_say_that_hooks_are_not_run(harness: Harness) -> None:
     results = await harness.restore(pod("p", annotations=HOOKED))
 
     assert harness.world.created_of("pods") == ["ns-1/p"]
     assert results.errors.count == 0
-    data, logs, hooks = results.warnings.namespaces["ns-1"]
-    assert data.startswith('the data of volume "data" of pods/ns-1/p was not restored')
-    assert logs.startswith('the data of volume "logs" of pods/ns-1/p was not restored')
+    (hooks,) = results.warnings.namespaces["ns-1"]
     assert hooks.startswith("the exec restore hooks of pods/ns-1/p were not executed")
 
 

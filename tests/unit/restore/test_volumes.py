@@ -1,6 +1,7 @@
 """PersistentVolumes and claims: the decision table, renaming, waiting, and what claims learn of it."""
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -307,6 +308,13 @@ async def test_a_volume_that_cannot_be_made_is_an_error(
     assert harness.world.created == []
 
 
+class NothingToFill:
+    async def restore_pod_volumes(
+        self, pod: dict[str, Any], original_namespace: str, snapshots: Mapping[str, str]
+    ) -> list[str]:
+        raise AssertionError("no pod is restored")
+
+
 def pod_volume_backup(snapshot_id: str = "abc") -> PodVolumeBackup:
     return PodVolumeBackup(
         metadata=ObjectMeta(annotations={"velero.io/pvc-name": "pvc-1"}),
@@ -321,6 +329,7 @@ async def test_a_volume_saved_from_its_pod_is_provisioned_anew(
     harness: Harness, snapshot_id: str, warnings: int
 ) -> None:
     harness.request_fields = {"pod_volume_backups": [pod_volume_backup(snapshot_id)]}
+    harness.helpers = Helpers(pod_volume_restorer=NothingToFill())
 
     results = await harness.restore(
         claimed(policy="Retain"), claim("pvc-1", spec={"volumeName": "pv-1"}), **MAPPED

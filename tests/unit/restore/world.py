@@ -304,6 +304,7 @@ class Harness:
         self.helpers = Helpers()
         self.backup = Backup(metadata=ObjectMeta(name="backup-1"), spec=BackupSpec(), status=BackupStatus())
         self.request_fields: JSONObject = {}
+        self.annotations: dict[str, str] = {}
         self.loads = 0
 
     async def load_discovery(self) -> Discovery:
@@ -326,7 +327,7 @@ class Harness:
             return await self.run(archive, **spec)
 
     async def run(self, archive: ArchiveIndex, **spec: Any) -> Results:
-        metadata = ObjectMeta(name="restore-1", namespace="velero")
+        metadata = ObjectMeta(name="restore-1", namespace="velero", annotations=self.annotations)
         restore = Restore(metadata=metadata, spec=RestoreSpec(backup_name="backup-1", **spec))
         actions = self.actions
         if actions is None:

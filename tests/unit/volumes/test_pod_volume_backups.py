@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.values.durations import Duration
@@ -228,7 +229,9 @@ async def test_a_watch_that_does_not_begin_is_an_error(scene: OrderScene) -> Non
 
 
 async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
-    scene.cluster.objects["resticrepositories", "repo"]["status"] = {"phase": "NotReady", "message": "m"}
+    repository = scene.cluster.objects["resticrepositories", "repo"]
+    repository["status"] = {"phase": "NotReady", "message": "m"}
+    repository["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
 
     [error] = await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 

@@ -163,3 +163,21 @@ async def test_without_a_namespace_there_is_no_repository(scene: Scene) -> None:
     with pytest.raises(RepositoryUnavailable, match="namespace of its volume is not known"):
         await scene.repositories().ensure("", "default")
     assert scene.cluster.calls == []
+
+
+@pytest.mark.parametrize("initialize", [False, True], ids=["restore", "backup"])
+async def test_only_a_backup_asks_for_a_new_repository(scene: Scene, initialize: bool) -> None:
+    await scene.repositories().ensure("shop", "default", initialize=initialize)
+
+    [made] = scene.cluster.of(PLURAL)
+    assert (labels.INITIALIZE_REPOSITORY in made["metadata"].get("annotations", {})) is initialize
+
+
+async def test_a_backup_has_a_repository_tried_again_that_a_restore_did_not_find(scene: Scene) -> None:
+    scene.add("mine", phase="NotReady", message="there is none")
+
+    repository = await scene.repositories().ensure("shop", "default", initialize=True)
+
+    assert repository.status.phase == "Ready"
+    [found] = scene.cluster.of(PLURAL)
+    assert found["metadata"]["annotations"] == {labels.INITIALIZE_REPOSITORY: "true"}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import click
@@ -19,7 +20,6 @@ from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.kinds import BACKUP, KINDS
 from pinnace.cli.output.prompt import confirmed, exactly_one
 from pinnace.cli.settings import Settings
-from pinnace.csi.snapshots import handle_of
 from pinnace.kube.errors import KubeError
 from pinnace.kube.errors import NotFound as ObjectGone
 from pinnace.kube.resources import velero
@@ -30,33 +30,58 @@ if TYPE_CHECKING:
     from pinnace.cli.backend.server import ServerBackend
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Which objects to delete where none are named."""
+
+    everything: bool
+    selector: LabelSelector | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeDataOptions:
+    """What becomes of the data of volumes that a backup has outside of its files. (docs/adr/021)
+
+    Attributes:
+        force: leave behind what cannot be deleted.
+        password_file: of the restic repositories; empty for the other places where a password may be.
+    """
+
+    force: bool = False
+    password_file: str = ""
+
+
 def delete(
     ctx: click.Context,
     noun: str,
     names: Sequence[str],
     *,
     confirm: bool,
-    everything: bool,
-    selector: LabelSelector | None,
+    chosen: Chosen,
+    volume_data: VolumeDataOptions,
 ) -> None:
     """Delete the chosen objects; those not found are reported at the end."""
     kind = KINDS[noun]
     settings = settings_for(ctx, kind, "delete")
-    exactly_one(len(names), everything, selector, noun)
-    chosen = Selector.from_label_selector(selector)
-    if selector is not None and chosen.empty:
+    exactly_one(len(names), chosen.everything, chosen.selector, noun)
+    selector = Selector.from_label_selector(chosen.selector)
+    if chosen.selector is not None and selector.empty:
         raise InvalidInput(f"--selector must not be empty; use --all to delete all {noun}s")
+    if volume_data.password_file and settings.location is None:
+        raise InvalidInput("--restic-password-file goes with --location; a server knows the password")
     if not confirm and not confirmed():
         return
-    errors = run_async(_delete(settings, kind, list(dict.fromkeys(names)), str(chosen)))
+    errors = run_async(_delete(settings, kind, list(dict.fromkeys(names)), str(selector), volume_data))
     if errors:
         raise CommandError(aggregate(errors))
 
 
-async def _delete(settings: Settings, kind: Kind, names: Sequence[str], selector: str) -> list[str]:
+async def _delete(
+    settings: Settings, kind: Kind, names: Sequence[str], selector: str, volume_data: VolumeDataOptions
+) -> list[str]:
     """Delete what was named, or what the selector finds. Returns the errors."""
     async with open_backend(settings) as backend:
-        deleter = _deleter(backend, kind)
+        deleter = _deleter(backend, kind, settings, volume_data)
         errors: list[str] = []
         chosen = [] if names else await deleter.matching(selector)
         for name in names:
@@ -69,7 +94,7 @@ async def _delete(settings: Settings, kind: Kind, names: Sequence[str], selector
         for obj in chosen:
             try:
                 text = await deleter.delete(obj)
-            except (KubeError, StorageError) as error:
+            except (KubeError, StorageError, CommandError) as error:
                 errors.append(str(error))
             else:
                 click.echo(text.format(obj["metadata"]["name"]))
@@ -92,22 +117,23 @@ class _Deleter(Protocol):
         ...
 
 
-def _deleter(backend: object, kind: Kind) -> _Deleter:
+def _deleter(backend: object, kind: Kind, settings: Settings, volume_data: VolumeDataOptions) -> _Deleter:
     from pinnace.cli.backend.location import LocationBackend
     from pinnace.cli.backend.server import ServerBackend
 
     if isinstance(backend, LocationBackend):
-        return _LocationDeleter(backend, kind)
+        return _LocationDeleter(backend, kind, settings, volume_data)
     assert isinstance(backend, ServerBackend)
-    return _ServerDeleter(backend, kind)
+    return _ServerDeleter(backend, kind, force=volume_data.force)
 
 
 class _ServerDeleter:
     """Deletes objects of the cluster; a backup by asking the server for it."""
 
-    def __init__(self, backend: "ServerBackend", kind: Kind) -> None:
+    def __init__(self, backend: "ServerBackend", kind: Kind, *, force: bool) -> None:
         self._backend = backend
         self._kind = kind
+        self._force = force
 
     async def named(self, name: str) -> JSONObject:
         return await self._backend.object(self._kind.plural, name)
@@ -118,24 +144,28 @@ class _ServerDeleter:
     async def delete(self, obj: JSONObject) -> str:
         client, namespace, name = self._backend.client, self._backend.namespace, obj["metadata"]["name"]
         if self._kind == BACKUP:
-            await client.create(velero("deletebackuprequests"), deletion_request(obj, namespace), namespace)
+            request = deletion_request(obj, namespace, force=self._force)
+            await client.create(velero("deletebackuprequests"), request, namespace)
             return self._kind.deleted
         with suppress(ObjectGone):  # somebody else was quicker, which is as good
             await client.delete(velero(self._kind.plural), name, namespace)
         return self._kind.deleted
 
 
-def deletion_request(backup: JSONObject, namespace: str) -> JSONObject:
+def deletion_request(backup: JSONObject, namespace: str, *, force: bool = False) -> JSONObject:
     """The DeleteBackupRequest for a Backup. (docs/spec: API 9.1)"""
     name, uid = backup["metadata"]["name"], backup["metadata"].get("uid") or ""
+    metadata: JSONObject = {
+        "generateName": f"{name}-",
+        "namespace": namespace,
+        "labels": {labels.BACKUP_NAME: labels.label_value(name), labels.BACKUP_UID: uid},
+    }
+    if force:
+        metadata["annotations"] = {labels.FORCE_DELETION: "true"}
     return {
         "apiVersion": "velero.io/v1",
         "kind": "DeleteBackupRequest",
-        "metadata": {
-            "generateName": f"{name}-",
-            "namespace": namespace,
-            "labels": {labels.BACKUP_NAME: labels.label_value(name), labels.BACKUP_UID: uid},
-        },
+        "metadata": metadata,
         "spec": {"backupName": name},
     }
 
@@ -146,9 +176,17 @@ class _LocationDeleter:
     It goes by directory: what is damaged or was never finished must be removable too, by its name.
     """
 
-    def __init__(self, backend: "LocationBackend", kind: Kind) -> None:
+    def __init__(
+        self,
+        backend: "LocationBackend",
+        kind: Kind,
+        settings: Settings,
+        volume_data: VolumeDataOptions,
+    ) -> None:
         self._backend = backend
         self._kind = kind
+        self._settings = settings
+        self._volume_data = volume_data
         self._restores: dict[str, str | None] | None = None
 
     async def named(self, name: str) -> JSONObject:
@@ -168,17 +206,14 @@ class _LocationDeleter:
         if self._kind != BACKUP:
             await store.delete_restore(name)
             return self._kind.deleted
+        from pinnace.cli.standalone_deletion import delete_volume_data
+
+        # First: the files say where the data is, and a server takes its own records for those of the files.
+        await delete_volume_data(self._settings, self._backend, name, self._volume_data)
         for restore, backup in (await self._backups_of_restores()).items():
             if backup == name:
                 await store.delete_restore(restore)
-        left = await self._snapshots_of(name)
         await store.delete_backup(name)
-        if left:
-            click.echo(
-                f"WARNING: without a server, the volume snapshots of backup {name} are not deleted with it;"
-                f" delete them at their provider: {', '.join(left)}",
-                err=True,
-            )
         return 'Backup "{}" deleted'
 
     async def _backups_of_restores(self) -> dict[str, str | None]:
@@ -194,12 +229,3 @@ class _LocationDeleter:
                     found[name] = await backup_of_restore(self._backend.store, name)
             self._restores = found
         return self._restores
-
-    async def _snapshots_of(self, backup: str) -> list[str]:
-        """The snapshots that the backup's files name; what is damaged must be removable all the same."""
-        store, found = self._backend.store, []
-        with suppress(StorageError):
-            found += [record.status.provider_snapshot_id for record in await store.read_snapshots(backup)]
-        with suppress(StorageError):
-            found += [handle_of(each) for each in await store.read_csi_volume_snapshot_contents(backup)]
-        return [snapshot for snapshot in found if snapshot]

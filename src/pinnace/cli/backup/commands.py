@@ -100,6 +100,8 @@ delete = delete_command(
     "backup",
     "backups",
     short_help="Delete backups and everything that belongs to them.",
-    help="Delete backups: with a server by request, with --location at once.",
+    help="Delete backups: with a server by request, with --location at once. A backup is not deleted while"
+    " data of its volumes would be left behind.",
+    volume_data=True,
 )
 group = group_of("backup", "Work with backups.", create, get, describe, logs, download, delete)

@@ -39,11 +39,36 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
             "DeleteBackupRequests", backend.objects("deletebackuprequests", by_uid)
         ),
         pod_volume_backups=await related("PodVolumeBackups", backend.volumes_of(name)),
-        csi_contents=(
-            await related("VolumeSnapshotContent objects", backend.csi_contents_of(name)) if view.csi else ()
-        ),
+        csi_contents=await related("VolumeSnapshotContent objects", _csi_contents(backend, name, options))
+        if view.csi
+        else (),
         resource_list=await _resource_list(backend, name, options) if view.details else None,
         snapshots=await _snapshots(backend, backup, options) if view.details else None,
+    )
+
+
+async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -> list[JSONObject]:
+    """Those in the cluster, else as the location has them: a finished backup leaves none. (docs/adr/022)
+
+    Raises:
+        KubeError, StorageError: they cannot be had.
+    """
+    if live := await backend.csi_contents_of(name):
+        return live
+    try:
+        found = await fetch_json(backend, DownloadTargetKind.CSI_CONTENTS, name, options)
+    except FileMissing:
+        return []
+    except (CommandError, ValueError) as exc:
+        raise StorageError(str(exc)) from exc
+    if not isinstance(found, list | None) or not all(_is_content(member) for member in found or ()):
+        raise StorageError("not an array of VolumeSnapshotContents")
+    return found or []
+
+
+def _is_content(found: object) -> bool:
+    return isinstance(found, dict) and all(
+        isinstance(found.get(part), dict | None) for part in ("metadata", "spec", "status")
     )
 
 

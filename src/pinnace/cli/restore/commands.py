@@ -30,6 +30,9 @@ from pinnace.cli.output.printing import output_flags
 )  # fmt: skip
 @labels_option("Restore")
 @optional_boolean("--restore-volumes", help="Restore volumes from snapshots.")
+@boolean(
+    "--without-volume-data", help="Create claims and pods whose data cannot be restored, with empty volumes."
+)
 @optional_boolean("--preserve-nodeports", help="Keep the node ports of Services.")
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
 @boolean("-w", "--wait", help="Wait for the end (always so with --location).")

@@ -23,7 +23,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.archive.errors import ArchiveError
 from pinnace.controllers.deletion.actions import delete_actions
-from pinnace.controllers.deletion.scope import foreign_files, undeletable_snapshots
+from pinnace.controllers.deletion.scope import foreign_files, undeletable_data
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
@@ -165,7 +165,8 @@ class BackupDeletionReconciler:
                 have written items that are not the backup's, and plugins act with the server's rights.
         """
         snapshots = SnapshotDeletion(self._scope, plugins, store, backup, trusted=trusted)
-        await self._refuse_snapshots(store, backup, snapshots)
+        forced = request.metadata.annotations.get(labels.FORCE_DELETION) == "true"
+        await self._refuse_volume_data(store, backup, snapshots, forced=forced)
         async with AsyncExitStack() as fetched:
             found = plugins.delete_actions if trusted else ()
             try:
@@ -177,9 +178,7 @@ class BackupDeletionReconciler:
                 ) from error
             await self._begin(request, backup)
             errors = await actions.run() if actions is not None else []
-        errors += await snapshots.delete()
-        if self._pod_volumes is not None:
-            errors += await self._pod_volumes.forget(backup, store)
+        errors += await self._delete_volume_data(store, backup, snapshots, forced=forced)
         forgotten = not errors
         errors += await self._delete_restores(store, backup)
         if forgotten:  # else the next try must find there what is still to be forgotten
@@ -213,17 +212,41 @@ class BackupDeletionReconciler:
             )
         return location
 
-    async def _refuse_snapshots(
-        self, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion
+    async def _refuse_volume_data(
+        self, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion, *, forced: bool
     ) -> None:
+        """Raise Refusal if data of volumes would be left behind, unless that is wanted. (docs/adr/021)"""
         try:
-            names = await undeletable_snapshots(
+            names = await undeletable_data(
                 self._scope, store, backup, snapshots, with_restic=self._pod_volumes is None
             )
-        except UnreadableObject as error:
-            raise Refusal(f"cannot tell which snapshots belong to the backup: {error}") from error
-        if names:
-            raise Refusal(f"this server cannot delete the backup's snapshots: {names}")
+            problem = f"this server cannot delete volume data of the backup: {names}" if names else ""
+        except (UnreadableObject, ArchiveError) as error:
+            problem = f"cannot tell which snapshots belong to the backup: {error}"
+        if problem and not forced:
+            raise Refusal(
+                f"{problem}. `backup delete --force` (annotation {labels.FORCE_DELETION}: true of the"
+                " DeleteBackupRequest) deletes the rest and leaves it behind"
+            )
+        if problem:
+            log.warning("Volume data is left behind, as the deletion is forced", reason=problem)
+
+    async def _delete_volume_data(
+        self, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion, *, forced: bool
+    ) -> list[str]:
+        """Delete snapshots of both kinds; what went wrong, none of which counts where it is forced."""
+        try:
+            errors = await snapshots.delete()
+            if self._pod_volumes is not None:
+                errors += await self._pod_volumes.forget(backup, store)
+        except (UnreadableObject, ArchiveError) as error:
+            if not forced:
+                raise
+            errors = [str(error)]
+        if forced and errors:
+            log.warning("Volume data of the backup is left behind, as its deletion is forced", errors=errors)
+            return []
+        return errors
 
     async def _begin(self, request: DeleteBackupRequest, backup: Backup) -> None:
         """Mark request and Backup. A Backup that changed since it was read is looked at again."""

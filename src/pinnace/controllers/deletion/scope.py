@@ -1,7 +1,10 @@
 """What of a backup this server may, and can, delete; read only. (docs/spec: CTL 6.2)"""
 
+from collections.abc import Sequence
+
 from pinnace.api.backup import Backup
-from pinnace.controllers.pod_volumes import restic_snapshots
+from pinnace.api.pod_volume import RESTIC
+from pinnace.controllers.pod_volumes import pod_volume_snapshots
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.snapshots import SnapshotDeletion
 from pinnace.storage.backup_store import BackupStore
@@ -28,20 +31,26 @@ async def foreign_files(store: BackupStore, backup: Backup) -> bool:
     return began is not None and began != backup.status.start_timestamp
 
 
-async def undeletable_snapshots(
+async def undeletable_data(
     scope: Scope, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion, *, with_restic: bool = True
 ) -> str:
-    """Names snapshots of volumes that would be leaked with their records; empty if there are none.
+    """Names volume data that would be leaked with its records; empty if there is none. (docs/adr/021)
 
     Args:
-        with_restic: whether nobody forgets those of restic.
+        with_restic: whether this server cannot forget restic snapshots.
 
     Raises:
-        StorageError, KubeError: they cannot be listed now.
+        StorageError, KubeError: it cannot be listed now.
+        ArchiveError: the tarball, which alone names some, is damaged.
     """
-    restic = await restic_snapshots(scope, store, backup.metadata.name) if with_restic else ()
-    named = [*await snapshots.obstacles(), *sorted(f"restic snapshot {id_}" for _, id_ in restic)]
-    if not named:
-        return ""
+    named = await snapshots.obstacles()
+    for saved in await pod_volume_snapshots(scope, store, backup.metadata.name):
+        if saved.uploader != RESTIC or with_restic:
+            named.append(str(saved))
+    return summary(named)
+
+
+def summary(named: Sequence[str]) -> str:
+    """The first of many, and how many more there are."""
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return f"{', '.join(named[:_NAMED])}{more}"

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase
+from pinnace.api.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
 from pinnace.api.values.times import parse_time
 from pinnace.controllers.node.orders import OrderFailed, OrderReconciler, Report, is_new
 from pinnace.controllers.node.ports import NodeScope
@@ -90,6 +90,7 @@ class PodVolumeBackupWork:
 
     async def carry_out(self, order: PodVolumeBackup, report: Report) -> JSONObject:
         """Save the volume. Raises OrderFailed."""
+        refuse_other_uploaders(order.spec.uploader_type)
         pod = await self._volumes.pod(order.spec.pod)
         directory = await self._volumes.directory(pod, order.spec.volume)
         try:
@@ -152,6 +153,12 @@ class PodVolumeBackupWork:
             except DecodeError as error:
                 log.warning("A PodVolumeBackup cannot be read", name=obj["metadata"]["name"], error=error)
         return parent_snapshot(order, others)
+
+
+def refuse_other_uploaders(uploader: str) -> None:
+    """Never run restic in place of another program. Raises OrderFailed. (docs/adr/020)"""
+    if uploader not in ("", RESTIC):
+        raise OrderFailed(f"this node agent has restic only, and the uploader asked for is {uploader}")
 
 
 def backup_name(order: PodVolumeBackup) -> str:

@@ -19,7 +19,7 @@ from pinnace.controllers.node.orders import (
     Report,
     is_new,
 )
-from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX
+from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders
 from pinnace.controllers.node.ports import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.informer import Informer
@@ -136,6 +136,7 @@ class PodVolumeRestoreWork:
 
     async def carry_out(self, order: PodVolumeRestore, report: Report) -> JSONObject:
         """Fill the volume and tell the pod. Raises OrderFailed."""
+        refuse_other_uploaders(order.spec.uploader_type)
         pod = await self._volumes.pod(order.spec.pod)
         _warn_if_late(pod)
         directory = await self._volumes.directory(pod, order.spec.volume)

@@ -54,6 +54,14 @@ class ExistingObjects:
         self._log = log
         self._custom: dict[str, bool] = {}
 
+    async def exists(self, ref: ItemRef, resource: APIResource) -> bool:
+        """Whether the object is there; what cannot be looked at is not, and creating it will tell."""
+        try:
+            await self._client.get(resource, ref.name, ref.target_namespace or None)
+        except KubeError:
+            return False
+        return True
+
     async def compare(
         self, ref: ItemRef, resource: APIResource, desired: JSONObject, backed_up: JSONObject
     ) -> Existing:

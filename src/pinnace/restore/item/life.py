@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import orjson
@@ -34,6 +35,7 @@ from pinnace.restore.ports import (
 )
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import RestoreFilter
+from pinnace.restore.volume_data import VolumeDataKeeper
 from pinnace.restore.volumes import VolumeCourses, adjust_claim
 
 _VERSION = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -70,6 +72,7 @@ class ItemRestorer:
         reader: ItemReader,
         namespaces: NamespaceKeeper,
         volumes: VolumeCourses,
+        volume_data: VolumeDataKeeper,
         claims: Claims,
         follow_ups: FollowUps,
         log: EventLog,
@@ -82,6 +85,7 @@ class ItemRestorer:
         self._reader = reader
         self._namespaces = namespaces
         self._volumes = volumes
+        self._volume_data = volume_data
         self._claims = claims
         self._follow_ups = follow_ups
         self._rights = rights
@@ -182,8 +186,16 @@ class ItemRestorer:
                 return
             item = volume
         reset_metadata(item)
+        exists = partial(self._existing.exists, ref, resource)
+        if ref.group_resource == "persistentvolumeclaims":
+            await self._volume_data.meet_claim(ref, item, exists, results)
         prepared = await self._act(ref, item, raw, chain, results)
         if prepared is None:
+            return
+        # After its actions, which restore the claims of a pod if they were not there before.
+        if ref.group_resource == "pods" and not await self._volume_data.admits_pod(
+            ref, prepared, exists, results
+        ):
             return
         if prepared.get("apiVersion") != item["apiVersion"]:
             # An action knows the kind, and brought an old item into a version that is served here.

@@ -91,7 +91,7 @@ class AccessProvider:
         Raises:
             AccessError: something is missing or cannot be read; Velero's texts. (docs/spec: PVL 5.3)
         """
-        password = await read_password(self._client, self._namespace)
+        password = await self._password()
         location = await self.location(repository.location)
         _check_tenant(repository, location)
         try:
@@ -100,6 +100,9 @@ class AccessProvider:
             raise AccessError(f"error creating temp restic credentials file: {error.strerror}") from error
         with directory as name:
             yield await self._access(repository, location, password, Path(name))
+
+    async def _password(self) -> bytes:
+        return await read_password(self._client, self._namespace)
 
     async def location(self, name: str) -> BackupStorageLocation:
         """The location of that name as it is now. Raises AccessError."""
@@ -196,6 +199,40 @@ class AccessProvider:
         if isinstance(found, AccountKey):
             return {"AZURE_ACCOUNT_KEY": found.key}
         return {"AZURE_ACCOUNT_SAS": found.query}
+
+
+class LocationAccess(AccessProvider):
+    """Access to the repositories of one location that no cluster keeps as an object.
+
+    Its credentials are those that the location's own settings name, and those of the environment.
+
+    Args:
+        known: the location.
+        password: of its repositories.
+    """
+
+    def __init__(
+        self,
+        known: BackupStorageLocation,
+        password: bytes,
+        workdir: Path,
+        *,
+        inherited: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._known = known
+        self._given_password = password
+        self._workdir = workdir
+        self.inherited = inherited
+
+    async def _password(self) -> bytes:
+        return self._given_password
+
+    async def location(self, name: str) -> BackupStorageLocation:
+        """The one location, whatever the name."""
+        return self._known
+
+    async def _credentials(self, location: BackupStorageLocation, directory: Path) -> Path | None:
+        return None  # a location by URL names no Secret
 
 
 def _write_private(path: Path, data: bytes) -> Path:

@@ -13,6 +13,7 @@ from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
+from pinnace.api.volume_info import VolumeInfo
 from pinnace.controllers.deletion.backup_deletion import REQUESTS, BackupDeletionReconciler, NotMarked
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.plugins.host.options import LaunchOptions
@@ -76,7 +77,7 @@ class Scene:
         return {place for place in self.world.cluster.objects if place[0] != "backupstoragelocations"}
 
     @property
-    def errors(self) -> object:
+    def errors(self) -> Any:
         return self.world.cluster.status(REQUESTS.name, "q1").get("errors")
 
     @property
@@ -278,7 +279,20 @@ SNAPSHOT = VolumeSnapshot(
     spec=VolumeSnapshotSpec(location="aws"),
     status=VolumeSnapshotStatus(provider_snapshot_id="snap-1", phase="Completed"),
 )
-POD_VOLUME = {"metadata": {"name": "v"}, "status": {"snapshotID": "2fa3"}}
+POD_VOLUME: JSONObject = {
+    "metadata": {"name": "v"},
+    "spec": {"pod": {"namespace": "shop", "name": "db"}, "volume": "data"},
+    "status": {"snapshotID": "2fa3"},
+}
+KOPIA_VOLUME = {**POD_VOLUME, "spec": {**POD_VOLUME["spec"], "uploaderType": "kopia"}}
+CONTENT = {
+    "metadata": {"name": "vsc-1"},
+    "spec": {"driver": "d.example.io", "source": {"volumeHandle": "vol"}},
+    "status": {"snapshotHandle": "handle-1"},
+}
+MOVED = VolumeInfo(
+    pvc_name="data", pvc_namespace="shop", backup_method="CSISnapshot", snapshot_data_moved=True
+)
 
 
 @pytest.mark.parametrize(
@@ -289,13 +303,15 @@ POD_VOLUME = {"metadata": {"name": "v"}, "status": {"snapshotID": "2fa3"}}
             "volume snapshot snap-1 (error getting volume snapshot location aws:"
             ' volumesnapshotlocations.velero.io "aws" not found)',
         ),
-        ({"pod_volume_backups": [POD_VOLUME]}, "restic snapshot 2fa3"),
+        ({"pod_volume_backups": [POD_VOLUME]}, "restic snapshot 2fa3 of volume data of pod shop/db"),
+        ({"pod_volume_backups": [KOPIA_VOLUME]}, "kopia snapshot 2fa3 of volume data of pod shop/db"),
         (
-            {"csi_volume_snapshot_contents": [{"metadata": {"name": "vsc-1"}}]},
-            "CSI volume snapshot content vsc-1 (start the server with --features EnableCSI)",
+            {"csi_volume_snapshot_contents": [CONTENT]},
+            "CSI snapshot handle-1 of d.example.io (start the server with --features EnableCSI)",
         ),
+        ({"volume_infos": [MOVED]}, "moved data of claim shop/data"),
     ],
-    ids=["native", "restic", "CSI"],
+    ids=["native", "restic", "kopia", "CSI", "moved"],
 )
 async def test_snapshots_that_nobody_here_can_delete_are_never_leaked(
     scene: Scene, files: dict[str, Any], named: str
@@ -306,9 +322,21 @@ async def test_snapshots_that_nobody_here_can_delete_are_never_leaked(
 
     await scene.reconcile()
 
-    assert scene.errors == [f"this server cannot delete the backup's snapshots: {named}"]
+    assert scene.errors == [
+        f"this server cannot delete volume data of the backup: {named}. `backup delete --force` (annotation"
+        " pinnace.io/force: true of the DeleteBackupRequest) deletes the rest and leaves it behind"
+    ]
     assert scene.world.files() == before
     assert scene.world.cluster.status("backups", "b1") == COMPLETED
+
+    scene.world.cluster.objects[REQUESTS.name, "q1"]["status"] = {}
+    scene.world.cluster.objects[REQUESTS.name, "q1"]["metadata"]["annotations"] = {
+        labels.FORCE_DELETION: "true"
+    }
+    await scene.reconcile()
+
+    assert scene.world.files() == []
+    assert ("backups", "b1") not in scene.world.cluster.objects
 
 
 class Vault:
@@ -358,7 +386,10 @@ async def test_restic_snapshots_known_only_to_the_cluster_count_too(scene: Scene
 
     await scene.reconcile()
 
-    assert scene.errors == ["this server cannot delete the backup's snapshots: restic snapshot 2fa3"]
+    assert len(scene.errors) == 1
+    assert scene.errors[0].startswith(
+        "this server cannot delete volume data of the backup: restic snapshot 2fa3. "
+    )
 
 
 async def test_a_list_of_snapshots_that_cannot_be_read_keeps_the_backup(scene: Scene) -> None:

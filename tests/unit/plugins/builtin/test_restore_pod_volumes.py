@@ -6,8 +6,10 @@ import pytest
 
 from pinnace import __version__
 from pinnace.api import labels
+from pinnace.api.codec import decode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import APIResource
@@ -18,7 +20,6 @@ from pinnace.plugins.builtin.restore.pod_volumes import WaitForPodVolumes
 from pinnace.plugins.protocols import RestoreItemInput
 
 UID = "uid-of-the-restore"
-LONG_NAME = "the-really-long-backup-name-that-is-much-more-than-63-characters"
 DEFAULTS = {
     "requests": {"cpu": "100m", "memory": "128Mi"},
     "limits": {"cpu": "100m", "memory": "128Mi"},
@@ -50,15 +51,24 @@ class Cluster:
         if resource.name == "configmaps":
             assert label_selector == "velero.io/plugin-config,velero.io/restic=RestoreItemAction"
             return self.configs
+        raise AssertionError(f"nothing asks for {resource.name}")
+
+    async def pod_volume_backups(self) -> list[PodVolumeBackup]:
         if self.refuse is not None:
             raise self.refuse
-        return self.orders
+        return [decode(PodVolumeBackup, order) for order in self.orders]
 
 
-def saved(volume: str, *, snapshot: str = "2fa3b4c5", pod: str = "p", namespace: str = "ns") -> JSONObject:
+def saved(
+    volume: str, *, snapshot: str = "2fa3b4c5", pod: str = "p", namespace: str = "ns", uploader: str = ""
+) -> JSONObject:
     return {
         "metadata": {"name": f"b-{volume}"},
-        "spec": {"pod": {"name": pod, "namespace": namespace}, "volume": volume},
+        "spec": {
+            "pod": {"name": pod, "namespace": namespace},
+            "volume": volume,
+            "uploaderType": uploader,
+        },
         "status": {"snapshotID": snapshot},
     }
 
@@ -84,7 +94,7 @@ async def run(
     cluster: Cluster, pod: JSONObject, *, filled: bool = True, original: str = "ns", backup: str = "b"
 ) -> list[JSONObject]:
     """The init containers that a pod comes out with."""
-    action = WaitForPodVolumes(cluster, "velero", filled=filled)
+    action = WaitForPodVolumes(cluster, "velero", cluster.pod_volume_backups if filled else None)
     from_backup = {"metadata": {"name": "p", "namespace": original}}
     given = RestoreItemInput(item=pod, item_from_backup=from_backup, restore=restore_of(backup))
     output = await action.execute(given)
@@ -158,12 +168,15 @@ async def test_which_volumes_are_waited_for(
 
 
 @pytest.mark.spec("PVL-071")
-async def test_the_backup_is_found_by_its_label() -> None:
-    cluster = Cluster()
-    await run(cluster, a_pod(), backup=LONG_NAME)
+async def test_no_pod_waits_for_the_data_of_another_uploader() -> None:
+    cluster = Cluster(saved("a", uploader="kopia"))
+    pod = a_pod(**{"snapshot.velero.io/a": "an id of old"})
 
-    value = "the-really-long-backup-name-that-is-much-more-than-63-cha6ca4bc"
-    assert cluster.selectors == [f"velero.io/backup-name={value}"]
+    assert await run(cluster, pod) == []
+
+    cluster.orders.append(saved("b", uploader="restic"))
+    [container] = await run(cluster, pod)
+    assert container["name"] == "restic-wait"
 
 
 @pytest.mark.spec("RST-103")

@@ -7,7 +7,7 @@ from pinnace.plugins.builtin.restore.config import ClusterReader
 from pinnace.plugins.builtin.restore.crds import PreserveUnknownFields, SkipManagedAPIService
 from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
 from pinnace.plugins.builtin.restore.jobs import FreeJob
-from pinnace.plugins.builtin.restore.pod_volumes import WaitForPodVolumes
+from pinnace.plugins.builtin.restore.pod_volumes import PodVolumeBackupSource, WaitForPodVolumes
 from pinnace.plugins.builtin.restore.pods import AddClaimsOfPod, FreePod
 from pinnace.plugins.builtin.restore.rbac import MapClusterRoleBinding, MapRoleBinding
 from pinnace.plugins.builtin.restore.services import FreeService
@@ -16,7 +16,11 @@ from pinnace.plugins.protocols import RestoreItemAction
 
 
 def restore_actions(
-    client: ClusterReader, discovery: Discovery, namespace: str, *, pod_volumes: bool = False
+    client: ClusterReader,
+    discovery: Discovery,
+    namespace: str,
+    *,
+    pod_volumes: PodVolumeBackupSource | None = None,
 ) -> list[RestoreItemAction]:
     """The actions, sorted by name.
 
@@ -24,7 +28,8 @@ def restore_actions(
         client: of the cluster that is restored into.
         discovery: what that cluster serves.
         namespace: the server's, where the ConfigMaps of the actions are.
-        pod_volumes: whether somebody fills the volumes of pods, for which these then wait.
+        pod_volumes: lists the pod volume backups of the restore's backup, for whose data pods wait; None
+            where no node agents fill volumes.
     """
     storage_classes = discovery.preferred(STORAGE_CLASSES.group_resource) or STORAGE_CLASSES
     actions: list[RestoreItemAction] = [
@@ -42,6 +47,6 @@ def restore_actions(
         PreserveUnknownFields(),
         RenewTokenSecret(),
         SkipManagedAPIService(),
-        WaitForPodVolumes(client, namespace, filled=pod_volumes),
+        WaitForPodVolumes(client, namespace, pod_volumes),
     ]
     return sorted(actions, key=lambda action: action.name)

@@ -2,17 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from pinnace.api import labels
-from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore import Restore
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, velero
+from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS
 from pinnace.plugins.builtin.restore.config import ActionError, ClusterReader, PluginConfig
 from pinnace.plugins.builtin.restore.helper_container import (
     FALLBACK_IMAGE,
@@ -23,8 +21,12 @@ from pinnace.plugins.builtin.restore.helper_container import (
 )
 from pinnace.plugins.builtin.restore.init_hooks import RESTIC_WAIT
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
+from pinnace.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
+
+PodVolumeBackupSource = Callable[[], Awaitable[Sequence[PodVolumeBackup]]]
+"""Lists the pod volume backups of one backup; may raise KubeError or StorageError."""
 
 _WORKLOADS: Final = ((DEPLOYMENTS, "velero"), (DAEMON_SETS, "restic"))
 """Whose image is ours, helper included: the server's, or the agent's if no server runs in this cluster."""
@@ -36,15 +38,18 @@ class WaitForPodVolumes:
     Args:
         client: the cluster that is restored into.
         namespace: the server's.
-        filled: whether somebody fills volumes in this installation; else no pod waits.
+        pod_volume_backups: lists those of the restore's backup; None where no node agents fill volumes: then
+            no pod waits.
     """
 
     name = "velero.io/restic"
 
-    def __init__(self, client: ClusterReader, namespace: str, *, filled: bool) -> None:
+    def __init__(
+        self, client: ClusterReader, namespace: str, pod_volume_backups: PodVolumeBackupSource | None
+    ) -> None:
         self._client = client
         self._namespace = namespace
-        self._filled = filled
+        self._pod_volume_backups = pod_volume_backups
         self._config = PluginConfig(client, namespace, self.name)
         self._lock = asyncio.Lock()
         self._known: tuple[Restore, PodVolumeCatalogue] | None = None
@@ -65,7 +70,7 @@ class WaitForPodVolumes:
             return RestoreItemOutput(item=given.item)
         present = spec.get("initContainers")
         others = [each for each in present if not _is_helper(each)] if isinstance(present, list) else []
-        snapshots = await self._snapshots(given) if self._filled else {}
+        snapshots = await self._snapshots(given) if self._pod_volume_backups is not None else {}
         if snapshots:
             spec["initContainers"] = [await self._container(given.restore, sorted(snapshots)), *others]
         elif isinstance(present, list) and len(others) < len(present):
@@ -82,23 +87,19 @@ class WaitForPodVolumes:
             "metadata": {"name": name, "annotations": annotations},
             "spec": {"volumes": objects(given.item, "spec", "volumes")},
         }
-        catalogue = await self._catalogue(given.restore)
+        assert self._pod_volume_backups is not None
+        catalogue = await self._catalogue(given.restore, self._pod_volume_backups)
         return catalogue.snapshots(pod, text(given.item_from_backup, "metadata", "namespace"))
 
-    async def _catalogue(self, restore: Restore) -> PodVolumeCatalogue:
+    async def _catalogue(self, restore: Restore, listing: PodVolumeBackupSource) -> PodVolumeCatalogue:
         """What the backup holds, listed once a restore. Raises ActionError."""
         async with self._lock:
             if self._known is None or self._known[0] is not restore:
-                self._known = (restore, await self._list(restore.spec.backup_name))
+                try:
+                    self._known = (restore, PodVolumeCatalogue(await listing()))
+                except (KubeError, StorageError) as error:
+                    raise ActionError(f"error listing pod volume backups: {error}") from error
             return self._known[1]
-
-    async def _list(self, backup: str) -> PodVolumeCatalogue:
-        resource, selector = velero("podvolumebackups"), f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
-        try:
-            listed = await self._client.list_all(resource, self._namespace, label_selector=selector)
-            return PodVolumeCatalogue([decode(PodVolumeBackup, obj) for obj in listed])
-        except (KubeError, DecodeError) as error:
-            raise ActionError(f"error listing pod volume backups: {error}") from error
 
     async def _container(self, restore: Restore, volumes: list[str]) -> JSONObject:
         config = await self._config.data(restore)

@@ -1,0 +1,122 @@
+"""What Velero 1.13 and later note of each volume of a backup, and this version too. (docs/spec: BEY 3.6)"""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import Struct, field
+
+from pinnace.api.fields import ALWAYS, NullableTime
+
+
+class BackupMethod(StrEnum):
+    """How the data of a volume was saved; empty for a volume that was skipped."""
+
+    NATIVE_SNAPSHOT = "NativeSnapshot"
+    POD_VOLUME_BACKUP = "PodVolumeBackup"
+    CSI_SNAPSHOT = "CSISnapshot"
+
+
+class CSISnapshotInfo(Struct, rename="camel", kw_only=True):
+    """The CSI snapshot of a volume. For data that was moved the texts are `unknown`."""
+
+    snapshot_handle: str = ""
+    size: int = 0
+    driver: str = ""
+    vsc_name: str = ""
+    ready_to_use: bool | None = field(name="ReadyToUse", default=None)
+
+
+class DataMovementInfo(Struct, rename="camel", kw_only=True):
+    """Where the data of a CSI snapshot was moved to."""
+
+    data_mover: str = ""
+    uploader_type: str = ""
+    snapshot_handle: str = ""
+    phase: str = field(name="Phase", default="")
+
+
+class NativeSnapshotInfo(Struct, rename="camel", kw_only=True):
+    """The snapshot that a provider made of a volume."""
+
+    snapshot_handle: str = ""
+    volume_type: str = ""
+    volume_az: str = field(name="volumeAZ", default="")
+    iops: str = ""
+    phase: str = field(name="Phase", default="")
+
+
+class PodVolumeInfo(Struct, rename="camel", kw_only=True):
+    """The files of a volume, saved from a pod."""
+
+    snapshot_handle: str = ""
+    size: int = 0
+    uploader_type: str = ""
+    volume_name: str = ""
+    pod_name: str = ""
+    pod_namespace: str = ""
+    node_name: str = ""
+    phase: str = field(name="Phase", default="")
+
+
+class PersistentVolumeInfo(Struct, rename="camel", kw_only=True):
+    """What a volume that is provisioned anew gets back from the old one."""
+
+    reclaim_policy: str = ""
+    labels: dict[str, str] = {}
+
+
+class VolumeInfo(Struct, rename="camel", kw_only=True):
+    """One volume of a backup.
+
+    Attributes:
+        pvc_name, pvc_namespace, pv_name: Each may be empty.
+        backup_method: One of `BackupMethod`; empty for a volume that was skipped.
+        snapshot_data_moved: Whether the data of the CSI snapshot was moved into the location.
+        result: `succeeded` or `failed`.
+    """
+
+    pvc_name: str = ""
+    pvc_namespace: str = ""
+    pv_name: str = ""
+    backup_method: str = ""
+    snapshot_data_moved: Annotated[bool, ALWAYS] = False
+    preserve_local_snapshot: Annotated[bool, ALWAYS] = False
+    skipped: Annotated[bool, ALWAYS] = False
+    skipped_reason: str = ""
+    start_timestamp: NullableTime = None
+    completion_timestamp: NullableTime = None
+    result: str = ""
+    csi_snapshot_info: CSISnapshotInfo | None = None
+    snapshot_data_movement_info: DataMovementInfo | None = None
+    native_snapshot_info: NativeSnapshotInfo | None = None
+    pvb_info: PodVolumeInfo | None = None
+    pv_info: PersistentVolumeInfo | None = None
+
+    @property
+    def claim(self) -> tuple[str, str]:
+        """Namespace and name of the claim."""
+        return self.pvc_namespace, self.pvc_name
+
+
+_DATA_UPLOAD_OPERATION = "du-"
+
+
+def moved_claims(
+    infos: Iterable[VolumeInfo], operations: Iterable[dict[str, Any]]
+) -> Iterator[tuple[str, str]]:
+    """Namespace and name of the claims whose data a data mover took into the location. (docs/spec: BEY 6.7)
+
+    Args:
+        operations: of `<backup>-itemoperations.json.gz`, not checked.
+    """
+    for info in infos:
+        if info.snapshot_data_moved and info.pvc_name:
+            yield info.claim
+    for operation in operations:
+        spec = operation.get("spec")
+        if not isinstance(spec, dict) or not str(spec.get("operationID")).startswith(_DATA_UPLOAD_OPERATION):
+            continue
+        about = spec.get("resourceIdentifier")
+        if isinstance(about, dict) and about.get("Resource") == "persistentvolumeclaims":
+            yield str(about.get("Namespace") or ""), str(about.get("Name") or "")

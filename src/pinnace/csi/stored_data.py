@@ -1,0 +1,248 @@
+"""The volume data of one backup, as the files in its location tell: what a deletion has to delete.
+
+(docs/adr/021, docs/spec: CTL 6.2, BEY 3.2, 6.6, 7.6)
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pinnace.api import labels
+from pinnace.api.pod_volume import RESTIC
+from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.csi import snapshots as csi
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import ObjectNotFound
+
+JSONObject = dict[str, Any]
+
+_DATA_UPLOAD: Final = "/DataUpload"
+_CSI_KINDS: Final = ("/VolumeSnapshot", "/VolumeSnapshotContent")
+_UNKNOWN: Final = "unknown"
+"""What later Velero writes in place of a handle that is gone. (docs/spec: BEY 3.6)"""
+
+
+class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A CSI snapshot that a backup made.
+
+    Attributes:
+        handle: the storage system's name for it.
+        deletion_secret: namespace and name of the Secret that deleting it needs; None if there is none.
+    """
+
+    driver: str
+    handle: str
+    deletion_secret: tuple[str, str] | None = None
+
+    def __str__(self) -> str:
+        return f"CSI snapshot {self.handle} of {self.driver}"
+
+
+class SavedPodVolume(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot in a repository of files of a pod's volume."""
+
+    uploader: str
+    snapshot: str
+    namespace: str
+    pod: str = ""
+    volume: str = ""
+
+    def __str__(self) -> str:
+        of_pod = f" of volume {self.volume} of pod {self.namespace}/{self.pod}" if self.pod else ""
+        return f"{self.uploader} snapshot {self.snapshot}{of_pod}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVolumeData:
+    """All that a backup has beside the files in its own folder.
+
+    Attributes:
+        native: the records of native snapshots that were made.
+        moved: what a data mover took into a kopia repository, as a person names it.
+    """
+
+    native: Sequence[VolumeSnapshot] = ()
+    csi: Sequence[StoredSnapshot] = ()
+    pod_volumes: Sequence[SavedPodVolume] = ()
+    moved: Sequence[str] = ()
+
+
+async def read_volume_data(store: BackupStore, backup: str, workdir: Path | None) -> StoredVolumeData:
+    """Read what the backup's files tell; the tarball only if no other file names its CSI snapshots.
+
+    Args:
+        workdir: for the tarball; None for the system's own place.
+
+    Raises:
+        StorageError: a file cannot be read.
+        ArchiveError: the tarball is damaged.
+    """
+    infos = await store.read_volume_infos(backup)
+    listed = await store.read_resource_list(backup)
+    contents = await store.read_csi_volume_snapshot_contents(backup)
+    snapshots = [stored for content in contents if (stored := _of_content(content)) is not None]
+    if not contents and any(key.startswith(csi.GROUP) and key.endswith(_CSI_KINDS) for key in listed):
+        snapshots += await _in_tarball(store, backup, workdir)
+    snapshots += _of_infos(infos)
+    unique: dict[str, StoredSnapshot] = {}
+    for snapshot in snapshots:  # the first knows most
+        unique.setdefault(f"{snapshot.driver}/{snapshot.handle}", snapshot)
+    operations = await store.read_item_operations(backup)
+    moved = [f"claim {namespace}/{name}" for namespace, name in moved_claims(infos, operations)]
+    if not moved:
+        moved = [f"DataUpload {name}" for key in listed if key.endswith(_DATA_UPLOAD) for name in listed[key]]
+    return StoredVolumeData(
+        native=[each for each in await store.read_snapshots(backup) if each.status.provider_snapshot_id],
+        csi=list(unique.values()),
+        pod_volumes=saved_pod_volumes(await store.read_pod_volume_backups(backup), infos),
+        moved=list(dict.fromkeys(moved)),
+    )
+
+
+def saved_pod_volumes(
+    objects: Iterable[JSONObject], infos: Iterable[VolumeInfo] = ()
+) -> list[SavedPodVolume]:
+    """The snapshots that PodVolumeBackups name, each once.
+
+    The uploader is taken from wherever it is known: a cluster whose definition lacks the field drops it.
+    """
+    found: dict[str, SavedPodVolume] = {}
+    uploaders: dict[str, str] = {}
+    for info in infos:
+        if info.pvb_info is not None and info.pvb_info.uploader_type:
+            uploaders[info.pvb_info.snapshot_handle] = info.pvb_info.uploader_type
+    for obj in objects:
+        spec, snapshot = _mapping(obj.get("spec")), _text(_mapping(obj.get("status")).get("snapshotID"))
+        if not snapshot:
+            continue
+        if uploader := _text(spec.get("uploaderType")):
+            uploaders[snapshot] = uploader
+        pod = _mapping(spec.get("pod"))
+        saved = SavedPodVolume(
+            uploader=RESTIC,
+            snapshot=snapshot,
+            namespace=_text(pod.get("namespace")),
+            pod=_text(pod.get("name")),
+            volume=_text(spec.get("volume")),
+        )
+        found.setdefault(snapshot, saved)
+    return [
+        msgspec.structs.replace(each, uploader=uploaders.get(each.snapshot, RESTIC))
+        for each in found.values()
+    ]
+
+
+def content_to_delete(
+    kinds: csi.SnapshotKinds, snapshot: StoredSnapshot, backup: str, namespace: str
+) -> JSONObject:
+    """The content by which a snapshot is deleted that nothing in the cluster stands for; pure.
+
+    Its name follows from the snapshot, so that a deletion that is repeated makes no second one.
+    """
+    digest = sha256(f"{snapshot.driver}/{snapshot.handle}".encode()).hexdigest()
+    name = f"velero-delete-{digest[:40]}"
+    metadata: JSONObject = {"name": name, "labels": {labels.BACKUP_NAME: labels.label_value(backup)}}
+    if snapshot.deletion_secret is not None:
+        secret_namespace, secret = snapshot.deletion_secret
+        metadata["annotations"] = {
+            f"{labels.CSI_DELETION_SECRET}-namespace": secret_namespace,
+            f"{labels.CSI_DELETION_SECRET}-name": secret,
+        }
+    return {
+        "apiVersion": kinds.contents.api_version,
+        "kind": kinds.contents.kind,
+        "metadata": metadata,
+        "spec": {
+            "deletionPolicy": "Delete",
+            "driver": snapshot.driver,
+            "source": {"snapshotHandle": snapshot.handle},
+            "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": namespace, "name": name},
+        },
+    }
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(value: object) -> JSONObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _of_content(content: JSONObject) -> StoredSnapshot | None:
+    try:
+        handle, driver = csi.handle_of(content), str((content.get("spec") or {}).get("driver") or "")
+        secret = csi.secret_named_by(content, labels.CSI_DELETION_SECRET)
+    except (TypeError, AttributeError):
+        return None  # of a shape that no API server would have stored
+    return StoredSnapshot(driver=driver, handle=handle, deletion_secret=secret) if handle and driver else None
+
+
+def _of_infos(infos: Iterable[VolumeInfo]) -> Iterator[StoredSnapshot]:
+    for info in infos:
+        of_snapshot = info.csi_snapshot_info
+        if info.backup_method != BackupMethod.CSI_SNAPSHOT or info.snapshot_data_moved or of_snapshot is None:
+            continue
+        handle, driver = of_snapshot.snapshot_handle, of_snapshot.driver
+        if handle and driver and _UNKNOWN not in (handle, driver):
+            yield StoredSnapshot(driver=driver, handle=handle)
+
+
+async def _in_tarball(store: BackupStore, backup: str, workdir: Path | None) -> list[StoredSnapshot]:
+    """The snapshots that the backup made; those of users lie in some tarballs as well, and stay."""
+    with tempfile.TemporaryDirectory(prefix="deletion-", dir=workdir) as folder:
+        path = Path(folder) / "contents.tar.gz"
+        try:
+            await store.download_contents(backup, path)
+        except ObjectNotFound:
+            return []
+        with await ArchiveIndex.open(path, Path(folder)) as archive:
+            return list(_made_by(archive, backup))
+
+
+def _made_by(archive: ArchiveIndex, backup: str) -> Iterator[StoredSnapshot]:
+    contents = {obj["metadata"]["name"]: obj for obj in _objects(archive, csi.CONTENTS)}
+    wanted = {name for name, obj in contents.items() if csi.is_of_backup(obj, backup)}
+    for snapshot in _objects(archive, csi.SNAPSHOTS):
+        if not csi.is_of_backup(snapshot, backup):
+            continue
+        notes = csi.annotations_of(snapshot)
+        handle = _text(notes.get(labels.CSI_SNAPSHOT_HANDLE))
+        driver = _text(notes.get(labels.CSI_DRIVER_NAME))
+        if handle and driver:
+            secret = csi.secret_named_by(snapshot, labels.CSI_NOTED_DELETION_SECRET)
+            yield StoredSnapshot(driver=driver, handle=handle, deletion_secret=secret)
+        wanted.add(csi.bound_content(snapshot))
+    for name in sorted(wanted & contents.keys()):
+        if (stored := _of_content(contents[name])) is not None:
+            yield stored
+
+
+def _objects(archive: ArchiveIndex, group_resource: str) -> Iterator[JSONObject]:
+    """The objects of a kind that are shaped as an API server stores them."""
+    for namespace in archive.namespaces(group_resource):
+        for name in archive.names(group_resource, namespace):
+            try:
+                obj = orjson.loads(archive.read(group_resource, namespace, name))
+            except (ArchiveError, orjson.JSONDecodeError):
+                continue
+            if _is_object(obj):
+                yield obj
+
+
+def _is_object(obj: object) -> bool:
+    if not isinstance(obj, dict) or not isinstance(obj.get("status"), dict | None):
+        return False
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        return False
+    return all(isinstance(metadata.get(key), dict | None) for key in ("labels", "annotations"))

@@ -1,0 +1,307 @@
+"""Volume data that a backup holds and this restore cannot bring back. (docs/adr/020, docs/spec: BEY 11.1)
+
+A claim that came back with a new, empty disk would look healthy, and the application would initialise itself
+on it. Therefore each such volume is an error; its claim is created so that nothing binds it, and pods that
+would start without the data are left out. With `pinnace.io/without-volume-data` on the Restore, they are
+created with empty volumes and each is a warning.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from pinnace.api import labels
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, uploader_of
+from pinnace.api.restore import Restore
+from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.restore.item.metadata import clear_binding_info
+from pinnace.restore.item.reading import ItemRef
+from pinnace.restore.results import Results
+from pinnace.volumes.pod_claims import claim_name, find_volume
+
+JSONObject = dict[str, Any]
+Claim = tuple[str, str]
+"""Namespace, as in the backup, and name."""
+
+_DATA_UPLOADS: Final = "datauploads.velero.io"
+_WITH_VELERO: Final = "restore it with Velero"
+_WITHOUT_DATA: Final = "with --without-volume-data it comes back empty"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Why the data of a volume is not restored, and what its user can do."""
+
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What this restore can bring back.
+
+    Attributes:
+        pod_volumes: restic snapshots of pod volumes.
+        csi: CSI snapshots.
+        csi_claims: the claims that the backup has usable CSI snapshots of.
+    """
+
+    pod_volumes: bool
+    csi: bool
+    csi_claims: Collection[Claim] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedData:
+    """What a backup says of its volume data.
+
+    Attributes:
+        infos: none for backups of Velero before 1.13.
+        operations: of Velero 1.11 and later, not checked.
+    """
+
+    pod_volumes: PodVolumeCatalogue
+    infos: Sequence[VolumeInfo] = ()
+    operations: Sequence[JSONObject] = ()
+
+
+def lost_claims(
+    saved: SavedData, archive: ArchiveIndex, restore: Restore, can: Abilities
+) -> dict[Claim, Loss]:
+    """The claims whose data the backup holds and this restore cannot bring back.
+
+    Args:
+        restore: one that leaves volumes out (`restorePVs: false`) wants no snapshots, moved ones neither.
+    """
+    found: dict[Claim, Loss] = {}
+    if restore.spec.restore_pvs is not False:
+        for claim in can.csi_claims if not can.csi else ():
+            found[claim] = _csi_is_off("")
+        for info in saved.infos:
+            if info.backup_method == BackupMethod.CSI_SNAPSHOT and not info.snapshot_data_moved:
+                handle = info.csi_snapshot_info.snapshot_handle if info.csi_snapshot_info else ""
+                if not can.csi:
+                    found[info.claim] = _csi_is_off(handle)
+                elif info.claim not in can.csi_claims:
+                    found[info.claim] = Loss(
+                        reason=f"it is in the CSI snapshot {handle}, and the backup has no VolumeSnapshot",
+                        advice="restore the snapshot with the tools of the storage system",
+                    )
+        for claim in _moved_claims(saved, archive):
+            found[claim] = Loss(
+                reason="it was moved into the backup location by a data mover, and this version cannot"
+                " restore moved data",
+                advice=_WITH_VELERO,
+            )
+    for info in saved.infos:
+        if info.backup_method == BackupMethod.POD_VOLUME_BACKUP and info.pvb_info is not None:
+            of_info = info.pvb_info
+            loss = pod_volume_loss(of_info.uploader_type or "restic", of_info.snapshot_handle, can)
+            if loss is not None and of_info.snapshot_handle:
+                found[info.claim] = loss
+    for backup in saved.pod_volumes.backups:
+        if backup.status.snapshot_id:
+            loss = pod_volume_loss(uploader_of(backup), backup.status.snapshot_id, can)
+            claim_of_pod = _claim_of_pod(
+                archive, backup.spec.pod.namespace, backup.spec.pod.name, backup.spec.volume
+            )
+            name = backup.metadata.annotations.get(labels.PVC_NAME) or claim_of_pod
+            if loss is not None:
+                found[(backup.spec.pod.namespace, name)] = loss
+    return {claim: loss for claim, loss in found.items() if claim[1]}
+
+
+def pod_volume_loss(uploader: str, snapshot: str, can: Abilities) -> Loss | None:
+    """Why a pod volume that an uploader saved is not restored; None if it is."""
+    if uploader != "restic":
+        return Loss(
+            reason=f"it was saved with {uploader} (snapshot {snapshot}), and this version restores snapshots"
+            " of restic only",
+            advice=_WITH_VELERO,
+        )
+    if not can.pod_volumes:
+        return Loss(
+            reason=f"it was saved with restic (snapshot {snapshot}), which the node agents of a server"
+            " restore, and this restore is made without them",
+            advice="restore the backup with a server that has node agents",
+        )
+    return None
+
+
+def _csi_is_off(handle: str) -> Loss:
+    snapshot = f"the CSI snapshot {handle}" if handle else "a CSI snapshot"
+    return Loss(
+        reason=f"it is in {snapshot}, and volumes are restored from CSI snapshots with the feature EnableCSI"
+        " only",
+        advice="restore with --features EnableCSI",
+    )
+
+
+def _moved_claims(saved: SavedData, archive: ArchiveIndex) -> Iterable[Claim]:
+    yield from moved_claims(saved.infos, saved.operations)
+    for upload in _stored(archive, _DATA_UPLOADS):
+        spec = upload.get("spec")
+        if isinstance(spec, dict) and spec.get("sourcePVC"):
+            yield str(spec.get("sourceNamespace") or ""), str(spec["sourcePVC"])
+
+
+def _stored(archive: ArchiveIndex, group_resource: str) -> Iterable[JSONObject]:
+    """The objects of a kind that can be read; nothing but hints are taken from them."""
+    for namespace in archive.namespaces(group_resource):
+        for name in archive.names(group_resource, namespace):
+            found = _read(archive, group_resource, namespace, name)
+            if found is not None:
+                yield found
+
+
+def _read(archive: ArchiveIndex, group_resource: str, namespace: str, name: str) -> JSONObject | None:
+    try:
+        found = orjson.loads(archive.read(group_resource, namespace, name))
+    except (ArchiveError, orjson.JSONDecodeError):
+        return None  # its own item says so, if it is one
+    return found if isinstance(found, dict) else None
+
+
+def _claim_of_pod(archive: ArchiveIndex, namespace: str, pod: str, volume: str) -> str:
+    """The claim behind a volume of a stored pod; empty if there is none."""
+    found = _read(archive, "pods", namespace, pod)
+    try:
+        source = find_volume(found, volume) if found is not None else None
+        return claim_name(found, source) if found is not None and source is not None else ""
+    except (LookupError, TypeError, AttributeError):
+        return ""  # of a shape that no API server would have stored: its own item says so
+
+
+Exists = Callable[[], Awaitable[bool]]
+"""Whether the item is in the cluster already, which leaves it alone as in any restore."""
+
+
+@dataclass(slots=True)
+class VolumeDataKeeper:
+    """Keeps claims and pods from coming back without their data.
+
+    Attributes:
+        lost: as `lost_claims` found them.
+    """
+
+    lost: dict[Claim, Loss]
+    pod_volumes: PodVolumeCatalogue
+    can: Abilities
+    accepted: bool
+    """Whether the user accepts empty volumes."""
+    _handled: set[Claim] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls, saved: SavedData, archive: ArchiveIndex, restore: Restore, can: Abilities
+    ) -> "VolumeDataKeeper":
+        """The keeper of one restore."""
+        accepted = restore.metadata.annotations.get(labels.WITHOUT_VOLUME_DATA) == "true"
+        return cls(lost_claims(saved, archive, restore, can), saved.pod_volumes, can, accepted)
+
+    async def meet_claim(self, ref: ItemRef, claim: JSONObject, exists: Exists, results: Results) -> None:
+        """Change a claim whose data is lost, in place, so that nothing takes its new disk for the old one."""
+        key = (ref.original_namespace, ref.name)
+        loss = self.lost.get(key)
+        if loss is None or await exists():
+            return
+        self._handled.add(key)
+        _forget_volume(claim)
+        if self.accepted:
+            results.warnings.add(
+                ref.target_namespace, f"{ref.id} comes back empty: its data is not restored: {loss.reason}"
+            )
+            return
+        claim["spec"]["selector"] = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
+        results.errors.add(
+            ref.target_namespace,
+            f"error restoring {ref.id}: the data of its volume is not restored: {loss.reason}. The claim was"
+            f" created with a selector that keeps it unbound, so that nothing starts on an empty volume:"
+            f" {loss.advice}, or delete the claim and restore again; {_WITHOUT_DATA}",
+        )
+
+    async def admits_pod(self, ref: ItemRef, pod: JSONObject, exists: Exists, results: Results) -> bool:
+        """Whether a pod is created; one that would start without the data of a volume is left out."""
+        pod = _volumes_of(ref, pod)
+        losses = self._losses_of(ref, pod)
+        unbound = [] if self.accepted else self._unbound_claims(ref, pod)
+        if not losses and not unbound:
+            return True
+        if await exists():
+            return True
+        if self.accepted:
+            for volume, loss in losses.items():
+                results.warnings.add(
+                    ref.target_namespace, f"volume {volume} of {ref.id} comes back empty: {loss.reason}"
+                )
+            return True
+        for volume, loss in losses.items():
+            results.errors.add(
+                ref.target_namespace,
+                f"error restoring {ref.id}: the data of volume {volume} is not restored: {loss.reason}."
+                " The pod is left out, so that it does not start on an empty volume:"
+                f" {loss.advice}; {_WITHOUT_DATA}",
+            )
+        if not losses:
+            results.warnings.add(
+                ref.target_namespace,
+                f"{ref.id} is left out: the data of its claims {', '.join(unbound)} was not restored",
+            )
+        return False
+
+    def _losses_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, Loss]:
+        """The losses of a pod's volumes that were not told with their claims."""
+        of_volumes: dict[str, Loss] = {}
+        others = self.pod_volumes.of_other_uploaders(pod, ref.original_namespace)
+        for volume, backup in others.items():
+            loss = pod_volume_loss(uploader_of(backup), backup.status.snapshot_id, self.can)
+            if loss is not None:
+                of_volumes[volume] = loss
+        for volume, snapshot in self.pod_volumes.snapshots(pod, ref.original_namespace).items():
+            loss = pod_volume_loss("restic", snapshot, self.can)
+            if loss is not None:
+                of_volumes[volume] = loss
+        return {
+            volume: loss
+            for volume, loss in sorted(of_volumes.items())
+            if (ref.original_namespace, _claim_of(pod, volume)) not in self._handled
+        }
+
+    def _unbound_claims(self, ref: ItemRef, pod: JSONObject) -> list[str]:
+        claims = {_claim_of(pod, volume.get("name", "")) for volume in pod["spec"]["volumes"]}
+        return sorted(claim for claim in claims if (ref.original_namespace, claim) in self._handled)
+
+
+def _volumes_of(ref: ItemRef, pod: JSONObject) -> JSONObject:
+    """As much of a pod as decides here; the API server judges what has another shape than a pod's."""
+    spec, annotations = pod.get("spec"), pod["metadata"].get("annotations")
+    volumes = spec.get("volumes") if isinstance(spec, dict) else None
+    return {
+        "metadata": {"name": ref.name, "annotations": annotations if isinstance(annotations, dict) else {}},
+        "spec": {
+            "volumes": [each for each in volumes if isinstance(each, dict)]
+            if isinstance(volumes, list)
+            else []
+        },
+    }
+
+
+def _claim_of(pod: JSONObject, volume: str) -> str:
+    source = find_volume(pod, volume)
+    return claim_name(pod, source) if source is not None else ""
+
+
+def _forget_volume(claim: JSONObject) -> None:
+    """Take away, in place, all that ties a claim to a volume or a snapshot."""
+    clear_binding_info(claim)
+    spec = claim["spec"]
+    for key in ("volumeName", "dataSource", "dataSourceRef"):
+        spec.pop(key, None)
+    for group in ("labels", "annotations"):
+        found = claim["metadata"].get(group)
+        if isinstance(found, dict):
+            found.pop(labels.VOLUME_SNAPSHOT_NAME, None)

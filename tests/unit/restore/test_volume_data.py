@@ -1,0 +1,241 @@
+"""Volume data that a restore cannot bring back: an error for each volume; nothing starts without it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.meta import ObjectMeta, ObjectReference
+from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, with_uploaders
+from pinnace.api.volume_info import CSISnapshotInfo, PodVolumeInfo, VolumeInfo
+from pinnace.restore.engine import Helpers, RestoreOptions
+from tests.unit.restore.world import Harness, claim, obj, pod, volume
+
+JSONObject = dict[str, Any]
+UNBOUND = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
+
+
+class Filler:
+    def __init__(self) -> None:
+        self.asked: list[dict[str, str]] = []
+
+    async def restore_pod_volumes(
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+    ) -> list[str]:
+        self.asked.append(dict(snapshots))
+        return []
+
+
+def saved(
+    volume: str = "data", uploader: str = "kopia", snapshot: str = "abc", **notes: str
+) -> PodVolumeBackup:
+    return PodVolumeBackup(
+        metadata=ObjectMeta(annotations=notes),
+        spec=PodVolumeBackupSpec(
+            pod=ObjectReference(namespace="ns-1", name="db"), volume=volume, uploader_type=uploader
+        ),
+        status=PodVolumeBackupStatus(snapshot_id=snapshot),
+    )
+
+
+def db(*claims: str) -> JSONObject:
+    volumes: list[JSONObject] = [
+        {"name": f"of-{name}", "persistentVolumeClaim": {"claimName": name}} for name in claims
+    ]
+    return pod("db", spec={"volumes": [*volumes, {"name": "data", "emptyDir": {}}]})
+
+
+def bound(name: str = "data") -> JSONObject:
+    notes = {"pv.kubernetes.io/bind-completed": "yes"}
+    return claim(name, annotations=notes, spec={"volumeName": f"pv-{name}"})
+
+
+def volume_of(name: str = "data") -> JSONObject:
+    return volume(f"pv-{name}", policy="Retain", spec={"claimRef": {"namespace": "ns-1", "name": name}})
+
+
+def moved(name: str = "data") -> VolumeInfo:
+    return VolumeInfo(
+        pvc_namespace="ns-1", pvc_name=name, backup_method="CSISnapshot", snapshot_data_moved=True
+    )
+
+
+OPERATION = {
+    "spec": {
+        "backupItemAction": "velero.io/csi-pvc-backupper",
+        "operationID": "du-1.2",
+        "resourceIdentifier": {
+            "Group": "",
+            "Resource": "persistentvolumeclaims",
+            "Namespace": "ns-1",
+            "Name": "data",
+        },
+    }
+}
+UPLOAD = {"kind": "DataUpload", "spec": {"sourcePVC": "data", "sourceNamespace": "ns-1"}}
+UPLOAD_FILE = {"resources/datauploads.velero.io/namespaces/velero/b-x.json": orjson.dumps(UPLOAD)}
+
+
+@pytest.mark.spec("BEY-074")
+@pytest.mark.parametrize(
+    ("fields", "files"),
+    [
+        ({"volume_infos": [moved()]}, {}),
+        ({"item_operations": [OPERATION]}, {}),
+        ({}, UPLOAD_FILE),
+    ],
+    ids=["volume info", "item operation", "DataUpload"],
+)
+async def test_a_claim_with_moved_data_is_an_error_and_stays_unbound(
+    harness: Harness, fields: JSONObject, files: dict[str, bytes]
+) -> None:
+    harness.request_fields = fields
+
+    results = await harness.restore(volume_of(), bound(), db("data"), claim("other"), files=files)
+
+    (error,) = results.errors.namespaces["ns-1"]
+    assert error.startswith(
+        "error restoring persistentvolumeclaims/ns-1/data: the data of its volume is not restored: it was"
+    )
+    assert "restore it with Velero" in error
+    made = harness.world.item("persistentvolumeclaims", "ns-1", "data")
+    assert made["spec"] == {"selector": UNBOUND}
+    assert "pv.kubernetes.io/bind-completed" not in made["metadata"].get("annotations", {})
+    assert harness.world.created_of("persistentvolumes") == []
+    assert harness.world.created_of("pods") == []
+    told = [
+        text for text in results.warnings.namespaces["ns-1"] if text.startswith("pods/ns-1/db is left out")
+    ]
+    assert told == ["pods/ns-1/db is left out: the data of its claims data was not restored"]
+    assert "selector" not in harness.world.item("persistentvolumeclaims", "ns-1", "other")["spec"]
+
+
+@pytest.mark.spec("KOP-009")
+async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_out(harness: Harness) -> None:
+    filler = Filler()
+    harness.helpers = Helpers(pod_volume_restorer=filler)
+    harness.request_fields = {"pod_volume_backups": [saved(), saved("logs", uploader="restic")]}
+
+    results = await harness.restore(db(), pod("web"))
+
+    (error,) = results.errors.namespaces["ns-1"]
+    assert error.startswith(
+        "error restoring pods/ns-1/db: the data of volume data is not restored: it was saved"
+    )
+    assert "with kopia (snapshot abc)" in error
+    assert harness.world.created_of("pods") == ["ns-1/web"]
+    assert filler.asked == []
+
+
+@pytest.mark.parametrize("annotated", [True, False], ids=["named by annotation", "known from the pod"])
+async def test_the_claim_behind_a_pod_volume_that_is_not_restored_is_told_once(
+    harness: Harness, annotated: bool
+) -> None:
+    notes = {labels.PVC_NAME: "data"} if annotated else {}
+    harness.request_fields = {"pod_volume_backups": [saved("of-data", **notes)]}
+
+    results = await harness.restore(volume_of(), bound(), db("data"))
+
+    (error,) = results.errors.namespaces["ns-1"]
+    assert error.startswith("error restoring persistentvolumeclaims/ns-1/data: ")
+    assert harness.world.created_of("pods") == []
+
+
+async def test_without_node_agents_restic_data_is_an_error_too(harness: Harness) -> None:
+    harness.request_fields = {"pod_volume_backups": [saved(uploader="")]}
+
+    results = await harness.restore(db())
+
+    (error,) = results.errors.namespaces["ns-1"]
+    assert "it was saved with restic (snapshot abc), which the node agents of a server restore" in error
+    assert harness.world.created_of("pods") == []
+
+
+async def test_with_the_users_word_volumes_come_back_empty_with_a_warning_for_each(harness: Harness) -> None:
+    harness.annotations = {labels.WITHOUT_VOLUME_DATA: "true"}
+    harness.request_fields = {"pod_volume_backups": [saved()], "volume_infos": [moved()]}
+
+    results = await harness.restore(volume_of(), bound(), db("data"))
+
+    assert results.errors.count == 0
+    of_claim, of_pod = sorted(results.warnings.namespaces["ns-1"])
+    assert of_claim.startswith("persistentvolumeclaims/ns-1/data comes back empty: ")
+    assert of_pod.startswith("volume data of pods/ns-1/db comes back empty: it was saved with kopia")
+    assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"] == {}
+    assert harness.world.created_of("pods") == ["ns-1/db"]
+
+
+async def test_what_is_in_the_cluster_already_is_left_alone(harness: Harness) -> None:
+    harness.request_fields = {"pod_volume_backups": [saved()], "volume_infos": [moved()]}
+    harness.world.put(bound())
+    harness.world.put(db("data"))
+
+    results = await harness.restore(bound(), db("data"))
+
+    assert results.errors.count == 0
+
+
+async def test_a_restore_that_leaves_volumes_out_wants_no_moved_data(harness: Harness) -> None:
+    harness.request_fields = {"volume_infos": [moved()]}
+
+    results = await harness.restore(bound(), restore_pvs=False)
+
+    assert results.errors.count == 0
+    assert "selector" not in harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"]
+
+
+def csi_info(handle: str = "snap-1") -> VolumeInfo:
+    return VolumeInfo(
+        pvc_namespace="ns-1",
+        pvc_name="data",
+        backup_method="CSISnapshot",
+        csi_snapshot_info=CSISnapshotInfo(snapshot_handle=handle, driver="d"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("features", "text"),
+    [
+        (set(), "volumes are restored from CSI snapshots with the feature EnableCSI only"),
+        ({"EnableCSI"}, "it is in the CSI snapshot snap-1, and the backup has no VolumeSnapshot"),
+    ],
+    ids=["feature off", "no VolumeSnapshot in the backup"],
+)
+async def test_a_csi_snapshot_that_cannot_be_used_is_an_error(
+    harness: Harness, features: set[str], text: str
+) -> None:
+    harness.options = RestoreOptions(features=features)
+    harness.request_fields = {"volume_infos": [csi_info()]}
+
+    results = await harness.restore(volume_of(), bound())
+
+    (error,) = results.errors.namespaces["ns-1"]
+    assert text in error
+    assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"]["selector"] == UNBOUND
+
+
+async def test_a_claim_that_a_data_upload_in_a_strange_shape_names_harms_nothing(harness: Harness) -> None:
+    path = "resources/datauploads.velero.io/namespaces/velero/"
+    files = {f"{path}a.json": b"no json", f"{path}b.json": b"[]", f"{path}c.json": b'{"spec": 3}'}
+
+    results = await harness.restore(claim("data"), obj("Secret", "s", "ns-1"), files=files)
+
+    assert results.errors.count == 0
+
+
+def test_the_uploader_comes_from_the_location_where_the_object_does_not_name_it() -> None:
+    live = [saved("a", "", "s1"), saved("b", "", "s2"), saved("c", "", "s3"), saved("d", "restic", "s1")]
+    infos = [VolumeInfo(pvb_info=PodVolumeInfo(snapshot_handle="s1", uploader_type="kopia"))]
+    stored: list[JSONObject] = [
+        {"spec": {"uploaderType": "other"}, "status": {"snapshotID": "s2"}},
+        {"spec": 3, "status": None},
+    ]
+
+    found = with_uploaders(live, stored, infos)
+
+    assert [each.spec.uploader_type for each in found] == ["kopia", "other", "", "restic"]
+    known = PodVolumeCatalogue(found).snapshots(pod("db"), "ns-1")
+    assert known == {"c": "s3", "d": "s1"}
