@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import orjson
 
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import RESTIC
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
@@ -22,8 +23,6 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi import snapshots as csi
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound
-
-JSONObject = dict[str, Any]
 
 _DATA_UPLOAD: Final = "/DataUpload"
 _CSI_KINDS: Final = ("/VolumeSnapshot", "/VolumeSnapshotContent")

@@ -8,11 +8,12 @@ created with empty volumes and each is a warning.
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, uploader_of
 from pinnace.api.restore import Restore
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
@@ -23,7 +24,6 @@ from pinnace.restore.item.reading import ItemRef
 from pinnace.restore.results import Results
 from pinnace.volumes.pod_claims import claim_name, find_volume
 
-JSONObject = dict[str, Any]
 Claim = tuple[str, str]
 """Namespace, as in the backup, and name."""
 

@@ -1,20 +1,19 @@
 """Volume data that a restore cannot bring back: an error for each volume; nothing starts without it."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import orjson
 import pytest
 
 from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta, ObjectReference
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, with_uploaders
 from pinnace.api.volume_info import CSISnapshotInfo, PodVolumeInfo, VolumeInfo
 from pinnace.restore.engine import Helpers, RestoreOptions
 from tests.unit.restore.world import Harness, claim, obj, pod, volume
 
-JSONObject = dict[str, Any]
 UNBOUND = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
 
 
