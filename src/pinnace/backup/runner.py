@@ -225,7 +225,7 @@ class _Run:
         if csi is None:
             return
         try:
-            problems = await finish(self._settle(csi), limit_seconds=_SETTLING_SECONDS)
+            problems = await finish(self._remove_or_discard(csi), limit_seconds=_SETTLING_SECONDS)
         except StorageError as error:
             problems = [str(error)]
         except TimeoutError:
@@ -233,7 +233,7 @@ class _Run:
         for problem in problems:
             log.warning("Objects of CSI snapshots stay until the backup is deleted", error=problem)
 
-    async def _settle(self, csi: CSIObjects) -> list[str]:
+    async def _remove_or_discard(self, csi: CSIObjects) -> list[str]:
         if self.is_stored:
             return await csi.remove_objects()
         return [] if await self.store.exists(self.backup.metadata.name) else await csi.discard()
