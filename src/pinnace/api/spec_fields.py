@@ -197,6 +197,10 @@ class FieldFindings:
     warnings: tuple[str, ...] = field(default=())
 
 
+_MOST_TEXTS: Final = 20
+_MOST_CHARACTERS: Final = 100
+"""Of a name in a text."""
+
 NO_FINDINGS: Final = FieldFindings()
 
 
@@ -220,7 +224,13 @@ def check_part(struct: type[Struct], part: Mapping[str, Any], path: str) -> Fiel
             errors.append(f"{where} is not supported ({known.effect}, Velero {known.since}): {known.instead}")
         else:
             warnings.append(f"{where} has no effect ({known.effect}, Velero {known.since}): {known.instead}")
-    return FieldFindings(errors=tuple(errors), warnings=tuple(warnings))
+    return FieldFindings(errors=_most(errors), warnings=_most(warnings))
+
+
+def _most(texts: list[str]) -> tuple[str, ...]:
+    """The first of many texts, and how many there are: a status and a log have their limits."""
+    more = len(texts) - _MOST_TEXTS
+    return (*texts[:_MOST_TEXTS], *([f"{more} more fields like these"] if more > 0 else []))
 
 
 def _beyond(
@@ -229,7 +239,7 @@ def _beyond(
     """The paths of the fields that ask for something and are not in the structs, with their table entry."""
     fields, others = _fields(struct), NOT_SUPPORTED.get(struct, {})
     for name, value in part.items():
-        where = f"{path}.{name}"
+        where = f"{path}.{name[:_MOST_CHARACTERS]}"
         if name in fields:
             yield from _inside(fields[name], value, where)
         elif not _asks_for_nothing(value) and not (name in others and value in others[name].same):
@@ -253,12 +263,16 @@ def _inside(node: inspect.Type, value: Any, path: str) -> Iterator[tuple[str, No
 
 
 def _asks_for_nothing(value: Any) -> bool:
-    """Whether a value is null, false, zero, empty, or holds nothing else."""
-    if isinstance(value, Mapping):
-        return all(_asks_for_nothing(member) for member in value.values())
-    if isinstance(value, list):
-        return not value
-    return value in (None, False, 0, "")
+    """Whether a value is null, false, zero, empty, or an object that holds nothing else."""
+    # Without recursion: an API server takes objects that are nested deeper than Python likes.
+    left = [value]
+    while left:
+        found = left.pop()
+        if isinstance(found, Mapping):
+            left.extend(found.values())
+        elif found not in (None, False, 0, "", []):
+            return False
+    return True
 
 
 @functools.cache

@@ -160,3 +160,18 @@ def test_the_guide_lists_every_field_of_the_table() -> None:
             assert any(
                 row.endswith(f"| `{name}` | {entry.since} | {warning}{entry.instead} |") for row in rows
             )
+
+
+def test_texts_stay_few_and_short_whatever_an_object_holds() -> None:
+    deep: dict[str, Any] = {"x": 1}
+    for _ in range(5000):
+        deep = {"x": deep}
+    hook = {"postHooks": [{"exec": {"waitForReady": True}}]}
+
+    unknown = findings("Backup", **{"n" * 5000: 1}, deep=deep, **{f"f{number}": 1 for number in range(500)})
+    refused = findings("Restore", hooks={"resources": [hook] * 5000})
+
+    assert len(unknown.warnings) == len(refused.errors) == 21
+    assert unknown.warnings[-1] == "482 more fields like these"
+    assert refused.errors[-1] == "4980 more fields like these"
+    assert max(map(len, unknown.warnings)) < 250

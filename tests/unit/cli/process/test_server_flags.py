@@ -314,3 +314,32 @@ def test_a_frequency_of_the_garbage_collection_that_is_not_positive_is_refused(
 
     assert "--garbage-collection-frequency must be positive" in capsys.readouterr().err
     assert started == []
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "warnings"),
+    [
+        ("a,b", ("a", "b"), 0),
+        ("a,-", ("a",), 0),
+        ("a,-,b", ("a",), 1),
+        ("-", RestoreOptions().priorities, 0),
+        ("-,b", RestoreOptions().priorities, 1),
+    ],
+)
+def test_kinds_to_restore_first_end_at_a_dash(
+    started: list[ServerOptions],
+    given: str,
+    first: tuple[str, ...],
+    warnings: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert options_of(started, f"--restore-resource-priorities={given}").restore.priorities == first
+    assert len(caplog.records) == warnings
+
+
+def test_two_dashes_among_the_kinds_to_restore_first_are_refused(
+    started: list[ServerOptions], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["server", "--restore-resource-priorities=-,-"]) == 1
+    assert "takes only one '-'" in capsys.readouterr().err
+    assert started == []
