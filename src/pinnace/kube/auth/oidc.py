@@ -18,7 +18,7 @@ import msgspec
 
 from pinnace.api.values.times import utcnow
 from pinnace.kube.auth.credentials import Credentials, basic, bearer
-from pinnace.kube.errors import ConfigError, ConnectionFailed, DeadlineExceeded
+from pinnace.kube.errors import ConfigError, NotSent, NotTrusted
 from pinnace.kube.transport.proxy import split_proxy
 from pinnace.kube.transport.tls import TLSSettings, build_ssl_context
 
@@ -75,7 +75,8 @@ class OIDCAuth:
 
         Raises:
             ConfigError: if the issuer refuses, or there is nothing to renew it with.
-            ConnectionFailed: if the issuer cannot be reached.
+            NotSent: if the issuer cannot be reached or answers what it would not; it may later.
+            NotTrusted: if its certificate is not trusted.
         """
         async with self._lock:
             if self._has_expired():
@@ -110,14 +111,16 @@ class OIDCAuth:
                 endpoint = await self._token_endpoint(session)
                 tokens = await self._request_tokens(session, endpoint)
         except TimeoutError as error:
-            raise DeadlineExceeded(
-                f"the identity provider {settings.issuer} did not answer in time"
+            raise NotSent(f"the identity provider {settings.issuer} did not answer in time") from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise NotTrusted(
+                f"cannot reach the identity provider {settings.issuer}: its certificate is not trusted"
             ) from error
         except aiohttp.ClientError as error:
             name = type(error).__name__
-            raise ConnectionFailed(f"cannot reach the identity provider {settings.issuer}: {name}") from error
+            raise NotSent(f"cannot reach the identity provider {settings.issuer}: {name}") from error
         if not tokens.id_token:
-            raise ConfigError(f"{settings.origin}: the identity provider {settings.issuer} gave no id_token")
+            raise NotSent(f"{settings.origin}: the identity provider {settings.issuer} gave no id_token")
         self._id_token = tokens.id_token
         # Some issuers let a refresh token be used once and send the next one along.
         self._refresh_token = tokens.refresh_token or self._refresh_token
@@ -132,11 +135,15 @@ class OIDCAuth:
         ) as response:
             body = await response.read()
         if response.status != 200:
-            raise ConfigError(f"{settings.origin}: {url} answered with HTTP status {response.status}")
+            kind = NotSent if _may_pass(response.status) else ConfigError
+            raise kind(f"{settings.origin}: {url} answered with HTTP status {response.status}")
         try:
             endpoint = msgspec.json.decode(body, type=_Endpoints).token_endpoint
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{settings.origin}: {url} is no OpenID discovery document") from error
+            raise NotSent(
+                f"{settings.origin}: {url} is no OpenID discovery document; a proxy or a login page may have "
+                "answered in place of the identity provider"
+            ) from error
         _require_https(endpoint, f"{settings.origin}: the token_endpoint of {settings.issuer}")
         return endpoint
 
@@ -165,7 +172,8 @@ class OIDCAuth:
                 return self._parse(body)
             if status not in (400, 401):
                 break
-        raise ConfigError(
+        kind = NotSent if _may_pass(status) else ConfigError
+        raise kind(
             f"{settings.origin}: the identity provider {settings.issuer} refused to renew the token"
             f" (HTTP status {status})"
         )
@@ -176,9 +184,15 @@ class OIDCAuth:
             return msgspec.json.decode(body, type=_Tokens)
         except (msgspec.DecodeError, UnicodeDecodeError):
             # Without the cause, which could quote a token.
-            raise ConfigError(
-                f"{settings.origin}: the identity provider {settings.issuer} gave no valid answer"
+            raise NotSent(
+                f"{settings.origin}: the identity provider {settings.issuer} gave no valid answer; "
+                "a proxy or a login page may have answered in its place"
             ) from None
+
+
+def _may_pass(status: int) -> bool:
+    """Whether an answer with this status is a fault of the moment, or of something in between."""
+    return status < 400 or status == 429 or status >= 500
 
 
 def _require_https(url: str, origin: str) -> None:

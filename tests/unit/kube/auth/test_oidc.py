@@ -16,10 +16,18 @@ from hack.cluster.pki import CertificateAuthority
 from pinnace.kube.auth.credentials import basic, bearer
 from pinnace.kube.auth.oidc import OIDCAuth, OIDCSettings
 from pinnace.kube.config import ClusterConfig, load_config
-from pinnace.kube.errors import ConfigError, ConnectionFailed
+from pinnace.kube.errors import ConfigError, KubeError, NotSent, NotTrusted
+from pinnace.kube.resources import NAMESPACES
 from pinnace.kube.transport.tls import TLSSettings
 from tests.support.clock import START, FrozenClock
-from tests.unit.kube.scripted import ScriptedServer, answer_json, answer_status, connected, scripted_server
+from tests.unit.kube.scripted import (
+    ScriptedServer,
+    answer_bytes,
+    answer_json,
+    answer_status,
+    connected,
+    scripted_server,
+)
 
 DISCOVERY = "GET /realm/.well-known/openid-configuration"
 TOKEN = "POST /token"
@@ -158,29 +166,31 @@ async def test_a_refusal_quotes_nothing(make: Any, issuer: ScriptedServer) -> No
 @pytest.mark.parametrize("answer", [answer_json({}), answer_json({"id_token": 5}), answer_json([])])
 async def test_an_answer_without_token_is_an_error(make: Any, issuer: ScriptedServer, answer: Any) -> None:
     issuer.on(TOKEN, answer)
-    with pytest.raises(ConfigError, match="gave no"):
+    with pytest.raises(NotSent, match="gave no"):
         await make(id_token="").credentials()
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("answer", "kind", "message"),
     [
-        (answer_status(404), "answered with HTTP status 404"),
-        (answer_json({}), "is no OpenID discovery document"),
-        (answer_json({"token_endpoint": "http://elsewhere/token"}), "must begin with https://"),
+        (answer_status(404), ConfigError, "answered with HTTP status 404"),
+        (answer_status(503), NotSent, "answered with HTTP status 503"),
+        (answer_json({}), NotSent, "is no OpenID discovery document"),
+        (answer_bytes(b"<html>"), NotSent, "is no OpenID discovery document; a proxy"),
+        (answer_json({"token_endpoint": "http://elsewhere/token"}), ConfigError, "must begin with https://"),
     ],
 )
 async def test_a_bad_discovery_document_is_an_error(
-    make: Any, issuer: ScriptedServer, answer: Any, message: str
+    make: Any, issuer: ScriptedServer, answer: Any, kind: type[KubeError], message: str
 ) -> None:
     issuer.on(DISCOVERY, answer)
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(kind, match=message):
         await make(id_token="").credentials()
 
 
 async def test_an_untrusted_issuer_gets_nothing(make: Any, issuer: ScriptedServer, tmp_path: Path) -> None:
     other = CertificateAuthority(tmp_path / "other", name="other")
-    with pytest.raises(ConnectionFailed, match="cannot reach the identity provider"):
+    with pytest.raises(NotTrusted, match="cannot reach the identity provider"):
         await make(id_token="", tls=TLSSettings(ca=other.certificate.read_bytes())).credentials()
     assert issuer.seen == []
 
@@ -217,3 +227,18 @@ async def test_from_kubeconfig_which_is_left_alone(
     config = load_config(str(path), environ={})
     assert await config.auth.credentials() == bearer(id_token("new", timedelta(days=365_0)))
     assert path.read_bytes() == before
+
+
+async def test_an_issuer_that_lies_or_fails_for_a_moment_costs_nothing(
+    make: Any, issuer: ScriptedServer, server: ScriptedServer
+) -> None:
+    """A request waits for its credentials as it does for the API server, writes too: it was not sent yet."""
+    discovery = issuer.scripts[DISCOVERY][0]
+    issuer.on(DISCOVERY, answer_bytes(b"<html>"), discovery)
+    token = {"id_token": id_token("new", timedelta(minutes=10))}
+    issuer.on(TOKEN, answer_status(503), answer_bytes(b"<html>"), answer_json({}), answer_json(token))
+    server.on("PUT /api/v1/namespaces/a", answer_json({"kind": "Namespace", "metadata": {"name": "a"}}))
+    config = ClusterConfig(server=server.url, auth=make(id_token=""))
+    async with connected(server, config=config) as client:
+        await client.replace(NAMESPACES, "a", {})
+    assert server.calls() == ["PUT /api/v1/namespaces/a"]

@@ -290,9 +290,21 @@ class TestServices:
         output = await run("service", service({"nodePort": 8080}, applied="{", type="ExternalName"))
         assert node_ports(output) == [8080]
 
-    @pytest.mark.parametrize("applied", ["{", "[]", "null", '{"spec": 1}', [1], [{"nodePort": "x"}]])
-    async def test_an_annotation_that_cannot_be_read_is_an_error(self, applied: Any) -> None:
-        with pytest.raises(ActionError, match="last-applied-configuration"):
+    @pytest.mark.parametrize(
+        ("applied", "problem"),
+        [
+            ("{", "unexpected end of data"),
+            ("[]", "it is not an object"),
+            ("null", "it is not an object"),
+            ('{"spec": 1}', "spec is not an object"),
+            ('{"spec": {"ports": {}}}', "spec.ports is not a list"),
+            ([1], "a port is not an object"),
+            ([{"name": [], "nodePort": 1}], "the name of a port is not a text"),
+            ([{"nodePort": "x"}], "nodePort is not a whole number"),
+        ],
+    )
+    async def test_an_annotation_that_cannot_be_read_is_an_error(self, applied: Any, problem: str) -> None:
+        with pytest.raises(ActionError, match=f"last-applied-configuration: {problem}"):
             await run("service", service({"nodePort": 8080}, applied=applied))
 
 

@@ -1,6 +1,7 @@
 """Services: addresses and ports that the old cluster gave are given back. (docs/spec: RST 16.3)"""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import orjson
 
@@ -8,6 +9,10 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, objects
 from pinnace.plugins.builtin.restore.config import ActionError
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
+
+T = TypeVar("T")
+
+_WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text"}
 
 
 class FreeService:
@@ -47,11 +52,27 @@ def _applied_node_ports(service: JSONObject) -> set[str]:
         return set()
     try:
         manifest = orjson.loads(applied)
-        ports = (manifest.get("spec") or {}).get("ports") or []
-        return {port.get("name") or "" for port in ports if _is_set(port.get("nodePort"))}
-    except (orjson.JSONDecodeError, AttributeError, TypeError) as error:
+        if not isinstance(manifest, dict):
+            raise TypeError("it is not an object")
+        spec = _checked(manifest.get("spec"), dict, "spec")
+        ports = [_checked(port, dict, "a port") for port in _checked(spec.get("ports"), list, "spec.ports")]
+        return {
+            _checked(port.get("name"), str, "the name of a port")
+            for port in ports
+            if _is_set(port.get("nodePort"))
+        }
+    except (orjson.JSONDecodeError, TypeError) as error:
         problem = f"error reading annotation {labels.LAST_APPLIED_CONFIGURATION}: {error}"
         raise ActionError(problem) from error
+
+
+def _checked(value: Any, kind: type[T], what: str) -> T:
+    """The value, empty for one that is absent. Raises TypeError for one of another type."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} is not {_WORDS[kind]}")
+    return value
 
 
 def _is_set(node_port: Any) -> bool:
