@@ -317,12 +317,12 @@ async def test_one_server_leads_and_another_takes_over(
         lease = await client.get(LEASES, "pinnace-server", home.namespace)
         return str(lease["spec"].get("holderIdentity") or "")
 
-    first = await new_server()
+    first = await new_server("--leader-elect-lease-duration=15s")
     await first.ready()
     leader = await holder()
-    second = await new_server()
+    second = await new_server("--leader-elect-lease-duration=15s")
     await second.ready("Standby")
-    third = await new_server()
+    third = await new_server("--leader-elect-lease-duration=15s")
     await third.ready("Standby")
     await home.create_backup("b1")
     assert (await home.ended("backups", "b1"))["phase"] == "Completed"

@@ -8,7 +8,7 @@ back under its old name with another uid is a deletion and an addition. (docs/sp
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.runtime.keys import Key
 
 IndexFunction = Callable[[JSONObject], Iterable[str]]
@@ -122,13 +122,13 @@ class ObjectCache:
     def _store(self, key: Key, obj: JSONObject) -> None:
         self._objects[key] = obj
         for name, function in self._index_functions.items():
-            for value in function(obj):
+            for value in _values(function, obj):
                 self._indexes[name].setdefault(value, {})[key] = None
 
     def _unindex(self, key: Key, former: JSONObject) -> None:
         for name, function in self._index_functions.items():
             index = self._indexes[name]
-            for value in function(former):
+            for value in _values(function, former):
                 keys = index.get(value)
                 if keys is not None:
                     keys.pop(key, None)
@@ -136,9 +136,16 @@ class ObjectCache:
                         del index[value]
 
 
+def _values(function: IndexFunction, obj: JSONObject) -> list[str]:
+    """The values of an object in an index; none of one whose shape its schema should exclude and does not."""
+    try:
+        return [value for value in function(obj) if isinstance(value, str)]
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return []
+
+
 def _field(obj: JSONObject, name: str) -> str:
-    value: str = (obj.get("metadata") or {}).get(name) or ""
-    return value
+    return text(obj, "metadata", name)
 
 
 def _age_order(obj: JSONObject) -> tuple[str, Key]:

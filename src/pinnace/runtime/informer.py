@@ -50,7 +50,11 @@ class InformerState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handlers:
-    """Who is told of changes. Called in order on the event loop; they must be quick and must not raise."""
+    """Functions that are told of changes. Called in order on the event loop; they must be quick.
+
+    What looking into an object raises is logged and goes no further: one object of an odd shape must not end
+    the cache for all others.
+    """
 
     on_add: Callable[[JSONObject], None] | None = None
     on_update: Callable[[JSONObject, JSONObject], None] | None = None
@@ -58,13 +62,18 @@ class Handlers:
 
     def tell(self, change: Change) -> None:
         """Pass a change to the function that wants it."""
-        match change:
-            case Added(obj) if self.on_add is not None:
-                self.on_add(obj)
-            case Updated(old, new) if self.on_update is not None:
-                self.on_update(old, new)
-            case Deleted(obj) if self.on_delete is not None:
-                self.on_delete(obj)
+        try:
+            match change:
+                case Added(obj) if self.on_add is not None:
+                    self.on_add(obj)
+                case Updated(old, new) if self.on_update is not None:
+                    self.on_update(old, new)
+                case Deleted(obj) if self.on_delete is not None:
+                    self.on_delete(obj)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            # What looking into an object raises that is not of the shape its kind should have.
+            key = Key.of(change.new if isinstance(change, Updated) else change.obj)
+            log.error("Error telling of a change of an object", key=str(key), error=error)
 
 
 class Informer:

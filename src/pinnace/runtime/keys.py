@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-"""An object of a cluster as decoded from JSON."""
+from pinnace.api.objects import text
 
 
 class Key(NamedTuple):
@@ -18,17 +18,16 @@ class Key(NamedTuple):
     @classmethod
     def of(cls, obj: Mapping[str, Any]) -> "Key":
         """The key of an object."""
-        metadata = obj.get("metadata") or {}
-        return cls(metadata.get("namespace") or "", metadata.get("name") or "")
+        return cls(text(obj, "metadata", "namespace"), text(obj, "metadata", "name"))
 
     @classmethod
-    def parse(cls, text: str) -> "Key":
+    def parse(cls, written: str) -> "Key":
         """The key written as `namespace/name` or `name`.
 
         Raises:
             ValueError: more than one `/`, or no name.
         """
-        namespace, slash, name = text.rpartition("/")
+        namespace, slash, name = written.rpartition("/")
         if not name or "/" in namespace or (slash and not namespace):
-            raise ValueError(f"unexpected key format: {text!r}")
+            raise ValueError(f"unexpected key format: {written!r}")
         return cls(namespace, name)

@@ -3,8 +3,9 @@
     STANDBY ──lease free, run out or given back──> LEADING ──stop──> RELEASED
                                                       └ not renewed in time, or taken ──> LeadershipLost
 
-Times are client-go's: a lease lasts 15 s, the leader gives up after 10 s without renewing, tries are 2 s
-apart. The 5 s between are for the leader to notice before anybody else may begin.
+A lease lasts 60 s, the leader gives up after 50 s without renewing, tries are 2 s apart: an outage of the API
+server that a run waits out must not end the server. The 10 s between are for the leader to notice before
+another server may begin. (docs/adr/011)
 (docs/spec: SRV 14, CTL 15)
 """
 
@@ -18,7 +19,7 @@ from pinnace.aio.clock import Clock, LoopClock, Sleeper
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from pinnace.kube.errors import AlreadyExists, Conflict, InvalidResponse, KubeError, NotFound
 from pinnace.kube.resources import LEASES
 from pinnace.runtime.errors import LeadershipLost
 from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, released_spec
@@ -28,6 +29,11 @@ log = get_logger(__name__)
 
 _STANDBY_JITTER = 1.2
 """Those who wait try up to this much later than the leader renews, so that they do not try together."""
+
+
+LEASE_SECONDS = 60.0
+RENEWED_PART = 5 / 6
+"""After this part of a lease's duration without renewing it, the leader gives up."""
 
 
 class LeaderState(enum.StrEnum):
@@ -64,8 +70,8 @@ class LeaderElector:
         name: str,
         identity: str,
         *,
-        lease_duration_seconds: float = 15.0,
-        renew_deadline_seconds: float = 10.0,
+        lease_duration_seconds: float = LEASE_SECONDS,
+        renew_deadline_seconds: float = LEASE_SECONDS * RENEWED_PART,
         retry_period_seconds: float = 2.0,
         clock: Clock | None = None,
         now: Callable[[], datetime] = utcnow,
@@ -186,7 +192,7 @@ class LeaderElector:
             spec = held_spec(None, self.identity, self._lease_duration_seconds, self._now())
             metadata = {"name": self._lease_name, "namespace": self._namespace}
             self._written = await self._client.create(LEASES, self._body(metadata, spec), self._namespace)
-            self._observe(self._written)
+            self._check_held(self._written)
             return True
         observed = self._observe(lease)
         if observed.record.holder != self.identity and observed.is_held(self._clock.monotonic()):
@@ -199,7 +205,13 @@ class LeaderElector:
         former = self._observe(lease).record
         spec = held_spec(former, self.identity, self._lease_duration_seconds, self._now())
         self._written = await self._replace(lease, spec)
-        self._observe(self._written)
+        self._check_held(self._written)
+
+    def _check_held(self, lease: JSONObject) -> None:
+        """Believe a write only when the answer says that we hold the lease. Raises InvalidResponse."""
+        if self._observe(lease).record.holder != self.identity:
+            self._written = None
+            raise InvalidResponse(f"lease {self.name} was written, and the answer names another holder")
 
     async def _release(self) -> None:
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class LeaseRecord:
     @classmethod
     def of(cls, lease: JSONObject, *, default_duration_seconds: float) -> "LeaseRecord":
         """Read a Lease; every field of its spec may be absent."""
-        spec: dict[str, Any] = lease.get("spec") or {}
+        spec = mapping(lease, "spec")
         return cls(
             holder=spec.get("holderIdentity") or "",
             duration_seconds=float(spec.get("leaseDurationSeconds") or default_duration_seconds),

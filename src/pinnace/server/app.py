@@ -51,7 +51,7 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
-from pinnace.runtime.leader import LeaderElector
+from pinnace.runtime.leader import RENEWED_PART, LeaderElector
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
 from pinnace.runtime.queue import RateLimitedQueue
@@ -161,7 +161,15 @@ class Assembly:
         self._backups_in_hand: set[Key] = set()
         self._informers: dict[APIResource, Informer] = {}
         if elector is None and options.leader_election:
-            elector = LeaderElector(client, options.namespace, LEASE_NAME, _identity())
+            seconds = options.lease_duration.total_seconds()
+            elector = LeaderElector(
+                client,
+                options.namespace,
+                LEASE_NAME,
+                _identity(),
+                lease_duration_seconds=seconds,
+                renew_deadline_seconds=seconds * RENEWED_PART,
+            )
         self._leads = elector is not None
         self._manager = Manager(elector=elector)
 

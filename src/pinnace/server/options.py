@@ -10,6 +10,7 @@ from pinnace.api.values.durations import Duration
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.ports import MAIN_WORKERS
 from pinnace.restore.engine import RestoreOptions
+from pinnace.runtime.leader import LEASE_SECONDS
 from pinnace.server.zone import local_zone
 
 CLIENT_QPS: Final = 20.0
@@ -40,6 +41,8 @@ class ServerOptions:
         scratch: where big temporary files go; None: the system's temporary directory.
         disabled_controllers: names of controllers not to run; names of none are ignored.
         leader_election: work only while holding the Lease of the namespace.
+        lease_duration: how long a Lease lasts that is not renewed; an outage of the API server that is
+            shorter by a sixth does not end the server.
     """
 
     namespace: str
@@ -66,3 +69,4 @@ class ServerOptions:
     zone: tzinfo = field(default_factory=lambda: local_zone(os.environ))
     disabled_controllers: frozenset[str] = frozenset()
     leader_election: bool = True
+    lease_duration: Duration = field(default_factory=lambda: Duration.seconds(LEASE_SECONDS))

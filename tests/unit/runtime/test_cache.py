@@ -123,3 +123,16 @@ def test_changes_rebuild_the_cache_and_its_index(steps: list[tuple[str, str, str
     for colour in ("red", "blue"):
         expected = [key for key, obj in told.items() if colour in by_colour(obj)]
         assert sorted(Key.of(obj) for obj in cache.by_index("colour", colour)) == sorted(expected)
+
+
+def test_an_object_that_an_index_cannot_read_is_in_the_cache_all_the_same() -> None:
+    cache = ObjectCache({"colour": lambda obj: [obj["spec"]["colour"]]})
+    odd: dict[str, Any] = {"metadata": {"name": "odd", "namespace": []}, "spec": {"colour": {"a": 1}}}
+    empty = {"metadata": {"name": "empty"}, "spec": None}
+    good = {"metadata": {"name": "good"}, "spec": {"colour": "red"}}
+    for obj in (odd, empty, good):
+        cache.put(obj)
+    assert cache.by_index("colour", "red") == [good]
+    assert cache.get(Key("", "odd")) == odd
+    assert cache.discard(odd) == [Deleted(odd)]
+    assert cache.discard(empty) == [Deleted(empty)]

@@ -201,3 +201,16 @@ async def test_waiting_for_caches_names_those_that_are_late() -> None:
         await wait_for_caches([synced], 5)
         with pytest.raises(CacheSyncTimeout, match="caches not synced after 0 s: configmaps"):
             await wait_for_caches([synced, late], 0)
+
+
+async def test_an_object_that_a_handler_cannot_read_does_not_end_the_cache() -> None:
+    odd = config_map("odd", 2)
+    odd["metadata"]["labels"] = []
+    client = ScriptedClient(lists=[[page(10, config_map("a", 1))]], watches=[[event("ADDED", odd)]])
+    informer = new_informer(client, FakeClock())
+    seen: list[str] = []
+    informer.add_handlers(on_add=lambda obj: obj["metadata"]["labels"].get("a") or seen.append("first"))
+    informer.add_handlers(on_add=lambda obj: seen.append(obj["metadata"]["name"]))
+    async with running(informer):
+        assert state_of(informer) is InformerState.WATCHING
+    assert seen == ["first", "a", "odd"]

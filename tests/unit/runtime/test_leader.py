@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -48,6 +48,8 @@ def elector(client: FakeLeaseClient, identity: str, clock: FakeClock) -> LeaderE
         "velero",
         "server",
         identity,
+        lease_duration_seconds=15,
+        renew_deadline_seconds=10,
         clock=clock,
         now=lambda: NOW + timedelta(seconds=clock.time),
         jitter=lambda: 0.0,
@@ -257,3 +259,45 @@ def test_durations_that_would_let_two_lead_are_refused(
             renew_deadline_seconds=renew,
             retry_period_seconds=retry,
         )
+
+
+async def test_an_outage_of_45_seconds_does_not_end_a_leader_with_the_usual_times() -> None:
+    """Runs wait such an outage out: their server must be there when it is over."""
+    clock, client = FakeClock(), FakeLeases().client()
+    candidate = LeaderElector(
+        client.as_client(), "velero", "server", "me", clock=clock, now=lambda: NOW, jitter=lambda: 0.0
+    )
+    running = asyncio.create_task(candidate.run())
+    await settle()
+    client.down = ConnectionFailed("unreachable")
+    await clock.advance(45)
+    assert leads(candidate)
+    client.down = None
+    await clock.advance(45)
+    assert leads(candidate)
+    client.down = ConnectionFailed("unreachable")
+    await clock.advance(51)
+    with pytest.raises(LeadershipLost):
+        await running
+
+
+async def test_an_answer_that_names_another_holder_wins_nothing(fake_clock: FakeClock) -> None:
+    """What a proxy answers from its memory: the object is a Lease of that name, and the write is lost."""
+    leases = FakeLeases()
+    client = leases.client()
+    stale = {
+        "metadata": {"name": "server", "namespace": "velero", "resourceVersion": "1"},
+        "spec": {"holderIdentity": ""},
+    }
+
+    async def remembered(*_: Any, **__: Any) -> dict[str, Any]:
+        return stale
+
+    client.create = remembered  # type: ignore[method-assign]
+    candidate = elector(client, "me", fake_clock)
+    running = asyncio.create_task(candidate.run())
+    await settle()
+    assert not leads(candidate)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running

@@ -189,7 +189,7 @@ async def test_loss_of_leadership_cancels_everything_at_once() -> None:
     manager.add_controller(controller)
     async with running(manager, asyncio.Event()) as task:
         client.down = ConnectionFailed("unreachable")
-        await clock.advance(11)
+        await clock.advance(51)
         with pytest.raises(LeadershipLost):
             await task
     assert interrupted == ["demo/a"]

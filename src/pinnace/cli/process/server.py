@@ -102,6 +102,9 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 @boolean("--restore-only", help="Deprecated: run only what restores need.")
 @click.option("--leader-elect", type=Boolean(), default=True, metavar="",
               help="Work only while holding the Lease of this namespace (default true).")  # fmt: skip
+@click.option("--leader-elect-lease-duration", type=DurationFlag(), default="1m0s", show_default=True,
+              help="How long a Lease lasts that is not renewed: how soon another server takes over from one "
+              "that died, and how long an outage of the API server the leader survives.")  # fmt: skip
 @later_flags.accepted(later_flags.OF_SERVER)
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> None:

@@ -43,6 +43,9 @@ DISABLEABLE = (
 )
 """What may stay out, in the order of the message. (docs/spec: SRV 6)"""
 
+SHORTEST_LEASE = Duration.seconds(5)
+"""Several tries to renew it must fit in."""
+
 RESTORE_ONLY = frozenset({backup.NAME, backup_deletion.NAME, gc.NAME, schedule.NAME})
 
 
@@ -116,7 +119,14 @@ def server_options(settings: Settings, flags: dict[str, Any]) -> ServerOptions:
         restic_prune_frequency=prune_frequency if prune_frequency > Duration() else RESTIC_PRUNE_FREQUENCY,
         disabled_controllers=frozenset(disabled),
         leader_election=flags["leader_elect"],
+        lease_duration=_lease_duration(flags["leader_elect_lease_duration"]),
     )
+
+
+def _lease_duration(given: Duration) -> Duration:
+    if given < SHORTEST_LEASE:
+        raise InvalidInput(f"--leader-elect-lease-duration must be at least {SHORTEST_LEASE}")
+    return given
 
 
 def client_cap(qps: float | None, burst: int | None) -> tuple[float | None, int]:
