@@ -209,7 +209,12 @@ async def test_an_object_that_a_handler_cannot_read_does_not_end_the_cache() -> 
     client = ScriptedClient(lists=[[page(10, config_map("a", 1))]], watches=[[event("ADDED", odd)]])
     informer = new_informer(client, FakeClock())
     seen: list[str] = []
-    informer.add_handlers(on_add=lambda obj: obj["metadata"]["labels"].get("a") or seen.append("first"))
+
+    def careless(obj: JSONObject) -> None:
+        if obj["metadata"]["labels"].get("a") is None:
+            seen.append("first")
+
+    informer.add_handlers(on_add=careless)
     informer.add_handlers(on_add=lambda obj: seen.append(obj["metadata"]["name"]))
     async with running(informer):
         assert state_of(informer) is InformerState.WATCHING
