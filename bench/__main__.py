@@ -30,10 +30,14 @@ from bench.scenarios import (
     memory_figure,
     speed_figures,
 )
+from bench.soak import MINUTES, measure_soak
 from hack.cluster.errors import ClusterError
 
 SCENARIOS = ("backup", "restore", "memory", "start", "idle", "restic", "plugins", "nonadmin")
-WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "plugins", "nonadmin"})
+LONG = ("soak",)
+"""Scenarios that take so long that they run only when they are named."""
+
+WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "plugins", "nonadmin", "soak"})
 """They bring what they need."""
 
 
@@ -43,8 +47,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--objects", type=int, default=10_000, help="namespaced objects (10000)")
     parser.add_argument("--namespaces", type=int, default=50, help="over how many namespaces (50)")
     parser.add_argument("--runs", type=int, default=5, help="samples of each candidate (5)")
+    every = ", ".join((*SCENARIOS, *LONG))
+    parser.add_argument("scenarios", nargs="*", help=f"of {every} (all but {', '.join(LONG)})")
+    parser.add_argument("--only", default="", help="the same as a comma list")
     parser.add_argument(
-        "--only", default=",".join(SCENARIOS), help=f"comma list of {', '.join(SCENARIOS)} (all)"
+        "--soak-minutes", type=float, default=MINUTES, help=f"how long the scenario soak runs ({MINUTES:g})"
     )
     parser.add_argument(
         "--restic-mib", type=int, default=SIZE_MEBIBYTES, help=f"size of restic's volumes ({SIZE_MEBIBYTES})"
@@ -52,8 +59,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
     parser.add_argument("--write-results", action="store_true", help="put the table into bench/RESULTS.md")
     options = parser.parse_args(arguments)
-    options.only = options.only.split(",")
-    if unknown := set(options.only) - set(SCENARIOS):
+    named = [*options.scenarios, *(options.only.split(",") if options.only else [])]
+    options.only = named or list(SCENARIOS)
+    if unknown := set(options.only) - {*SCENARIOS, *LONG}:
         parser.error(f"unknown scenario: {', '.join(sorted(unknown))}")
     if options.runs < 1:
         parser.error("--runs must be at least 1")
@@ -113,6 +121,8 @@ def main(arguments: Sequence[str]) -> int:
                 figures += measure_plugins(Path(folder) / "plugins", ITEMS, options.runs, say)
             if "nonadmin" in options.only:
                 figures += measure_nonadmin(Path(folder) / "nonadmin", say)
+            if "soak" in options.only:
+                figures += measure_soak(Path(folder) / "soak", options.soak_minutes, say)
             if set(options.only) - WITHOUT_OBJECTS:
                 found, setting = measure_cluster(options, Path(folder))
                 figures = [*found, *figures]

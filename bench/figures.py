@@ -19,6 +19,7 @@ class Unit(StrEnum):
     MEBIBYTES = "MiB"
     REQUESTS = "requests"
     PASSES = "passes"
+    COUNT = "of them"
 
 
 class Rule(StrEnum):

@@ -91,7 +91,7 @@ async def observe(folder: Path, say: Callable[[str], None]) -> Idle:
 async def _watch(
     folder: Path, kubeconfig: Path, proxies: tuple[FaultProxy, FaultProxy], say: Callable[[str], None]
 ) -> Idle:
-    with _server(folder, kubeconfig) as process:
+    with running_server(folder, kubeconfig) as process:
         say(f"idle: {SETTLE_SECONDS:.0f} s until it is quiet, then {WINDOW_SECONDS:.0f} s")
         await asyncio.sleep(SETTLE_SECONDS)
         for proxy in proxies:
@@ -106,17 +106,18 @@ async def _watch(
         return Idle(
             seconds=WINDOW_SECONDS,
             cpu_seconds=_cpu_seconds(process) - before,
-            resident_bytes=_resident_bytes(process),
+            resident_bytes=resident_bytes(process),
             requests=Counter(requests),
         )
 
 
 @contextmanager
-def _server(folder: Path, kubeconfig: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running_server(folder: Path, kubeconfig: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that runs while the block does; its log is `server.log` in the folder."""
     command = [str(PROGRAM), "server", "--kubeconfig", str(kubeconfig), "-n", NAMESPACE]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--metrics-address", "127.0.0.1:0", "--profiler-address", ""],
+            [*command, "--metrics-address", "127.0.0.1:0", "--profiler-address", "", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -136,7 +137,8 @@ def _cpu_seconds(process: subprocess.Popen[bytes]) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
 
 
-def _resident_bytes(process: subprocess.Popen[bytes]) -> int:
+def resident_bytes(process: subprocess.Popen[bytes]) -> int:
+    """The resident memory of a process that runs."""
     found = _RESIDENT.search(Path(f"/proc/{process.pid}/status").read_text())
     return int(found[1]) * 1024 if found else 0
 
@@ -155,13 +157,18 @@ def request_name(head: RequestHead) -> str:
 # --- What there is --------------------------------------------------------------------------------------
 
 
-async def _load(client: KubeClient, bucket: Bucket, store_url: str) -> None:
+async def install_definitions(client: KubeClient) -> None:
+    """Install the custom resource definitions and the server's namespace, and wait until they are served."""
     for manifest in crd_manifests():
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, manifest)
     await client.create(
         NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     )
     await _served(client)
+
+
+async def _load(client: KubeClient, bucket: Bucket, store_url: str) -> None:
+    await install_definitions(client)
     await _add_location(client, bucket, store_url)
     settings = {
         **bucket.location_config,
@@ -202,7 +209,7 @@ async def _add_location(client: KubeClient, bucket: Bucket, store_url: str) -> N
         "objectStorage": {"bucket": bucket.name},
         "credential": {"name": "cloud-credentials", "key": "cloud"},
     }
-    await _create(client, "backupstoragelocations", "default", spec=spec)
+    await create_object(client, "backupstoragelocations", "default", spec=spec)
 
 
 async def _add_backup(client: KubeClient, store: BackupStore, number: int) -> None:
@@ -210,7 +217,7 @@ async def _add_backup(client: KubeClient, store: BackupStore, number: int) -> No
     times = {"startTimestamp": format_time(now), "completionTimestamp": format_time(now)}
     status = {"phase": "Completed", "expiration": format_time(now + timedelta(days=30)), **times}
     labels = {"velero.io/storage-location": "default", "velero.io/schedule-name": f"s-{number % SCHEDULES}"}
-    obj = await _create(
+    obj = await create_object(
         client, "backups", name, spec={"storageLocation": "default"}, status=status, labels=labels
     )
     metadata = encode_metadata(decode(Backup, obj))
@@ -220,12 +227,13 @@ async def _add_backup(client: KubeClient, store: BackupStore, number: int) -> No
 async def _add_schedule(client: KubeClient, number: int) -> None:
     spec = {"schedule": "0 0 1 1 *", "template": {"ttl": "720h0m0s"}}
     status = {"phase": "Enabled", "lastBackup": format_time(datetime.now(UTC))}
-    await _create(client, "schedules", f"s-{number}", spec=spec, status=status)
+    await create_object(client, "schedules", f"s-{number}", spec=spec, status=status)
 
 
-async def _create(
+async def create_object(
     client: KubeClient, plural: str, name: str, *, labels: dict[str, str] | None = None, **members: Any
 ) -> dict[str, Any]:
+    """Create a custom resource in the server's namespace; members are `spec` and `status`."""
     resource = velero(plural)
     metadata = {"name": name, "namespace": NAMESPACE, "labels": labels or {}}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **members}

@@ -11,6 +11,11 @@ def test_defaults() -> None:
     assert options.only == ["backup", "restore", "memory", "start", "idle", "restic", "plugins", "nonadmin"]
 
 
+def test_the_long_scenario_runs_only_when_it_is_named() -> None:
+    options = parse(["soak", "--soak-minutes", "6"])
+    assert (options.only, options.soak_minutes) == (["soak"], 6.0)
+
+
 @pytest.mark.parametrize("arguments", [["--only", "backup,speed"], ["--runs", "0"]])
 def test_nonsense_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_info:

@@ -1,10 +1,13 @@
 """Taking secrets out of what a support bundle holds; pure.
 
-What is recognised by its name (`password`, `token`, ...) or by its form (private keys, signed URLs, tokens)
-is replaced; in doubt it goes. What only says where a secret lies (`secretName`, `credentialsFile`) stays.
+What is recognised by its name (`password`, `token`, ...) or by its form (private keys, signed URLs, tokens,
+texts as random as a key) is replaced; in doubt it goes. Where people write what they like - values of
+environment variables and annotations, headers of probes, data of ConfigMaps - only what is known to be
+harmless stays. So does what only says where a secret lies (`secretName`, `credentialsFile`).
 """
 
 import re
+from itertools import pairwise
 from typing import Any, Final
 
 REDACTED: Final = "<redacted>"
@@ -17,7 +20,22 @@ _WORDS: Final = (
 _SENSITIVE = re.compile(rf"{_WORDS}|[a-z0-9_.-]key$", re.IGNORECASE)
 _WHERE_IT_LIES = re.compile(r"(?:names?|refs?|files?|path|dir|kind|env[-_]?var|ttl)$", re.IGNORECASE)
 
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_SHOWN_VARIABLES: Final = re.compile(
+    r"VELERO_\w+|PINNACE_\w+|(?:POD_|NODE_|VELERO_)?(?:NAMESPACE|NAME)|NODE_NAME|KUBERNETES_\w+|"
+    r"AWS_SHARED_CREDENTIALS_FILE|GOOGLE_APPLICATION_CREDENTIALS|AZURE_CREDENTIALS_FILE|ALIBABA_CLOUD_CREDENTIALS_FILE|"
+    r"AWS_REGION|AWS_DEFAULT_REGION|AWS_PROFILE|AWS_CONFIG_FILE|AWS_ROLE_ARN|AWS_WEB_IDENTITY_TOKEN_FILE|"
+    r"LD_LIBRARY_PATH|PATH|HOME|TMPDIR|TZ|LANG|LC_ALL|GOMAXPROCS|GOMEMLIMIT|GOGC|PYTHON\w+|"
+    r"(?:HTTPS?|NO|ALL)_PROXY",
+    re.IGNORECASE,
+)
+"""Environment variables whose values help and are no secrets; user names in URLs are taken out of them."""
+
+_SHOWN_ANNOTATIONS: Final = re.compile(
+    r"(?:[\w-]+\.)*(?:velero\.io|pinnace\.io)/[\w.-]+|"
+    r"(?:[\w-]+\.)*kubernetes\.io/(?!last-applied)[\w.-]+|prometheus\.io/[\w.-]+"
+)
+_WRITTEN_BY_PEOPLE: Final = frozenset({"annotations"})
+_NAMED_VALUES: Final = frozenset({"env", "httpHeaders"})
 
 # A key is looked for only where a word begins, and no longer than this: a log line can be all base64.
 _KEY = rf"(?<![\w.-])(?P<key>[\w.-]{{0,48}}?(?:{_WORDS})[\w.-]{{0,48}})"
@@ -41,6 +59,14 @@ _FLAG = re.compile(
 )
 _ACCESS_KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
 _JSON_WEB_TOKEN = re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*")
+_KNOWN_TOKEN = re.compile(
+    r"\b(?:gh[opsur]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{8,}|hv[sb]\.[\w-]{16,}|"
+    r"sk-[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{16,}|npm_\w{30,}|dckr_pat_[\w-]{16,}|sha256~[\w-]{30,})"
+)
+_LONG_WORD = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{20,}={0,2}(?![\w+/=-])")
+_AWS_KEY_CHARACTERS = 40
+_CHANGES_OF_A_KEY = 0.4
+"""Of the class of characters (upper, lower, digit), for each character: random texts have 0.6, names 0.3."""
 
 
 def is_sensitive(key: str) -> bool:
@@ -58,7 +84,18 @@ def redact_text(text: str) -> str:
     text = _ASSIGNMENT.sub(_without_value, text)
     text = _FLAG.sub(_without_value, text)
     text = _ACCESS_KEY_ID.sub(REDACTED, text)
-    return _JSON_WEB_TOKEN.sub(REDACTED, text)
+    text = _JSON_WEB_TOKEN.sub(REDACTED, text)
+    text = _KNOWN_TOKEN.sub(REDACTED, text)
+    return _LONG_WORD.sub(_without_key, text)
+
+
+def _without_key(match: re.Match[str]) -> str:
+    """Take out a word as random as a key; digests and ids, which have one case, are none."""
+    word = match[0]
+    classes = ["u" if one.isupper() else "l" if one.islower() else "d" for one in word if one.isalnum()]
+    changes = sum(one != other for one, other in pairwise(classes))
+    random = changes >= _CHANGES_OF_A_KEY * len(classes) or len(word) == _AWS_KEY_CHARACTERS
+    return REDACTED if random and {"u", "l", "d"} <= set(classes) else word
 
 
 def _without_value(match: re.Match[str]) -> str:
@@ -80,7 +117,7 @@ def redact_object(value: Any) -> Any:
 
 
 def _redact_mapping(value: dict[str, Any]) -> dict[str, Any]:
-    is_secret = value.get("kind") == "Secret"
+    hidden = ("data", "stringData", "binaryData") if value.get("kind") in ("Secret", "ConfigMap") else ()
     # An entry of `env`: the name is in another field than the value.
     named = value.get("name")
     names_secret = isinstance(named, str) and is_sensitive(named)
@@ -88,15 +125,35 @@ def _redact_mapping(value: dict[str, Any]) -> dict[str, Any]:
     for key, member in value.items():
         if key == "managedFields":
             continue
-        if is_secret and key in ("data", "stringData"):
+        if key in hidden:
             result[key] = REDACTED
+        elif key in _WRITTEN_BY_PEOPLE and isinstance(member, dict):
+            result[key] = {name: _annotation(name, text) for name, text in member.items()}
+        elif key in _NAMED_VALUES and isinstance(member, list):
+            result[key] = [_named_value(each) for each in member]
         elif key == "command" or key.endswith("/command"):
             result[key] = _redact_command(member)
-        elif key == _LAST_APPLIED or is_sensitive(key) or (names_secret and key == "value"):
+        elif is_sensitive(key) or (names_secret and key == "value"):
             result[key] = _without_text(member)
         else:
             result[key] = redact_object(member)
     return result
+
+
+def _annotation(name: str, text: Any) -> Any:
+    if name.endswith("/command") or is_sensitive(name) or not _SHOWN_ANNOTATIONS.fullmatch(name):
+        return REDACTED
+    return redact_object(text)
+
+
+def _named_value(entry: Any) -> Any:
+    """An environment variable or header: its value stays if it is known to be harmless."""
+    if not isinstance(entry, dict):
+        return REDACTED
+    name, shown = str(entry.get("name", "")), redact_object(entry)
+    if "value" in shown and not _SHOWN_VARIABLES.fullmatch(name):
+        shown["value"] = REDACTED
+    return shown
 
 
 def _without_text(member: Any) -> Any:

@@ -186,3 +186,99 @@ def test_the_object_itself_is_left_alone() -> None:
 )
 def test_names_of_secrets(key: str, expected: bool) -> None:
     assert is_sensitive(key) is expected
+
+
+CANARIES = [
+    "hunter2",
+    "x9",
+    "hvs.CAESIJxQ2k7Yw1bN5pL8",
+    "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "s3cr3t-Pa55",
+]
+
+
+def planted(canary: str) -> list[Any]:
+    """Objects with a canary wherever a person or a program may have written a secret."""
+    container = {
+        "name": "velero",
+        "args": ["server", f"--token={canary}", "--db-password", canary],
+        "command": ["/velero", canary],
+        "env": [
+            {"name": name, "value": canary}
+            for name in ("AUTH", "PIN", "DB_PASS", "PW", "MYSQL_PWD", "SLACK", "ACCESS", "X", "DSN")
+        ],
+        "livenessProbe": {"httpGet": {"httpHeaders": [{"name": "X-Knock", "value": canary}]}},
+    }
+    applied = json.dumps({"spec": {"containers": [container]}})
+    metadata = {
+        "name": "a",
+        "annotations": {
+            "example.com/note": canary,
+            "vault.hashicorp.com/agent-inject-token": canary,
+            "note": canary,
+            "kubectl.kubernetes.io/last-applied-configuration": applied,
+            "pre.hook.backup.velero.io/command": f'["/bin/sh", "-c", "mysqldump -p{canary}"]',
+        },
+        "managedFields": [{"manager": canary}],
+    }
+    pod = {
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [container], "initContainers": [container]},
+    }
+    return [
+        pod,
+        [pod],
+        {"kind": "Deployment", "metadata": metadata, "spec": {"template": pod}},
+        {"kind": "Secret", "metadata": metadata, "data": {"a": canary}, "stringData": {"b": canary}},
+        {"kind": "ConfigMap", "metadata": metadata, "data": {"a": canary}, "binaryData": {"b": canary}},
+        {
+            "kind": "Backup",
+            "metadata": metadata,
+            "spec": {"hooks": {"pre": {"exec": {"command": ["sh", canary]}}}},
+        },
+    ]
+
+
+@pytest.mark.parametrize("canary", CANARIES)
+def test_no_planted_canary_gets_out_of_an_object(canary: str) -> None:
+    for value in planted(canary):
+        assert canary not in json.dumps(redact_object(value))
+
+
+@pytest.mark.parametrize("canary", [canary for canary in CANARIES if len(canary) > 15])
+@pytest.mark.parametrize("line", ["connecting with §", "got {§} back", 'msg="said §" backup=b', "x=§ y"])
+def test_no_token_gets_out_of_a_log_line(canary: str, line: str) -> None:
+    assert canary not in redact_text(line.replace("§", canary))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "image: example.com/velero/velero@sha256:4bf3c3e5b8a1f2d6e7c8b9a0f1e2d3c4b5a69788796a5b4c3d2e1f0a",
+        "uid: 4bf3c3e5-b8a1-4f2d-86e7-c8b9a0f1e2d3",
+        "CustomResourceDefinitionV1beta1 is not served",
+        "pod/checkout-service-6d4cf56db6-x7k2p",
+        "resourceVersion=123456789012345678901234",
+        "backups/nightly-20210811214326/velero-backup.json",
+        "VolumeSnapshotLocationsReconciler started",
+        'logSource="src/pinnace/controllers/backup.py:211"',
+    ],
+)
+def test_what_helps_stays_in_texts(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_what_helps_stays_in_objects() -> None:
+    value = {
+        "metadata": {
+            "annotations": {"deployment.kubernetes.io/revision": "3", "velero.io/source-cluster": "v1"}
+        },
+        "env": [
+            {"name": "VELERO_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": "AWS_SHARED_CREDENTIALS_FILE", "value": "/credentials/cloud"},
+            {"name": "HTTPS_PROXY", "value": "http://proxy:3128"},
+        ],
+    }
+
+    assert redact_object(value) == value
