@@ -33,6 +33,7 @@ from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, patch_progress
 from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import FEATURE, CSIError
 from pinnace.hooks.backup_running import PodHookRunner
+from pinnace.hooks.limit import hook_limit, limited
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
@@ -225,7 +226,9 @@ class BackupWork:
                 actions=actions,
                 workdir=scope.workdir,
                 collaborators=Collaborators(
-                    hooks=PodHookRunner(scope.client),
+                    hooks=PodHookRunner(
+                        limited(scope.client, hook_limit(backup.metadata.annotations, Origin.BACKUP))
+                    ),
                     pod_volumes=pod_volumes,
                     snapshots=NativeSnapshots(
                         backup, snapshotters_of(scope, plugins), csi=FEATURE in scope.features

@@ -27,6 +27,7 @@ from pinnace.controllers.runs import Plan, failed
 from pinnace.controllers.snapshots import csi_actions_for_restore, recorded_handles, snapshotters_of
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
 from pinnace.csi.snapshots import CSIError
+from pinnace.hooks.limit import hook_limit
 from pinnace.hooks.restore_running import PodExecHooks
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
@@ -221,7 +222,9 @@ class RestoreWork:
                 helpers=Helpers(
                     volume_restorer=SnapshotVolumes(snapshotters_of(scope, plugins)),
                     pod_volume_restorer=restorer,
-                    exec_hooks=PodExecHooks.of(scope.client),
+                    exec_hooks=PodExecHooks.of(
+                        scope.client, hook_limit(restore.metadata.annotations, Origin.RESTORE)
+                    ),
                 ),
                 log_options=self._log_options(restore, confinement.tenant),
                 clock=scope.clock,

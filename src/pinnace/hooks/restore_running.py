@@ -13,7 +13,9 @@ from typing import Final
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.hooks import container_names
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.archive.eventlog import EventLog
+from pinnace.hooks.limit import limited
 from pinnace.hooks.pod_watches import PodSight, PodWatches
 from pinnace.hooks.restore_selection import PodExecHook, pod_wait_seconds
 from pinnace.kube.client import KubeClient
@@ -33,6 +35,7 @@ class _Common:
     executor: Executor
     sight: PodSight
     timer: Timer
+    longest_wait_seconds: float | None = None
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
     waiting: set[asyncio.Event] = field(default_factory=set)
     failed: bool = False
@@ -51,15 +54,29 @@ class PodExecHooks:
         executor: runs commands.
         sight: shows the pods.
         timer: for the waits for containers.
+        longest_wait_seconds: for the containers of one pod, whatever its hooks say; None is as they say.
     """
 
-    def __init__(self, executor: Executor, sight: PodSight, *, timer: Timer | None = None) -> None:
-        self._common = _Common(executor=executor, sight=sight, timer=timer or SystemTimer())
+    def __init__(
+        self,
+        executor: Executor,
+        sight: PodSight,
+        *,
+        timer: Timer | None = None,
+        longest_wait_seconds: float | None = None,
+    ) -> None:
+        self._common = _Common(
+            executor=executor,
+            sight=sight,
+            timer=timer or SystemTimer(),
+            longest_wait_seconds=longest_wait_seconds,
+        )
 
     @classmethod
-    def of(cls, client: KubeClient) -> "PodExecHooks":
-        """With both from one cluster."""
-        return cls(client, PodWatches(client))
+    def of(cls, client: KubeClient, limit: Duration | None = None) -> "PodExecHooks":
+        """With both from one cluster. `limit` is how long all hooks, and each wait, may take."""
+        longest = None if limit is None else limit.total_seconds()
+        return cls(limited(client, limit), PodWatches(client), longest_wait_seconds=longest)
 
     async def run(self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
         """Wait for the pod's containers and run their hooks; the errors of those that had to succeed."""
@@ -114,7 +131,8 @@ class _PodWork:
             found = deque(hook for hook in hooks if hook.container == name)
             if found:
                 self._pending[name] = found
-        self._wait_seconds = pod_wait_seconds(self._left())
+        waits = (pod_wait_seconds(self._left()), self._common.longest_wait_seconds)
+        self._wait_seconds = min((wait for wait in waits if wait is not None), default=None)
 
     def _left(self) -> list[PodExecHook]:
         return [hook for hooks in self._pending.values() for hook in hooks]

@@ -18,6 +18,7 @@ from pinnace.api.restore import RestoreSpec
 from pinnace.api.storage_location import BackupStorageLocationSpec
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
+from pinnace.hooks.limit import DEFAULT as DEFAULT_HOOK_TIME
 from pinnace.http.addresses import parse_allowed
 from pinnace.nonadmin.objects import (
     present,
@@ -41,9 +42,10 @@ KEYS: Final = (
     "maxUnfinishedRestores",
     "adoptFormerNamespaces",
     "allowedEndpoints",
+    "maxHookTime",
     "restorableResources",
 )
-"""The last five are not upstream's. (docs/spec: NAC 17 A20, A27, A29, A36)"""
+"""The last six are not upstream's. (docs/spec: NAC 17 A20, A27 to A29, A36)"""
 
 ANY: Final = "*"
 
@@ -95,6 +97,7 @@ class AdminSettings:
     max_unfinished_restores: int = 0
     adopted_namespaces: Mapping[str, str] = field(default_factory=dict)
     allowed_endpoints: tuple[str, ...] = ()
+    max_hook_time: Duration = DEFAULT_HOOK_TIME
     restorable_resources: tuple[str, ...] = ()
 
     def with_flags(self, **flags: object) -> "AdminSettings":
@@ -127,6 +130,7 @@ class AdminSettings:
         for key, period in (
             ("garbageCollectionPeriod", self.collection_period),
             ("backupSyncPeriod", self.sync_period),
+            ("maxHookTime", self.max_hook_time),
         ):
             if period < Duration():
                 raise SettingsError(f"DPA spec.nonAdmin.{key} can not be negative")
@@ -207,6 +211,7 @@ def read_settings(document: object, *, velero_sync_period: Duration | None = Non
         max_unfinished_restores=_limit(given, "maxUnfinishedRestores"),
         adopted_namespaces=_texts(given, "adoptFormerNamespaces"),
         allowed_endpoints=_list(given, "allowedEndpoints"),
+        max_hook_time=_period(given, "maxHookTime", DEFAULT_HOOK_TIME),
         restorable_resources=_list(given, "restorableResources"),
     )
     _check_enforceable(settings)

@@ -69,6 +69,8 @@ def test_periods() -> None:
         ({"maxUnfinishedRestores": True}, "maxUnfinishedRestores is no number"),
         ({"maxUnfinishedRestores": "3"}, "maxUnfinishedRestores is no number"),
         ({"allowedEndpoints": "10.0.0.0/8"}, "allowedEndpoints is not a list of texts"),
+        ({"maxHookTime": "-1m"}, "maxHookTime can not be negative"),
+        ({"maxHookTime": "long"}, "maxHookTime"),
         ({"allowedEndpoints": [10]}, "allowedEndpoints is not a list of texts"),
         ({"allowedEndpoints": ["10.0.0.0/99"]}, "'10.0.0.0/99' is no address"),
         ({"enforceBSLSpec": {"config": {"s3Url": "http://[x"}}}, "config.s3Url"),

@@ -23,6 +23,9 @@ TRUST_LABEL: Final = "pinnace.io/trust-tenant-location"
 TRUST_VALUE: Final = "true"
 """On a Restore of the administrator: take everything from a location that a tenant owns. (NAC 17 A13)"""
 
+MAX_HOOK_TIME_ANNOTATION: Final = "pinnace.io/max-hook-time"
+"""On tenants' Backups and Restores: how long all their hooks may take together; 0s is any time."""
+
 ALLOWED_ENDPOINTS_ANNOTATION: Final = "pinnace.io/allowed-endpoints"
 """On a tenant's BackupStorageLocation: the administrator's list of what its endpoint may be, with commas."""
 

@@ -16,7 +16,12 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.api.nonadmin.names import BACKUP_FINALIZER, NAMESPACE_UID_ANNOTATION, Origin
+from pinnace.api.nonadmin.names import (
+    BACKUP_FINALIZER,
+    MAX_HOOK_TIME_ANNOTATION,
+    NAMESPACE_UID_ANNOTATION,
+    Origin,
+)
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.values.times import parse_time
 from pinnace.kube.resources import velero
@@ -164,6 +169,7 @@ class _BackupFlow(RequestFlow):
         if holds(self._status, "Queued"):
             return self._refuse("VeleroBackupNotFound", REMOVED)
         marked = marks(Origin.BACKUP, self._id, self._key)
+        marked["annotations"][MAX_HOOK_TIME_ANNOTATION] = str(self._world.settings.max_hook_time)
         if self._world.namespace_uid:
             marked["annotations"][NAMESPACE_UID_ANNOTATION] = self._world.namespace_uid
         metadata = {"name": self._id, "namespace": self._world.namespace, **marked}

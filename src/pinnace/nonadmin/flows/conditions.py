@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pinnace.api.nonadmin.common import NonAdminPhase
+from pinnace.api.nonadmin.hiding import hidden
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.values.times import format_time
 
@@ -90,3 +91,15 @@ def _entry(observation: Observation, now: datetime) -> JSONObject:
     if observation.generation:
         entry["observedGeneration"] = observation.generation
     return entry
+
+
+def with_cause(status: JSONObject, before: JSONObject, cause: str) -> JSONObject:
+    """The status, whose new conditions that are False say why. The cause is told without namespaces."""
+    known = listed(before, "conditions")
+    told = []
+    for each in listed(status, "conditions"):
+        if each not in known and text(each, "status") == "False":
+            message = f"{text(each, 'message')}: {hidden(cause, ())}"
+            each = {**each, "message": message[:MAX_MESSAGE_CHARACTERS]}
+        told.append(each)
+    return {**status, "conditions": told}

@@ -12,6 +12,7 @@ from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, NotFound
 from pinnace.kube.resources import APIResource
+from pinnace.nonadmin.flows.conditions import with_cause
 from pinnace.nonadmin.flows.steps import (
     Create,
     Delete,
@@ -239,7 +240,9 @@ class _Pass:
             log.info("Object is there already", resource=resource.name)
         except Conflict:
             raise
-        except APIStatusError:
+        except APIStatusError as error:
             if step.failed_status is not None:
-                await self._write_status(step.failed_status)
+                await self._write_status(
+                    with_cause(step.failed_status, mapping(self.request, "status"), error.message)
+                )
             raise

@@ -225,18 +225,22 @@ class _LocationFlow(RequestFlow):
         failed = self._observe(
             "SecretSynced", False, "SecretSyncFailed", "Failed to sync secret to OADP namespace"
         )
+        # Nothing but the key that is needed, under a type that the API server takes with any content: the
+        # tenant's own type may ask for other keys, or make a controller of the cluster act on the copy.
+        key = text(location_spec_of(self._nabsl), "credential", "key")
+        data = {key: mapping(secret, "data").get(key)}
         if copy is None:
             body = {
                 "apiVersion": "v1",
                 "kind": "Secret",
                 "metadata": {"name": self._id, "namespace": self._world.namespace, **self._marks()},
-                "type": text(secret, "type") or "Opaque",
-                "data": mapping(secret, "data"),
+                "type": "Opaque",
+                "data": data,
             }
             return Create(resource=SECRETS, namespace=self._world.namespace, body=body, failed_status=failed)
-        if text(copy, "type") != text(secret, "type") and self._not_yet_deleted(copy):
+        if text(copy, "type") != "Opaque" and self._not_yet_deleted(copy):
             return Delete(resource=SECRETS, obj=copy)
-        if difference := merge_patch(mapping(copy, "data"), mapping(secret, "data")):
+        if difference := merge_patch(mapping(copy, "data"), data):
             return Patch(resource=SECRETS, obj=copy, patch={"data": difference}, failed_status=failed)
         return self._note(
             SECRETS,

@@ -10,7 +10,12 @@ from datetime import datetime
 from typing import Final
 
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.api.nonadmin.names import RESTORABLE_ANNOTATION, RESTORE_FINALIZER, Origin
+from pinnace.api.nonadmin.names import (
+    MAX_HOOK_TIME_ANNOTATION,
+    RESTORABLE_ANNOTATION,
+    RESTORE_FINALIZER,
+    Origin,
+)
 from pinnace.api.objects import JSONObject, text
 from pinnace.kube.resources import velero
 from pinnace.nonadmin import mirror
@@ -146,6 +151,8 @@ class _RestoreFlow(RequestFlow):
             "namespace": self._world.namespace,
             **marks(Origin.RESTORE, self._id, self._key),
         }
+        limit = str(self._world.settings.max_hook_time)
+        metadata["annotations"] = {**metadata["annotations"], MAX_HOOK_TIME_ANNOTATION: limit}
         trusted = is_administrators(self._world.backup, self._world.backup_location)
         allowed = self._world.settings.restorable_resources if trusted else ()
         if allowed:

@@ -27,7 +27,7 @@ class Create:
     """Make an object; that it is there already is as good, for the next look decides from what it is.
 
     Attributes:
-        failed_status: the status of the request if the API server refuses.
+        failed_status: the status of the request if the API server refuses; its conditions get the cause.
     """
 
     resource: APIResource

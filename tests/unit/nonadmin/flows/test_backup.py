@@ -79,7 +79,11 @@ async def test_valid_request_is_created_in_one_pass(service: Service) -> None:
         "app.kubernetes.io/managed-by": "oadp-nac-controller",
         f"{NAC}-nacuuid": reference["nacuuid"],
     }
-    assert backup["metadata"]["annotations"] == {f"{NAC}-name": "nightly", f"{NAC}-namespace": "shop"}
+    assert backup["metadata"]["annotations"] == {
+        f"{NAC}-name": "nightly",
+        f"{NAC}-namespace": "shop",
+        "pinnace.io/max-hook-time": "30m0s",
+    }
 
 
 @pytest.mark.spec("NAC-021")

@@ -219,6 +219,7 @@ class Lives(RuleBasedStateMachine):
                 assert shown["metadata"]["annotations"] == {
                     "openshift.io/oadp-nab-origin-name": nab["metadata"]["name"],
                     "openshift.io/oadp-nab-origin-namespace": nab["metadata"]["namespace"],
+                    "pinnace.io/max-hook-time": "30m0s",
                 }
 
     @invariant()

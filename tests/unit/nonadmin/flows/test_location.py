@@ -1,5 +1,7 @@
 """A tenant's storage location, with and without approval. (docs/spec: NAC 12)"""
 
+import contextlib
+
 import pytest
 
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION
@@ -228,3 +230,42 @@ async def test_the_location_says_which_endpoints_are_allowed() -> None:
     before = one.cluster.writes()
     await one.look(NABSLS, "shop", "mine")
     assert one.cluster.writes() == before
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["kubernetes.io/tls", "kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "x/y"],
+)
+async def test_a_secret_of_any_type_is_copied_as_nothing_but_a_key(kind: str) -> None:
+    """The API server refuses copies of some types, again with every try, and acts on those of others."""
+    one = service()
+    data = {"cloud": KEYS, "tls.key": "bW9yZQ==", "token": "bW9yZQ=="}
+    one.cluster.add(SECRETS, "shop", "keys", type=kind, data=data)
+    one.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    await one.settle()
+    (copy,) = [each for each in one.cluster.of(SECRETS) if each["metadata"]["namespace"] == SERVER]
+    assert (copy["type"], copy["data"]) == ("Opaque", {"cloud": KEYS})
+    assert nabsl(one)["status"]["phase"] == "Created"
+
+
+async def test_a_copy_that_is_refused_says_why_once() -> None:
+    one = service()
+
+    def refuse(verb: str, plural: str, _name: str) -> None:
+        if (verb, plural) == ("create", "secrets"):
+            raise Invalid(422, reason="Invalid", message='data: too large in namespace "canary"')
+
+    one.cluster.before_write = refuse
+    one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
+    one.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    for _ in range(3):
+        with contextlib.suppress(Invalid):
+            await one.look(NABSLS, "shop", "mine")
+    written = one.cluster.writes()
+    with contextlib.suppress(Invalid):
+        await one.look(NABSLS, "shop", "mine")
+    seen = next(each for each in nabsl(one)["status"]["conditions"] if each["type"] == "SecretSynced")
+    assert (seen["status"], seen["reason"]) == ("False", "SecretSyncFailed")
+    assert seen["message"].startswith("Failed to sync secret to OADP namespace: data: too large")
+    assert "canary" not in seen["message"]
+    assert one.cluster.writes() == written  # the next try says nothing anew

@@ -1,0 +1,97 @@
+"""How long the hooks of a tenant's backup or restore may hold its worker, all together.
+
+A tenant decides on hooks and their timeouts, on pods too, where no setting reaches them; while one runs, the
+worker does nothing else. (docs/spec: NAC 17 A28)
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from pinnace.api.nonadmin.names import MAX_HOOK_TIME_ANNOTATION, Origin
+from pinnace.api.values.durations import Duration
+from pinnace.kube.commands import Executor
+from pinnace.kube.errors import CommandTimeout, KubeError
+from pinnace.kube.transport.requests import Output
+
+DEFAULT: Final = Duration.minutes(30)
+
+
+class HookTimeUsedUp(KubeError):
+    """The hooks of this backup or restore have had all the time that they may take."""
+
+    def __init__(self, limit: Duration) -> None:
+        super().__init__(
+            f"the hooks of this backup or restore may take {limit} altogether, which is used up; an"
+            " administrator can allow more by maxHookTime in the settings of self-service"
+        )
+
+
+def hook_limit(annotations: Mapping[str, str], origin: Origin) -> Duration | None:
+    """How long all hooks of a Backup or Restore may take; None, which is any time, if it is no tenant's.
+
+    Args:
+        annotations: of the Backup or Restore, written by self-service.
+        origin: which of both it is.
+    """
+    if not annotations.get(origin.namespace_annotation):
+        return None
+    try:
+        given = Duration.parse(annotations.get(MAX_HOOK_TIME_ANNOTATION, ""))
+    except ValueError:
+        return DEFAULT
+    return given if given > Duration() else None
+
+
+class LimitedExecutor:
+    """An `Executor` whose commands share a time; that of commands side by side counts for each.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, executor: Executor, limit: Duration, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._executor = executor
+        self._limit = limit
+        self._clock = clock
+        self._left = limit.total_seconds()
+
+    async def exec(
+        self,
+        namespace: str,
+        pod: str,
+        command: Sequence[str],
+        *,
+        container: str,
+        stdout: Output,
+        stderr: Output,
+        timeout_seconds: float | None,
+    ) -> int:
+        """See Executor.exec. Raises HookTimeUsedUp."""
+        if self._left <= 0:
+            raise HookTimeUsedUp(self._limit)
+        is_cut = timeout_seconds is None or timeout_seconds > self._left
+        begun = self._clock()
+        try:
+            return await self._executor.exec(
+                namespace,
+                pod,
+                command,
+                container=container,
+                stdout=stdout,
+                stderr=stderr,
+                timeout_seconds=self._left if is_cut else timeout_seconds,
+            )
+        except CommandTimeout as error:
+            if is_cut:
+                raise HookTimeUsedUp(self._limit) from error
+            raise
+        finally:
+            self._left -= self._clock() - begun
+
+
+def limited(executor: Executor, limit: Duration | None) -> Executor:
+    """The executor, with a limit if there is one."""
+    return executor if limit is None else LimitedExecutor(executor, limit)

@@ -1,0 +1,82 @@
+"""The hooks of a tenant's backup or restore share a time, whatever their own timeouts say."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from pinnace.api.nonadmin.names import MAX_HOOK_TIME_ANNOTATION, Origin
+from pinnace.api.values.durations import Duration
+from pinnace.hooks.limit import DEFAULT, HookTimeUsedUp, LimitedExecutor, hook_limit, limited
+from pinnace.kube.commands import PodCommand, run_pod_command
+from pinnace.kube.errors import CommandTimeout
+from pinnace.kube.transport.requests import Output
+
+
+class Pods:
+    """Commands take as long as they say, or as they may."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.given: list[float | None] = []
+
+    async def exec(
+        self,
+        _namespace: str,
+        _pod: str,
+        command: Sequence[str],
+        *,
+        container: str,
+        stdout: Output,
+        stderr: Output,
+        timeout_seconds: float | None,
+    ) -> int:
+        self.given.append(timeout_seconds)
+        wanted = float(command[1])
+        if timeout_seconds is not None and wanted > timeout_seconds:
+            self.now += timeout_seconds
+            raise CommandTimeout("too long")
+        self.now += wanted
+        return 0
+
+
+def sleep(seconds: int, timeout: int) -> PodCommand:
+    return PodCommand(
+        namespace="shop",
+        pod="web",
+        container="c",
+        command=["sleep", str(seconds)],
+        timeout=Duration.seconds(timeout),
+    )
+
+
+async def test_commands_share_a_time_and_none_runs_when_it_is_used_up() -> None:
+    pods = Pods()
+    executor = LimitedExecutor(pods, Duration.seconds(100), clock=lambda: pods.now)
+    failures = [
+        (await run_pod_command(executor, command)).failure
+        for command in (sleep(60, 70), sleep(90, 5), sleep(9999, -1), sleep(1, 30))
+    ]
+    assert pods.given == [70.0, 5.0, 35.0]
+    assert pods.now == 100.0
+    assert failures[:2] == ["", "timed out after 5s"]
+    assert failures[2] == failures[3] == str(HookTimeUsedUp(Duration.seconds(100)))
+    assert "1m40s" in failures[2]
+    assert "maxHookTime" in failures[2]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "limit"),
+    [
+        ({}, None),
+        ({MAX_HOOK_TIME_ANNOTATION: "1m0s"}, None),
+        ({Origin.BACKUP.namespace_annotation: "shop"}, DEFAULT),
+        ({Origin.BACKUP.namespace_annotation: "shop", MAX_HOOK_TIME_ANNOTATION: "odd"}, DEFAULT),
+        ({Origin.BACKUP.namespace_annotation: "shop", MAX_HOOK_TIME_ANNOTATION: "1m0s"}, Duration.minutes(1)),
+        ({Origin.BACKUP.namespace_annotation: "shop", MAX_HOOK_TIME_ANNOTATION: "0s"}, None),
+    ],
+    ids=["plain", "administrators", "older", "unreadable", "set", "none"],
+)
+def test_only_tenants_have_a_limit(annotations: dict[str, str], limit: Duration | None) -> None:
+    assert hook_limit(annotations, Origin.BACKUP) == limit
+    pods = Pods()
+    assert (limited(pods, limit) is pods) == (limit is None)
