@@ -161,7 +161,10 @@ class BindSnapshot:
         if await self._exists(namespace, name):
             log.info("VolumeSnapshot exists and is left alone", extra=fields)
             return RestoreItemOutput(item=item, skip=True)
-        marks = {labels.RESTORE_NAME: labels.label_value(restore.metadata.name)}
+        marks = {  # of the backup too: with it the content goes, even if its namespace went before
+            labels.BACKUP_NAME: labels.label_value(restore.spec.backup_name),
+            labels.RESTORE_NAME: labels.label_value(restore.metadata.name),
+        }
         body = csi.static_content(self._kinds, item, namespace, marks)
         if self._recorded is not None and csi.handle_of(body) not in self._recorded:
             raise CSIError(

@@ -112,7 +112,6 @@ async def test_a_claim_with_moved_data_is_an_error_and_stays_unbound(
     assert "selector" not in harness.world.item("persistentvolumeclaims", "ns-1", "other")["spec"]
 
 
-@pytest.mark.spec("KOP-009")
 async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_out(harness: Harness) -> None:
     filler = Filler()
     harness.helpers = Helpers(pod_volume_restorer=filler)
