@@ -7,9 +7,12 @@ Clocks of two machines are never compared: a lease counts as held for its durati
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from pinnace.api.objects import JSONObject, mapping
+
+SERVER_LEASE: Final = "pinnace-server"
+"""The Lease of the server that leads, in its namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

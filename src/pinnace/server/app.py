@@ -52,6 +52,7 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import RENEWED_PART, LeaderElector
+from pinnace.runtime.lease import SERVER_LEASE
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
 from pinnace.runtime.queue import RateLimitedQueue
@@ -66,8 +67,6 @@ from pinnace.server.workdir import work_directory
 from pinnace.volumes.repositories import REPOSITORIES
 
 log = get_logger(__name__)
-
-LEASE_NAME = "pinnace-server"
 
 
 async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agent: str) -> None:
@@ -165,7 +164,7 @@ class Assembly:
             elector = LeaderElector(
                 client,
                 options.namespace,
-                LEASE_NAME,
+                SERVER_LEASE,
                 _identity(),
                 lease_duration_seconds=seconds,
                 renew_deadline_seconds=seconds * RENEWED_PART,

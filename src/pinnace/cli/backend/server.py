@@ -17,6 +17,7 @@ from pinnace.api.storage_location import BackupStorageLocationPhase
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound
+from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.errors import CommandError
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
@@ -77,7 +78,10 @@ class ServerBackend:
         self, kind: DownloadTargetKind, name: str, options: DownloadOptions
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         try:
-            async with asyncio.timeout(options.timeout_seconds):
+            async with (
+                asyncio.timeout(options.timeout_seconds),
+                telling_of_absence(self.client, self.namespace, "the download"),
+            ):
                 url = await self._signed_url(kind, name)
         except TimeoutError as error:
             raise CommandError(

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 
 import click
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.connect import program_name
 from pinnace.cli.guard import printable
 from pinnace.cli.output.cells import phase as phase_of
@@ -49,7 +51,10 @@ async def wait_for_end(
     async with asyncio.TaskGroup() as group:
         ticker = group.create_task(view.tick())
         try:
-            ended = await _end(client, resource, created, done_field, view)
+            namespace = created["metadata"]["namespace"]
+            async with telling_of_absence(client, namespace, f"the {what}") as begun:
+                watched = _Watched(resource, created, done_field, begun)
+                ended = await _end(client, watched, view)
         except KubeError as error:
             problem = error
         finally:
@@ -71,17 +76,26 @@ async def wait_for_end(
     return None
 
 
-async def _end(
-    client: KubeClient, resource: APIResource, created: JSONObject, done_field: str, view: ProgressView
-) -> JSONObject | None:
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """The object that is waited for; `begun` is set once it is no longer New."""
+
+    resource: APIResource
+    created: JSONObject
+    done_field: str
+    begun: asyncio.Event
+
+
+async def _end(client: KubeClient, watched: _Watched, view: ProgressView) -> JSONObject | None:
     """One object in its final phase; None when it is deleted. A watch that breaks starts anew from a read."""
+    resource, created = watched.resource, watched.created
     name, namespace = created["metadata"]["name"], created["metadata"]["namespace"]
     current = created
     while True:
         try:
             async with aclosing(_states(client, resource, current)) as states:
                 async for state in states:
-                    if state is None or _seen(state, done_field, view) not in RUNNING:
+                    if state is None or _seen(state, watched, view) not in RUNNING:
                         return state
                     current = state
         except (Gone, ConnectionFailed):
@@ -113,8 +127,11 @@ async def _states(
                 yield event.object
 
 
-def _seen(obj: JSONObject, done_field: str, view: ProgressView) -> str:
+def _seen(obj: JSONObject, watched: _Watched, view: ProgressView) -> str:
     status = obj.get("status") or {}
     progress = status.get("progress") or {}
-    view.update(progress.get(done_field) or 0, progress.get("totalItems") or 0)
-    return phase_of(obj)
+    view.update(progress.get(watched.done_field) or 0, progress.get("totalItems") or 0)
+    phase = phase_of(obj)
+    if phase != "New":
+        watched.begun.set()
+    return phase

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from pinnace.cli.backend import lease
 from pinnace.cli.backend.wait import wait_for_end
 from pinnace.cli.main import run
 from pinnace.kube.client import KubeClient
@@ -182,3 +183,73 @@ async def test_what_cannot_be_watched_is_said(capsys: pytest.CaptureFixture[str]
 
     assert await waited(script) is None
     assert capsys.readouterr().out.endswith("Error waiting: unable to watch backups: you may not watch\n")
+
+
+# --- Whether a server is there --------------------------------------------------------------------------
+
+
+class Leases:
+    """A backup that stays in one phase for ever, and the lease as each look finds it."""
+
+    def __init__(self, phase: str, *leases: dict[str, Any] | KubeError) -> None:
+        self._phase = phase
+        self._leases = list(leases)
+        self.looked = asyncio.Event()
+
+    async def watch(self, *_: object, **__: object) -> AsyncGenerator[WatchEvent, None]:
+        yield modified(self._phase)
+        await self.looked.wait()
+        await asyncio.sleep(0.05)
+        yield modified("Completed")
+
+    async def get(self, _resource: object, name: str, namespace: str) -> dict[str, Any]:
+        assert (name, namespace) == ("pinnace-server", "velero")
+        found = self._leases.pop(0)
+        if not self._leases:
+            self.looked.set()
+        if isinstance(found, KubeError):
+            raise found
+        return found
+
+
+def held(renewed: str, holder: str = "server-1") -> dict[str, Any]:
+    return {"spec": {"holderIdentity": holder, "renewTime": renewed}}
+
+
+ABSENT = NotFound(404, message="not found")
+
+
+@pytest.fixture
+def _short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "FIRST_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(lease, "SECOND_LOOK_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("_short_looks")
+@pytest.mark.parametrize(
+    ("leases", "told"),
+    [
+        ([ABSENT, ABSENT], True),
+        ([held("1"), held("1")], True),
+        ([held("1"), held("2", holder="")], True),
+        ([held("1"), held("2")], False),
+        ([ABSENT, held("1")], False),
+        ([Forbidden(403, message="you may not")], False),
+    ],
+    ids=["absent", "not renewed", "given back", "renewed", "just begun", "not allowed to look"],
+)
+async def test_a_backup_that_no_server_takes_is_said_to_have_none(
+    capsys: pytest.CaptureFixture[str], leases: list[dict[str, Any] | KubeError], told: bool
+) -> None:
+    assert await waited(cast("Script", Leases("New", *leases))) == "Completed"
+    said = capsys.readouterr().err
+    assert ("No Pinnace server holds the lease pinnace-server in namespace velero" in said) is told
+    assert ("the backup may never begin" in said) is told
+
+
+@pytest.mark.usefixtures("_short_looks")
+async def test_of_a_backup_that_has_begun_no_lease_is_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+    world = Leases("InProgress")
+    world.looked.set()
+    assert await waited(cast("Script", world)) == "Completed"
+    assert "No Pinnace server" not in capsys.readouterr().err

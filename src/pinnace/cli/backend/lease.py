@@ -1,0 +1,80 @@
+"""Says when no server is there to do what a command waits for.
+
+A server renews its Lease every few seconds. One that is absent, was given back, or does not change while it
+is watched is held by no server. Clocks of two machines are not compared. (docs/spec: CLI 4.1, SRV 14)
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import click
+
+from pinnace.api.objects import JSONObject, mapping
+from pinnace.cli.guard import printable
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import LEASES
+from pinnace.runtime.lease import SERVER_LEASE
+
+FIRST_LOOK_SECONDS: Final = 2.0
+SECOND_LOOK_SECONDS: Final = 10.0
+"""Both from the beginning; a living server renews its lease several times in between."""
+
+
+@asynccontextmanager
+async def telling_of_absence(client: KubeClient, namespace: str, what: str) -> AsyncIterator[asyncio.Event]:
+    """Print a line to stderr if no server holds the lease ten seconds on; the waiting is not ended by it.
+
+    Args:
+        what: the caller waits for, for example `the backup`.
+
+    Yields:
+        An event to set as soon as a server has begun.
+    """
+    begun = asyncio.Event()
+    # Not in a task group, which would wrap the errors of the caller's own code.
+    task = asyncio.create_task(_tell(client, namespace, what, begun))
+    try:
+        yield begun
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _tell(client: KubeClient, namespace: str, what: str, begun: asyncio.Event) -> None:
+    if await _within(FIRST_LOOK_SECONDS, begun):
+        return
+    try:
+        first = await _lease(client, namespace)
+        if await _within(SECOND_LOOK_SECONDS - FIRST_LOOK_SECONDS, begun):
+            return
+        second = await _lease(client, namespace)
+    except KubeError:
+        return  # a user who may not look there is told nothing
+    if second is not None and second != first and mapping(second, "spec").get("holderIdentity"):
+        return
+    message = (
+        f"No Pinnace server holds the lease {SERVER_LEASE} in namespace {namespace}, so {what} may never begin. "
+        "Is the server running, and in that namespace (--namespace names another)? "
+        "A Velero server has no such lease. Still waiting."
+    )
+    click.echo(err=True)  # ends a line of dots
+    click.echo(printable(message), err=True)
+
+
+async def _within(seconds: float, begun: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await begun.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _lease(client: KubeClient, namespace: str) -> JSONObject | None:
+    try:
+        return await client.get(LEASES, SERVER_LEASE, namespace)
+    except NotFound:
+        return None
