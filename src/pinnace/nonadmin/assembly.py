@@ -14,7 +14,14 @@ from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.nonadmin import collector, synchronizer
-from pinnace.nonadmin.caches import BY_WAITING, CACHED, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES
+from pinnace.nonadmin.caches import (
+    BY_TARGET,
+    BY_WAITING,
+    CACHED,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
+    in_namespace,
+)
 from pinnace.nonadmin.collector import Collector, Leftovers
 from pinnace.nonadmin.events import KeysOf, is_edited, origin_keys, owner_keys, waiting_for
 from pinnace.nonadmin.flows.backup import BACKUPS, DELETE_REQUESTS, stored_id
@@ -37,6 +44,7 @@ from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
 from pinnace.nonadmin.specs.limits import Places, first, is_waiting
 from pinnace.nonadmin.synchronizer import Synchronizer
+from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -49,6 +57,9 @@ LOCATION: Final = "nonadmin-location"
 DOWNLOAD: Final = "nonadmin-download"
 WORKERS: Final = 4
 """Requests looked at at once; each one costs little more than two calls of the API server."""
+
+RETRY_SECONDS: Final = 0.5
+"""The first delay after an error; it doubles. Tenants can write any number of requests that end in one."""
 
 Changed = Callable[[JSONObject, JSONObject], bool]
 
@@ -181,6 +192,24 @@ class _Assembly:
 
         self._watch_requests(controller, NADRS)
         self._watch(controller, DOWNLOADS, answered)
+        # What such a request names may be made after it.
+        requests = self._informers[NADRS]
+
+        def named(obj: JSONObject) -> Iterable[Key]:
+            return [Key.of(nadr) for nadr in requests.by_index(BY_TARGET, in_namespace(*Key.of(obj)))]
+
+        for made, origin, resource in (
+            (BACKUPS, Origin.BACKUP, NABS),
+            (RESTORES, Origin.RESTORE, NARS),
+        ):
+            self._informers[resource].add_handlers(on_add=_enqueue_keys(controller, named))
+            of = origin_keys(origin)
+
+            def named_by_origin(obj: JSONObject, of: KeysOf = of) -> Iterable[Key]:
+                keys = [in_namespace(*key) for key in of(obj)]
+                return [Key.of(nadr) for key in keys for nadr in requests.by_index(BY_TARGET, key)]
+
+            self._informers[made].add_handlers(on_add=_enqueue_keys(controller, named_by_origin))
         return controller
 
     def _timers(self) -> Iterable[Controller]:
@@ -221,7 +250,10 @@ class _Assembly:
             workers=WORKERS,
             caches=list(self._informers.values()),
             # Tenants take turns, and their retries have a rate each: a flood of one delays no other.
-            queue=RateLimitedQueue[Key](lane_of=lambda key: Lane(party=key.namespace)),
+            queue=RateLimitedQueue[Key](
+                lane_of=lambda key: Lane(party=key.namespace),
+                backoff=FailureBackoff(base_seconds=RETRY_SECONDS),
+            ),
         )
 
     def _watch_requests(self, controller: Controller, resource: APIResource) -> None:
@@ -308,6 +340,14 @@ class _Assembly:
         self._informers[made].add_handlers(
             on_add=places.put, on_update=lambda _, new: places.put(new), on_delete=places.remove
         )
+
+
+def _enqueue_keys(controller: Controller, keys: KeysOf) -> Callable[[JSONObject], None]:
+    def enqueue(obj: JSONObject) -> None:
+        for key in keys(obj):
+            controller.enqueue(key)
+
+    return enqueue
 
 
 def _enqueue_all(controller: Controller, keys: Callable[[], Iterable[Key]]) -> Callable[[], None]:

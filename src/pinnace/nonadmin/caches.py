@@ -37,6 +37,7 @@ BY_REQUEST: Final = "request"
 BY_BACKUP: Final = "backup"
 BY_RESTORE: Final = "restore"
 BY_LOCATION: Final = "location"
+BY_TARGET: Final = "target"
 BY_WAITING: Final = "waiting"
 
 
@@ -101,6 +102,11 @@ def storage_location(nab: JSONObject) -> str:
     return text(nab, "spec", "backupSpec", "storageLocation")
 
 
+def download_target(nadr: JSONObject) -> str:
+    """The name of the request that a NonAdminDownloadRequest is about."""
+    return text(nadr, "spec", "target", "name")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cached:
     """One kind that is kept in a cache, of all namespaces or of the server's alone."""
@@ -118,7 +124,7 @@ CACHED: Final = (
     ),
     Cached(resource=NARS, everywhere=True, indexes={BY_BACKUP: _within(wanted_backup), BY_WAITING: _waiting}),
     Cached(resource=NABSLS, everywhere=True, indexes={}),
-    Cached(resource=NADRS, everywhere=True, indexes={}),
+    Cached(resource=NADRS, everywhere=True, indexes={BY_TARGET: _within(download_target)}),
     Cached(resource=NABSL_REQUESTS, indexes={BY_ID: _id(Origin.LOCATION)}),
     Cached(resource=BACKUPS, indexes={BY_ID: _id(Origin.BACKUP), BY_REQUEST: _request(Origin.BACKUP)}),
     Cached(resource=RESTORES, indexes={BY_ID: _id(Origin.RESTORE), BY_REQUEST: _request(Origin.RESTORE)}),

@@ -253,6 +253,9 @@ class DownloadFlow:
             nab=nab,
             backup=backup,
             backup_location=await lookups.location_of(backup),
-            download=await lookups.named(DOWNLOADS, lookups.namespace, download_name(request)),
+            # Of a request that names nothing it is not asked: tenants can write any number of those.
+            download=None
+            if nab is None
+            else await lookups.named(DOWNLOADS, lookups.namespace, download_name(request)),
         )
         return next_download_step(request, world, memory)

@@ -29,6 +29,9 @@ PERIOD_SECONDS: Final = 1.0
 FAR_EVERY: Final = 10
 """Of so many rounds one looks at the far positions too."""
 
+FAR_WRITES: Final = 40
+"""Far positions written in one round; near ones wait for the next round until these are done."""
+
 AT_ONCE: Final = 8
 """Writes under way at the same time."""
 
@@ -57,20 +60,24 @@ class Positions:
         self._client = client
         self._queue = queue
         self._round = 0
+        self._far_left = False
         self._near_seen: int | None = None
         self._far_seen: int | None = None
 
     async def refresh(self) -> None:
         """One round; asks nothing of the API server when nothing has moved. Raises KubeErrors in a group."""
         self._round += 1
-        changes, far = self._queue.line.changes, self._round % FAR_EVERY == 0
+        changes, far = self._queue.line.changes, self._far_left or self._round % FAR_EVERY == 0
         if changes == (self._far_seen if far else self._near_seen):
             return
         wanted = list(self._wanted(far=far))
-        done = await self._write_all(wanted)
-        if done == len(wanted):
+        near = sum(position <= NEAR for _, position in wanted)
+        now = wanted[: near + FAR_WRITES]
+        self._far_left = len(now) < len(wanted)
+        done = await self._write_all(now)
+        if done == len(now):
             self._near_seen = changes
-            self._far_seen = changes if far else self._far_seen
+            self._far_seen = changes if far and not self._far_left else self._far_seen
 
     def _wanted(self, *, far: bool) -> Iterator[tuple[JSONObject, int]]:
         """The requests that are to show another position, nearest first."""

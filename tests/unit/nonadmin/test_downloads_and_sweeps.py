@@ -9,7 +9,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time
 from pinnace.kube.errors import Invalid
-from pinnace.kube.resources import NAMESPACES, SECRETS
+from pinnace.kube.resources import NAMESPACES, SECRETS, APIResource
 from pinnace.nonadmin.collector import KEY, Collector
 from pinnace.nonadmin.identity import marks
 from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
@@ -108,9 +108,42 @@ async def test_a_file_of_a_restore() -> None:
 async def test_a_file_of_nothing(kind: str, reason: str) -> None:
     service = Service()
     service.cluster.add(NADRS, "shop", "log", spec={"target": {"kind": kind, "name": "none"}})
-    assert await service.look(NADRS, "shop", "log") is None
+    assert await service.look(NADRS, "shop", "log") == Result.after(30.0)
     assert conditions(nadr(service)) == [(reason, "True", "Error")]
     assert nadr(service)["status"]["phase"] == "BackingOff"
+
+
+async def test_three_hundred_requests_for_nothing_cost_two_calls_each_and_then_ever_fewer() -> None:
+    service = Service()
+    reads = count_reads(service)
+    for number in range(300):
+        target = {"kind": "BackupLog", "name": f"none-{number}"}
+        service.cluster.add(NADRS, "shop", f"log-{number}", spec={"target": target})
+    delays = []
+    for _ in range(8):
+        for number in range(300):
+            result = await service.look(NADRS, "shop", f"log-{number}")
+        assert result is not None
+        assert result.requeue_after_seconds is not None
+        delays.append(result.requeue_after_seconds)
+        service.cluster.clock.advance(result.requeue_after_seconds)
+        if len(delays) == 1:
+            assert len(reads) == len(service.cluster.writes()) == 300
+    assert delays == [30, 30, 60, 120, 240, 480, 960, 1920]
+    assert len(service.cluster.writes()) == 300
+
+
+def count_reads(service: Service) -> list[str]:
+    """The names of what the API server is asked for, from now on."""
+    reads: list[str] = []
+    get = service.cluster.get
+
+    async def counted(resource: APIResource, name: str, *where: str) -> JSONObject:
+        reads.append(name)
+        return await get(resource, name, *where)
+
+    service.cluster.get = counted  # type: ignore[method-assign]
+    return reads
 
 
 @pytest.mark.spec("NAC-044")

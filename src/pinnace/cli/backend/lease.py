@@ -56,8 +56,9 @@ async def _tell(client: KubeClient, namespace: str, what: str, begun: asyncio.Ev
     if second is not None and second != first and mapping(second, "spec").get("holderIdentity"):
         return
     message = (
-        f"No Pinnace server holds the lease {SERVER_LEASE} in namespace {namespace}, so {what} may never begin. "
-        "Is the server running, and in that namespace (--namespace names another)? "
+        f"No Pinnace server holds the lease {SERVER_LEASE} in namespace {namespace}, "
+        f"so {what} may never begin. Is the server running, and in that namespace "
+        "(--namespace names another)? "
         "A Velero server has no such lease. Still waiting."
     )
     click.echo(err=True)  # ends a line of dots

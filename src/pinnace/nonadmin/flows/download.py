@@ -20,10 +20,8 @@ from pinnace.kube.resources import velero
 from pinnace.nonadmin.flows.conditions import Observation, condition, with_condition
 from pinnace.nonadmin.flows.steps import (
     DONE,
-    REQUEUE,
     Create,
     Delete,
-    Fail,
     Finish,
     PassMemory,
     Step,
@@ -39,6 +37,14 @@ from pinnace.runtime.keys import Key
 
 DOWNLOADS: Final = velero("downloadrequests")
 UNKNOWN_EXPIRY_SECONDS: Final = 600.0
+
+FIRST_LOOK_SECONDS: Final = 2.0
+"""For a Backup or Restore that is about to be made."""
+
+FIRST_RETRY_SECONDS: Final = 30.0
+LONGEST_RETRY_SECONDS: Final = 3600.0
+"""For a request that names nothing. What it names wakes it when it is made."""
+
 
 _NOT_USED: Final = "NonAdminBackupStorageLocationNotUsed"
 _MESSAGES: Final = {
@@ -126,7 +132,7 @@ def _asked(nadr: JSONObject, world: DownloadWorld) -> Step:
         return _not_used(nadr, world)
     if world.backup is None or (about_restore and world.restore is None):
         # Later each time: it may never come, and there may be any number of such requests.
-        return REQUEUE
+        return Finish(after_seconds=_patience(nadr, world.now, FIRST_LOOK_SECONDS))
     if not is_own_backup(world.backup, world.backup_location, Key.of(world.nab)):
         return _unavailable(nadr, "NonAdminBackupNotAvailable", world)
     if tenant_of_location(world.backup_location) != text(nadr, "metadata", "namespace"):
@@ -159,10 +165,19 @@ def _download(nadr: JSONObject, target: str, world: DownloadWorld) -> JSONObject
 
 
 def _unavailable(nadr: JSONObject, kind: str, world: DownloadWorld) -> Step:
+    wait_seconds = _patience(nadr, world.now, FIRST_RETRY_SECONDS)
+    last = Finish(refusal=_MESSAGES[kind], after_seconds=wait_seconds)
     status = _refused(nadr, kind, world)
-    if status != mapping(nadr, "status"):
-        return WriteStatus(status=status)
-    return Fail(error=_MESSAGES[kind])
+    return last if status == mapping(nadr, "status") else WriteStatus(status=status, last=last)
+
+
+def _patience(nadr: JSONObject, now: datetime, first_seconds: float) -> float:
+    """How long to wait before the next look: as long as the request has been there so far."""
+    try:
+        age = (now - parse_time(text(nadr, "metadata", "creationTimestamp"))).total_seconds()
+    except ValueError:
+        age = 0.0
+    return min(max(age, first_seconds), LONGEST_RETRY_SECONDS)
 
 
 def _not_used(nadr: JSONObject, world: DownloadWorld) -> Step:

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, NotFound
+from pinnace.kube.errors import AlreadyExists, APIStatusError, BadRequest, Conflict, Invalid, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.flows.conditions import with_cause
 from pinnace.nonadmin.flows.steps import (
@@ -33,6 +33,13 @@ log = get_logger(__name__)
 
 MAX_STEPS: Final = 50
 """After so many steps others get their turn; only a deletion with many restores needs more."""
+
+
+REFUSED_SECONDS: Final = 20.0
+LONGEST_REFUSED_SECONDS: Final = 600.0
+"""Until something that the API server refused is tried again: what it depends on may have been edited."""
+
+LONGEST_REASON: Final = 500
 
 
 class StepFailed(Exception):
@@ -79,6 +86,9 @@ class RequestReconciler:
         self._backoff: FailureBackoff[Key] = backoff or FailureBackoff()
         self._passes = passes
         self._cached = cached
+        self._refusals: FailureBackoff[Key] = FailureBackoff(
+            base_seconds=REFUSED_SECONDS, cap_seconds=LONGEST_REFUSED_SECONDS
+        )
         self._awaited: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> Result:
@@ -89,6 +99,7 @@ class RequestReconciler:
         except NotFound as error:
             self._backoff.forget(key)
             self._awaited.pop(key, None)
+            self._refusals.forget(key)
             # Without a reason it is the kind that the cluster does not know.
             if self._gone is not None and error.reason:
                 await self._gone(key)
@@ -96,6 +107,10 @@ class RequestReconciler:
         one_pass = _Pass(self._client, self._flow, request)
         try:
             finish = await self._through(key, one_pass)
+            self._refusals.forget(key)
+        except _Refused as error:
+            # The same object is refused again, until it is edited.
+            finish = Finish(refusal=str(error), after_seconds=self._refusals.next_delay(key))
         except Conflict as error:
             log.debug("Object has changed meanwhile", error=error)
             self._awaited[key] = ""
@@ -147,6 +162,10 @@ def _version(obj: JSONObject | None) -> str:
     return text(obj, "metadata", "resourceVersion")
 
 
+class _Refused(Exception):
+    """The API server does not take what a request leads to; the text is its reason."""
+
+
 class _Pass:
     def __init__(self, client: KubeClient, flow: Flow, request: JSONObject) -> None:
         self._client = client
@@ -166,6 +185,8 @@ class _Pass:
                 case WriteStatus():
                     await self._write_status(step.status)
                     self._memory.requeue |= step.requeue
+                    if step.last is not None:
+                        return step.last
                 case SetFinalizer():
                     await self._set_finalizer(step.present)
                     if not step.present:
@@ -245,4 +266,6 @@ class _Pass:
                 await self._write_status(
                     with_cause(step.failed_status, mapping(self.request, "status"), error.message)
                 )
+            if isinstance(error, (Invalid, BadRequest)):
+                raise _Refused(str(error)[:LONGEST_REASON]) from error
             raise

@@ -9,10 +9,16 @@ from pinnace.runtime.keys import Key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStatus:
-    """Store the status of the request; `requeue` lets the pass end with one more to come."""
+    """Store the status of the request.
+
+    Attributes:
+        requeue: the pass ends with one more to come.
+        last: how the pass ends once the status is stored; None if there is more to do.
+    """
 
     status: JSONObject
     requeue: bool = False
+    last: "Finish | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

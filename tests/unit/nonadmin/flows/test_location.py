@@ -205,7 +205,14 @@ async def test_a_copy_that_is_refused_shows() -> None:
     one.cluster.before_write = refuse
     await asked(one)
     assert conditions(nabsl(one))[-1] == ("SecretSynced", "False", "SecretSyncFailed")
+    assert message(nabsl(one), "SecretSynced") == "Failed to sync secret to OADP namespace: no"
     assert copies(one) == (0, 0)
+    delays = [await one.look(NABSLS, "shop", nabsl(one)["metadata"]["name"]) for _ in range(8)]
+    seconds = [each.requeue_after_seconds for each in delays if each and each.requeue_after_seconds]
+    assert len(seconds) == 8
+    assert seconds == sorted(seconds)
+    assert seconds[0] >= 20
+    assert seconds[-1] == 600
 
 
 async def test_a_request_without_its_status_is_mended() -> None:
