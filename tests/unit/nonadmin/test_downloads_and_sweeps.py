@@ -138,9 +138,9 @@ def count_reads(service: Service) -> list[str]:
     reads: list[str] = []
     get = service.cluster.get
 
-    async def counted(resource: APIResource, name: str, *where: str) -> JSONObject:
+    async def counted(resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
         reads.append(name)
-        return await get(resource, name, *where)
+        return await get(resource, name, namespace)
 
     service.cluster.get = counted  # type: ignore[method-assign]
     return reads
