@@ -11,7 +11,7 @@ import orjson
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
 from pinnace.api.objects import JSONObject, dump_json
 from pinnace.api.restore import Restore
-from pinnace.archive.errors import MissingItem
+from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, APIStatusError, Forbidden, Invalid, KubeError
@@ -47,6 +47,10 @@ _TAKEN_BY_ITSELF: Final = ("provided port is already allocated", "provided IP is
 
 _RIGHTS: Final = "rbac.authorization.k8s.io"
 """A role or binding that exists is refused for what it grants, before the server looks at its name."""
+
+
+_ODD_CONTENT: Final = (LookupError, TypeError, ValueError, AttributeError, RecursionError, ArchiveError)
+"""What code raises that meets an object of another shape than its kind has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +138,12 @@ class ItemRestorer:
             return False
         except ResourceError as error:
             results.errors.add_velero(str(error))
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except _ODD_CONTENT as error:
             # JSON of a shape that no API server would have stored: whatever trips over it, it is the item.
-            problem = f"{type(error).__name__}: {error}"
             results.errors.add(
-                ref.target_namespace, f"error restoring {ref.id}: unexpected content: {problem}"
+                ref.target_namespace,
+                f"error restoring {ref.id}: its content is not that of a {ref.group_resource} object"
+                f" ({type(error).__name__}: {error})",
             )
         return True
 
@@ -399,7 +404,10 @@ async def _execute(ref: ItemRef, applicable: ApplicableAction, given: RestoreIte
         output = await applicable.action.execute(given)
     except Exception as error:
         # Foreign code: whatever it raises fails this item only.
-        raise ItemError(f"error preparing {ref.id}: {error}") from error
+        problem: object = error
+        if isinstance(error, _ODD_CONTENT) and type(error) is not ValueError:
+            problem = f"{applicable.action.name} cannot deal with it ({type(error).__name__}: {error})"
+        raise ItemError(f"error preparing {ref.id}: {problem}") from error
     if not output.skip and not isinstance(output.item.get("metadata"), dict):
         raise ItemError(f"error preparing {ref.id}: {applicable.action.name} returned no object")
     return output

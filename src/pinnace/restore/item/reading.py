@@ -13,7 +13,7 @@ import orjson
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.archive.errors import ArchiveError, MissingItem
-from pinnace.archive.paths import item_path
+from pinnace.archive.paths import CLUSTER_DIRECTORY, ITEM_SUFFIX, NAMESPACES_DIRECTORY, RESOURCES_DIRECTORY
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.restore.errors import ItemError
 from pinnace.restore.item.claims import ItemKey
@@ -74,8 +74,10 @@ class ItemReader:
 
 
 def decode_error(group_resource: str, namespace: str, name: str, problem: str) -> str:
-    """The text for an item that cannot be read or understood."""
-    return f'error decoding "{item_path(group_resource, None, namespace, name)}": {problem}'
+    """The text for an item that cannot be read or understood, whatever an archive calls it."""
+    scope = f"{NAMESPACES_DIRECTORY}/{namespace}" if namespace else CLUSTER_DIRECTORY
+    path = f"{RESOURCES_DIRECTORY}/{group_resource}/{scope}/{name}{ITEM_SUFFIX}"
+    return f'error decoding "{path}": {problem}'
 
 
 def decode(ref: ItemRef, raw: bytes) -> JSONObject:

@@ -126,6 +126,7 @@ def test_everything_else(started: list[ServerOptions], monkeypatch: pytest.Monke
         *("--default-backup-ttl", "1h", "--default-backup-storage-location", "there"),
         *("--default-volumes-to-restic", "--store-validation-frequency", "0s"),
         *("--restore-resource-priorities", "namespaces,secrets", "--terminating-resource-timeout", "1m"),
+        *("--resource-timeout", "2m"),
         *("--profiler-address", "", "--backup-workers", "2", "--restore-workers", "3"),
         *("--allow-parallel-restores-into-namespace", "--plugin-dir", "/p", "--restic-timeout", "1h"),
         *("--default-restic-prune-frequency", "2h"),
@@ -142,6 +143,7 @@ def test_everything_else(started: list[ServerOptions], monkeypatch: pytest.Monke
     assert options.store_validation_frequency == Duration()
     assert options.restore.priorities == ("namespaces", "secrets")
     assert options.restore.terminating_timeout_seconds == 60
+    assert options.restore.resource_timeout_seconds == 120
     assert options.profiler_address is None
     assert (options.backup_workers, options.restore_workers) == (2, 3)
     assert options.parallel_restores_into_namespace

@@ -42,15 +42,15 @@ def annotated_container(
     annotations: Mapping[str, str], new_uuid: Callable[[], uuid.UUID]
 ) -> JSONObject | None:
     """The container that a pod's annotations ask for; None without an image."""
-    image = annotations.get(labels.INIT_RESTORE_HOOK_CONTAINER_IMAGE)
+    image = text(annotations, labels.INIT_RESTORE_HOOK_CONTAINER_IMAGE)
     if not image:
         return None
-    name = annotations.get(labels.INIT_RESTORE_HOOK_CONTAINER_NAME)
+    name = text(annotations, labels.INIT_RESTORE_HOOK_CONTAINER_NAME)
     container: JSONObject = {
         "name": name or f"velero-restore-init-{str(new_uuid()).partition('-')[0]}",
         "image": image,
     }
-    command = annotations.get(labels.INIT_RESTORE_HOOK_COMMAND)
+    command = text(annotations, labels.INIT_RESTORE_HOOK_COMMAND)
     if command:
         # Without one, the image's entry point runs.
         container["command"] = parse_command(command)
@@ -108,6 +108,7 @@ class AddInitContainers:
             namespace = text(given.item_from_backup, "metadata", "namespace")
             added = hook_containers(given.restore.spec.hooks, namespace, mapping(metadata, "labels"))
         spec = given.item.get("spec")
-        if added and isinstance(spec, dict):
-            spec["initContainers"] = with_init_containers(spec.get("initContainers") or [], added)
+        present = spec.get("initContainers") if isinstance(spec, dict) else ()
+        if added and isinstance(spec, dict) and isinstance(present, list | None):
+            spec["initContainers"] = with_init_containers(present or [], added)
         return RestoreItemOutput(item=given.item)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import orjson
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, mapping, objects
+from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.plugins.builtin.restore.config import ActionError
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 
@@ -40,7 +40,7 @@ class FreeService:
         if given.restore.spec.preserve_node_ports is not True and spec.get("type") != "ExternalName":
             wanted = _applied_node_ports(given.item)
             for port in objects(spec, "ports"):
-                if (port.get("name") or "") not in wanted:
+                if text(port, "name") not in wanted:
                     port.pop("nodePort", None)
         return RestoreItemOutput(item=given.item)
 

@@ -85,7 +85,7 @@ class ChangeSelectedNode:
         """
         annotations = mapping(given.item, "metadata", "annotations")
         node = annotations.get(labels.SELECTED_NODE)
-        if node is None:
+        if not isinstance(node, str):
             return RestoreItemOutput(item=given.item)
         new = (await self._config.data(given.restore)).get(node)
         if new:
