@@ -1,6 +1,7 @@
 """Objects that no API server would have stored: one clear error for each, and the restore goes on."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import (
     InitRestoreHook,
     Restore,
@@ -51,7 +53,13 @@ HOOKS = RestoreHooks(
     ]
 )
 RESTORE = Restore(spec=RestoreSpec(backup_name="b", hooks=HOOKS, namespace_mapping={"x": "y"}))
-ACTIONS = restore_actions(World(), discovery(), "velero", pod_volumes=True)
+
+
+async def _no_volumes() -> Sequence[PodVolumeBackup]:
+    return ()
+
+
+ACTIONS = restore_actions(World(), discovery(), "velero", pod_volumes=_no_volumes)
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=[action.name for action in ACTIONS])
