@@ -18,6 +18,7 @@ import msgspec
 import orjson
 
 from pinnace.api.objects import JSONObject
+from pinnace.kube.deep import pruned
 from pinnace.kube.errors import InvalidResponse
 from pinnace.kube.pages import check_list_kind, list_outline, parse_page
 from pinnace.kube.resources import APIResource
@@ -125,9 +126,12 @@ def read_object(body: bytes, expected: Expected) -> JSONObject:
 def read_object_bytes(body: bytes, expected: Expected) -> bytes:
     """The body, which holds the expected object."""
     try:
-        head = _decode_head(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # Too deep for one parser, or no object: another one tells which, and why.
+        try:
+            head = _decode_head(body)
+        except RecursionError:
+            head = _decode_head(pruned(body))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # The other parser has the words for what it is not.
         read_object(body, expected)
         return body
     expected.check(head)

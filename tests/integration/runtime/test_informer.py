@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from hack.cluster.control_plane import ControlPlane
-from hack.cluster.faults import CutBeforeRequest, CutBody, watch_expired
+from hack.cluster.faults import CutBeforeRequest, CutBody, Stall, watch_expired
 from hack.cluster.proxy import FaultProxy
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS
+from pinnace.runtime import informer as informer_module
 from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -155,3 +158,37 @@ async def test_cache_catches_up_after_cuts_and_a_forgotten_version(
         await eventually(true_copy)
         assert forgotten.hits == 1
         assert lists_seen(proxy) == 2
+
+
+async def test_the_server_is_heard_from_before_each_watch_ends(client: KubeClient, namespace: str) -> None:
+    """It sends a bookmark shortly before: so a quiet watch tells a stalled one, however short it is."""
+    _, version = await client.list_with_version(CONFIGMAPS, namespace)
+    events = [
+        event
+        async for event in client.watch(CONFIGMAPS, namespace, resource_version=version, timeout_seconds=4)
+    ]
+    assert events[-1].type == "BOOKMARK"
+
+
+async def test_a_watch_that_stalls_for_ever_is_left_within_a_minute(
+    control_plane: ControlPlane,
+    namespace: str,
+    client: KubeClient,
+    fault_proxy: Callable[[ControlPlane], Awaitable[FaultProxy]],
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the usual times it takes at most 50 s; here watches are asked to last 2 s instead of 30."""
+    monkeypatch.setattr(informer_module, "WATCH_SECONDS", 2)
+    proxy = await fault_proxy(control_plane)
+    stalled = proxy.rules.add(Stall(after_bytes=0), query={"watch": "1"}, times=1)
+    informer = Informer(await connect(control_plane, via=proxy), CONFIGMAPS, namespace)
+    async with running(informer):
+        await stalled.struck()
+        await client.create(CONFIGMAPS, config_map("late", 1), namespace)
+        await eventually(lambda: _knows(informer, Key(namespace, "late")), timeout_seconds=30)
+    assert stalled.hits == 1
+
+
+async def _knows(informer: Informer, key: Key) -> bool:
+    return informer.get(key) is not None

@@ -293,3 +293,13 @@ class TestDiscovery:
             discovery = await Discovery.load(client)
         assert [resource.name for resource in discovery.resources] == ["pods"]
         assert "batch/v1, not apps/v1" in discovery.warnings[0]
+
+
+@pytest.mark.parametrize("levels", [400, 3000])
+async def test_a_created_object_may_be_nested_deeply(server: ScriptedServer, levels: int) -> None:
+    deep = b"[" * levels + b"]" * levels
+    body = json.dumps(BODY)[:-1].encode() + b',"spec":' + deep + b"}"
+    server.on(f"POST {COLLECTION}", answer_bytes(body, code=201))
+    async with connected(server) as client:
+        assert await client.create_bytes(CONFIGMAPS, body, "demo") == body
+    assert len(server.seen) == 1

@@ -240,7 +240,7 @@ class Transport:
             headers.append(("Host", self._target.host))
         lines = [_line(name, value) for name, value in headers]
         if request.body is not None:
-            lines.append("Expect:")
+            lines.append(b"Expect:")
             setopt(pycurl.POST, 1)
             setopt(pycurl.POSTFIELDSIZE, len(request.body))
             # Not as POSTFIELDS: libcurl sends those anew, on a new connection, when a kept one is cut before
@@ -410,9 +410,16 @@ def _base_headers(
     return tuple(headers)
 
 
-def _line(name: str, value: str) -> str:
-    """One header as libcurl takes it. Raises ConfigError for one that would be more; never quotes it."""
+def _line(name: str, value: str) -> bytes:
+    """One header as libcurl takes it, in UTF-8 as Go's clients send it.
+
+    Raises:
+        ConfigError: it would be more than one header, or is no text; never quotes it.
+    """
     if _FORBIDDEN_IN_HEADERS & set(value):
         raise ConfigError(f"the value for the header {name} holds a line break")
     # The semicolon is libcurl's way of saying: send it, although it is empty.
-    return f"{name}: {value}" if value else f"{name};"
+    try:
+        return (f"{name}: {value}" if value else f"{name};").encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"the value for the header {name} is not valid text") from None

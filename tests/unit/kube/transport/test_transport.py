@@ -12,6 +12,7 @@ import traceback
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -159,6 +160,7 @@ def test_a_process_killed_while_a_key_is_loaded_leaves_none_behind(
     program = """
 import os, signal, ssl, sys
 from pathlib import Path
+from urllib.parse import quote
 from pinnace.kube.auth.credentials import ClientCertificate
 from pinnace.kube.transport.tls import TLSSettings, build_ssl_context
 
@@ -301,3 +303,26 @@ async def test_a_connection_that_breaks_in_the_handshake_is_tried_again(
             with pytest.raises(NotSent):
                 await client.request("POST", "/api/v1/namespaces", body=b"{}")
     assert accepted == 5
+
+
+@pytest.mark.parametrize("user", ["jürgen", "李", "a b"])
+async def test_users_and_tokens_may_be_of_any_script(server: ScriptedServer, user: str) -> None:
+    server.on("GET /version", answer_json({"gitVersion": "v1.33.4"}))
+    config = ClusterConfig(
+        server=server.url,
+        auth=StaticAuth(bearer(user)),
+        impersonation=Impersonation(user=user, groups=(user,), extra={user: (user,)}),
+    )
+    async with connected(server, config=config) as client:
+        await client.version()
+    headers = server.seen[0].headers
+    assert headers["Impersonate-User"] == headers["Impersonate-Group"] == user
+    assert headers["Authorization"] == f"Bearer {user}"
+    assert headers[f"Impersonate-Extra-{quote(user)}"] == user
+
+
+async def test_an_impersonated_user_that_is_no_text_is_an_error(server: ScriptedServer) -> None:
+    config = ClusterConfig(server=server.url, impersonation=Impersonation(user="a\ud800"))
+    async with connected(server, config=config) as client:
+        with pytest.raises(ConfigError, match="Impersonate-User is not valid text"):
+            await client.version()
