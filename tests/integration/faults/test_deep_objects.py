@@ -59,8 +59,9 @@ async def test_deep_objects_are_carried_or_named(
     for name, levels in depths.items():
         await client.create_bytes(nests, nest(name, levels), namespace)
 
-    selected = {"included_namespaces": [namespace], "included_resources": [nests.group_resource]}
-    backed_up = await lab.back_up(store, **selected)
+    backed_up = await lab.back_up(
+        store, included_namespaces=[namespace], included_resources=[nests.group_resource]
+    )
     assert (backed_up.status.phase, backed_up.status.errors) == ("Completed", 0)
     assert backed_up.status.progress is not None
     assert backed_up.status.progress.items_backed_up == len(depths)
