@@ -82,6 +82,7 @@ OF_NODE_AGENT: Final = (
     Flag(
         name="--data-mover-prepare-timeout", same=("30m", "30m0s", "0s"), why="data of snapshots is not moved"
     ),
+    Flag(name="--resource-timeout", same=("10m", "10m0s", "0s"), why="each wait has a limit of its own"),
 )
 
 CONTROLLERS: Final[Mapping[str, str]] = {
