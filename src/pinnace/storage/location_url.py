@@ -19,7 +19,13 @@ from pinnace.api.storage_location import (
 )
 from pinnace.storage.errors import InvalidLocation
 from pinnace.storage.layout import clean_prefix
-from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER, GCP_PROVIDER
+from pinnace.storage.open import (
+    AWS_PROVIDER,
+    AZURE_PROVIDER,
+    FILESYSTEM_PROVIDER,
+    GCP_PROVIDER,
+    qualified_provider,
+)
 
 S3_PARAMETERS = (
     "region",
@@ -52,7 +58,16 @@ AZURE_PARAMETERS = (
 """The same of an Azure URL. (STO 14.3)"""
 
 _CA_PARAMETER = "caCertFile"
+_SCHEMES = {AWS_PROVIDER: "s3", GCP_PROVIDER: "gs", AZURE_PROVIDER: "azblob"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def location_title(location: BackupStorageLocation) -> str:
+    """The location as a person names it: its folder, or its URL without parameters."""
+    storage, provider = location.spec.object_storage, qualified_provider(location.spec.provider or "")
+    if provider == FILESYSTEM_PROVIDER:
+        return str(Path(location.spec.config["path"]) / storage.bucket)
+    return f"{_SCHEMES.get(provider, provider)}://{storage.bucket}/{storage.prefix}".rstrip("/")
 
 
 def location_from_url(url: str, *, name: str = "default", namespace: str = "velero") -> BackupStorageLocation:

@@ -18,7 +18,7 @@ from pinnace.storage.errors import (
     StoreUnavailable,
 )
 from pinnace.storage.filesystem.store import FilesystemStore
-from pinnace.storage.location_url import location_from_url
+from pinnace.storage.location_url import location_from_url, location_title
 from pinnace.storage.open import (
     FILESYSTEM_PROVIDER,
     open_backup_store,
@@ -236,3 +236,16 @@ class TestURLs:
             location_from_url("s3://AKIA:hunter2@bucket/prefix")
 
         assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "title"),
+    [
+        ("s3://b/a/b?region=r", "s3://b/a/b"),
+        ("gs://b/a?serviceAccount=x@y", "gs://b/a"),
+        ("azblob://c?storageAccount=acc&resourceGroup=g", "azblob://c"),
+        ("/mnt/backups", "/mnt/backups"),
+    ],
+)
+def test_a_location_is_shown_as_it_was_named(url: str, title: str) -> None:
+    assert location_title(location_from_url(url)) == title

@@ -7,7 +7,6 @@ directory's name counts, whatever name the file in it claims.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import orjson
 
@@ -23,7 +22,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError
-from pinnace.storage.location_url import location_from_url
+from pinnace.storage.location_url import location_from_url, location_title
 from pinnace.storage.open import open_backup_store
 
 PARALLEL_READS = 16
@@ -69,10 +68,7 @@ class LocationBackend:
     @property
     def title(self) -> str:
         """The location as a person names it."""
-        storage = self.location.spec.object_storage
-        if "path" in self.location.spec.config:
-            return str(Path(self.location.spec.config["path"]) / storage.bucket)
-        return f"s3://{storage.bucket}/{storage.prefix}".rstrip("/")
+        return location_title(self.location)
 
     async def object(self, plural: str, name: str) -> JSONObject:
         try:
