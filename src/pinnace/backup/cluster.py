@@ -1,6 +1,6 @@
 """What the engine needs of a cluster: two ways of reading. `pinnace.kube` has both."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from pinnace.api.objects import JSONObject
@@ -13,8 +13,11 @@ class ClusterReader(Protocol):
 
     def list_pages(
         self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
-    ) -> AsyncIterator[Page]:
-        """All items of a resource, in one namespace or (None) in all, page by page."""
+    ) -> AsyncGenerator[Page, None]:
+        """All items of a resource, in one namespace or (None) in all, page by page.
+
+        Close it when leaving it early: the next page is under way.
+        """
         ...
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -189,15 +189,16 @@ class _Collection:
         pages = run.client.list_pages(resource, namespace or None, label_selector=str(run.scope.selector))
         lane = object()
         try:
-            async for page in pages:
-                self._to_come[lane] = page.remaining or 0
-                if page.items:
-                    await run.actions.prepare(resource.group_resource)
-                plain, others = self._items.split(page.items, resource)
-                expected = sum(self._to_come.values())
-                if plain and await raw.back_up(plain, len(others) + expected):
-                    self._taken.add(resource.group_resource)
-                await self._back_up_items(others, resource, expected)
+            async with aclosing(pages):  # a full disk ends this in the middle, with pages under way
+                async for page in pages:
+                    self._to_come[lane] = page.remaining or 0
+                    if page.items:
+                        await run.actions.prepare(resource.group_resource)
+                    plain, others = self._items.split(page.items, resource)
+                    expected = sum(self._to_come.values())
+                    if plain and await raw.back_up(plain, len(others) + expected):
+                        self._taken.add(resource.group_resource)
+                    await self._back_up_items(others, resource, expected)
         except KubeError as error:
             log.error(
                 "Error listing items", error=error, resource=resource.group_resource, namespace=namespace

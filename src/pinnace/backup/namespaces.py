@@ -7,6 +7,7 @@ contain. A user who may not read namespaces can still back up those that they na
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -116,9 +117,10 @@ class _LookUp:
         return NamespaceFacts(missing=frozenset(missing), labelled=frozenset(labelled))
 
     async def _list(self, selector: str = "") -> AsyncIterator[Item]:
-        async for page in self._client.list_pages(NAMESPACES, label_selector=selector):
-            for item in page.items:
-                yield item
+        async with aclosing(self._client.list_pages(NAMESPACES, label_selector=selector)) as pages:
+            async for page in pages:
+                for item in page.items:
+                    yield item
 
     def _tell(self, facts: NamespaceFacts) -> None:
         for name in sorted(facts.missing):

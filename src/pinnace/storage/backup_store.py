@@ -7,7 +7,7 @@ failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
 
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -354,8 +354,11 @@ class BackupStore:
     @asynccontextmanager
     async def read_text(self, kind: str, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """A download target such as a log, decompressed while it is read."""
-        async with self.read_bytes(kind, name) as stream:
-            yield decompress_stream(stream, key=self.object_key(kind, name))
+        async with (
+            self.read_bytes(kind, name) as stream,
+            aclosing(decompress_stream(stream, key=self.object_key(kind, name))) as text,
+        ):
+            yield text
 
     # --- Restores ---------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Downloads as streams that go on where a connection broke."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 import aiohttp
@@ -85,7 +85,7 @@ class Download:
             raise not_an_answer(self._source.url, reply, _complaint(reply), what=what)
         raise await self._source.refusal(reply)
 
-    async def blocks(self) -> AsyncIterator[bytes]:
+    async def blocks(self) -> AsyncGenerator[bytes, None]:
         """The bytes. Raises StorageError where they cannot all be had."""
         while self._answer is not None:
             try:

@@ -6,7 +6,7 @@ is decompressed or parsed, and errors name the key, never the content.
 
 import gzip
 import zlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -65,7 +65,7 @@ def decompress(data: bytes, *, key: str, limit_bytes: int) -> bytes:
     return bytes(output)
 
 
-async def decompress_stream(stream: AsyncIterator[bytes], *, key: str) -> AsyncIterator[bytes]:
+async def decompress_stream(stream: AsyncIterator[bytes], *, key: str) -> AsyncGenerator[bytes, None]:
     """Undo gzip as the data comes, in blocks of limited size; data that is not gzip passes unchanged.
 
     Raises:

@@ -7,7 +7,7 @@ put whose outcome is unknown is undone. Nothing is asked of the network before t
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from typing import Protocol
 
@@ -101,7 +101,8 @@ class HTTPStore:
         download = Download(self._session, requests.source(key), self._policy)
         try:
             await download.open()
-            yield download.blocks()
+            async with aclosing(download.blocks()) as blocks:
+                yield blocks
         finally:
             download.close()
 

@@ -5,7 +5,8 @@ cancellation those in flight are waited for, and only then the upload is aborted
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Protocol
 
 from pinnace.aio.blocking import finish, not_interrupted, settle
@@ -51,17 +52,17 @@ async def upload(
     if isinstance(body, bytes):
         await not_interrupted(requests.put(key, body), grace_seconds=_GRACE_SECONDS)
         return
-    parts = split_into_parts(body, part_size_bytes)
-    first = await anext(parts, b"")
-    if len(first) < part_size_bytes:
-        await not_interrupted(requests.put(key, first), grace_seconds=_GRACE_SECONDS)
-    else:
-        await _Multipart(requests, key).run(first, parts)
+    async with aclosing(split_into_parts(body, part_size_bytes)) as parts:
+        first = await anext(parts, b"")
+        if len(first) < part_size_bytes:
+            await not_interrupted(requests.put(key, first), grace_seconds=_GRACE_SECONDS)
+        else:
+            await _Multipart(requests, key).run(first, parts)
 
 
 async def split_into_parts(
     body: AsyncIterable[bytes], part_size_bytes: int = PART_SIZE_BYTES
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The body cut into parts of one size; the last one is smaller, and may be empty."""
     gathered: list[bytes] = []
     room = part_size_bytes

@@ -3,8 +3,9 @@
 import asyncio
 import dataclasses
 import signal
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -273,3 +274,39 @@ async def test_too_few_descriptors_are_said_and_what_is_said_is_stored(
         assert "ulimit -" in said
     assert "already running" not in said
     assert [path for path in (tmp_path / "tmp").rglob("*") if path.is_file()] == []
+
+
+@pytest.fixture
+def small_temporary(tmp_path: Path) -> Iterator[Callable[[int], None]]:
+    """A function that mounts a file system of so many pages where commands keep temporary files."""
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+
+    def mount(pages: int) -> None:
+        command = ["mount", "-t", "tmpfs", "-o", f"size={pages * 4096}", "tmpfs", str(directory)]
+        mounted = subprocess.run(command, check=False, capture_output=True, text=True)
+        if mounted.returncode != 0:
+            pytest.skip(f"needs the right to mount a tmpfs: {mounted.stderr.strip()}")
+
+    yield mount
+    subprocess.run(["umount", "--lazy", str(directory)], check=False, capture_output=True)
+
+
+@pytest.mark.parametrize("pages", [1, 2, 3, 4, 6])
+async def test_a_full_temporary_folder_is_named_with_what_helps_and_without_noise(
+    lab: Lab, command_line: CommandLine, small_temporary: Callable[[int], None], tmp_path: Path, pages: int
+) -> None:
+    location = tmp_path / "location"
+    location.mkdir()
+    assert (await lab.back_up(directory_store(location), name="whole")).status.phase == BackupPhase.COMPLETED
+    small_temporary(pages)
+    restore = ["restore", "create", "r1", "--from-backup", "whole", "--include-resources", "configmaps"]
+    for arguments in (create(lab), restore):
+        async with command_line.started("--location", str(location), *arguments) as command:
+            ended = await command.ended()
+
+        for noise in ("already running", "asynchronous generator", "never retrieved", "Exception ignored"):
+            assert noise not in ended.err
+        if ended.code != 0 and arguments is not restore:  # a restore's errors are in its results
+            assert "No space left on device" in ended.out + ended.err
+            assert "TMPDIR" in ended.out + ended.err

@@ -6,7 +6,7 @@ and found every object the same.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,9 @@ SELECTED = [resource.group_resource for resource in COMPARED]
 class SmallPages(KubeClient):
     """A client whose lists have several pages."""
 
-    async def list_pages(self, resource: APIResource, *args: Any, **options: Any) -> AsyncIterator[Page]:  # type: ignore[override]
+    async def list_pages(
+        self, resource: APIResource, *args: Any, **options: Any
+    ) -> AsyncGenerator[Page, None]:  # type: ignore[override]
         async with aclosing(super().list_pages(resource, *args, **{**options, "limit": PAGE})) as pages:
             async for page in pages:
                 yield page

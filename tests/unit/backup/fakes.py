@@ -6,7 +6,7 @@ Pages are made of JSON and parsed by the real page reader, so that items look as
 import asyncio
 import json
 import tarfile
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,7 @@ class FakeCluster:
 
     async def list_pages(
         self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
-    ) -> AsyncIterator[Page]:
+    ) -> AsyncGenerator[Page, None]:
         name = resource.group_resource
         self.calls.append(f"list {name} {namespace or '*'} {label_selector}".rstrip())
         if self.before_list is not None:

@@ -1,6 +1,6 @@
 """Whether an agent sees the directory of its kubelet."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ class Pods:
         self.pods = pods
         self.selector = ""
 
-    async def list_pages(self, *_: Any, field_selector: str, **__: Any) -> AsyncIterator[Page]:
+    async def list_pages(self, *_: Any, field_selector: str, **__: Any) -> AsyncGenerator[Page, None]:
         self.selector = field_selector
         document = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self.pods}
         yield parse_page(orjson.dumps(document))

@@ -13,8 +13,8 @@ Known limits: a file system cannot hold an object `a` beside an object `a/b`, an
 import errno
 import os
 import stat
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -84,9 +84,10 @@ class FilesystemStore:
         try:
             with _translated(what):
                 await in_thread(spooled.open)
-            async for block in _blocks(body):
-                with _translated(what):
-                    await in_thread(spooled.write, block)
+            async with aclosing(_blocks(body)) as blocks:
+                async for block in blocks:
+                    with _translated(what):
+                        await in_thread(spooled.write, block)
             with _translated(what):
                 await in_thread(spooled.publish, target)
         finally:
@@ -104,7 +105,8 @@ class FilesystemStore:
             if descriptor is None:
                 await in_thread(self._check_root)
                 raise ObjectNotFound(key)
-            yield _read_blocks(descriptor, key)
+            async with aclosing(_read_blocks(descriptor, key)) as blocks:
+                yield blocks
         finally:
             await in_thread(opened.close)
 
@@ -280,7 +282,7 @@ def _unlink(root: Path, path: Path) -> None:
             return
 
 
-async def _blocks(body: Body) -> AsyncIterator[bytes]:
+async def _blocks(body: Body) -> AsyncGenerator[bytes, None]:
     """The body in blocks of at least READ_SIZE_BYTES but the last, so that threads are entered seldom."""
     if isinstance(body, bytes):
         yield body
@@ -294,7 +296,7 @@ async def _blocks(body: Body) -> AsyncIterator[bytes]:
     yield bytes(gathered)
 
 
-async def _read_blocks(descriptor: int, key: str) -> AsyncIterator[bytes]:
+async def _read_blocks(descriptor: int, key: str) -> AsyncGenerator[bytes, None]:
     size_bytes, read_bytes = os.fstat(descriptor).st_size, 0
     while True:
         with _translated(f"cannot read {key!r}"):

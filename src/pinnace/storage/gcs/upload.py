@@ -8,6 +8,7 @@ import base64
 import hashlib
 import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Protocol
 
@@ -97,12 +98,12 @@ async def upload(requests: UploadRequests, key: str, body: Body) -> None:
     if isinstance(body, bytes):
         await not_interrupted(requests.put(key, body), grace_seconds=_GRACE_SECONDS)
         return
-    chunks = split_into_parts(body, CHUNK_BYTES)
-    first = await anext(chunks, b"")
-    if len(first) < CHUNK_BYTES:
-        await not_interrupted(requests.put(key, first), grace_seconds=_GRACE_SECONDS)
-    else:
-        await _Resumable(requests, key).run(first, chunks)
+    async with aclosing(split_into_parts(body, CHUNK_BYTES)) as chunks:
+        first = await anext(chunks, b"")
+        if len(first) < CHUNK_BYTES:
+            await not_interrupted(requests.put(key, first), grace_seconds=_GRACE_SECONDS)
+        else:
+            await _Resumable(requests, key).run(first, chunks)
 
 
 class _Resumable:

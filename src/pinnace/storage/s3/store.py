@@ -6,7 +6,7 @@ Nothing is asked of the network before the first call.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -103,7 +103,8 @@ class S3Store:
         download = Download(opened.requests.session, opened.requests.source(key), self._policy)
         try:
             await download.open()
-            yield download.blocks()
+            async with aclosing(download.blocks()) as blocks:
+                yield blocks
         finally:
             download.close()
 
