@@ -76,7 +76,7 @@ class SmallPages(KubeClient):
 
     async def list_pages(
         self, resource: APIResource, *args: Any, **options: Any
-    ) -> AsyncGenerator[Page, None]:  # type: ignore[override]
+    ) -> AsyncGenerator[Page, None]:
         async with aclosing(super().list_pages(resource, *args, **{**options, "limit": PAGE})) as pages:
             async for page in pages:
                 yield page
