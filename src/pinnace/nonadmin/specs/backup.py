@@ -88,6 +88,9 @@ def _scope_problem(spec: JSONObject, namespace: str) -> str:
         return f"{_PREFIX}.includeClusterResources is restricted, can only be set to false"
     if spec.get("includedClusterScopedResources"):
         return f"{_PREFIX}.includedScopedResources is restricted, must remain empty"
+    if spec.get("resourcePolicy") is not None:
+        # It names a config map of the server's namespace.
+        return f"{_PREFIX}.resourcePolicy is restricted"
     return ""
 
 

@@ -21,6 +21,7 @@ from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
 
 _PREFIX: Final = "NonAdminRestore spec.restoreSpec"
+_NOT_FOR_TENANTS: Final = ("resourceModifier", "restoreStatus")
 _RESTRICTED: Final = "NonAdminRestore nonAdminRestore.spec.restoreSpec"
 
 
@@ -52,7 +53,8 @@ def restore_problem(
         return f"{_RESTRICTED}.scheduleName is restricted"
     if problem := _backup_problem(spec, nab):
         return problem
-    for name in ("includedNamespaces", "excludedNamespaces", "namespaceMapping"):
+    # A modifier is a config map of the server's namespace; a status is nothing that `edit` may write.
+    for name in ("includedNamespaces", "excludedNamespaces", "namespaceMapping", *_NOT_FOR_TENANTS):
         if spec.get(name) is not None:
             return f"{_RESTRICTED}.{name} is restricted"
     if spec.get("includeClusterResources"):
