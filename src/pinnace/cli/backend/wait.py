@@ -10,7 +10,7 @@ import click
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.connect import program_name
-from pinnace.cli.guard import printable
+from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.cells import phase as phase_of
 from pinnace.cli.output.cells import reasons
 from pinnace.cli.output.progress import ProgressView
@@ -72,6 +72,8 @@ async def wait_for_end(
         )
         for reason in reasons(ended):
             click.echo(printable(f"Reason: {reason}"))
+        if phase == "Completed" and not _progress(ended).get(done_field):
+            complain(f"WARNING: the {what} is empty: its filters select no object.")
         return phase
     return None
 
@@ -128,10 +130,13 @@ async def _states(
 
 
 def _seen(obj: JSONObject, watched: _Watched, view: ProgressView) -> str:
-    status = obj.get("status") or {}
-    progress = status.get("progress") or {}
+    progress = _progress(obj)
     view.update(progress.get(watched.done_field) or 0, progress.get("totalItems") or 0)
     phase = phase_of(obj)
     if phase != "New":
         watched.begun.set()
     return phase
+
+
+def _progress(obj: JSONObject) -> JSONObject:
+    return (obj.get("status") or {}).get("progress") or {}

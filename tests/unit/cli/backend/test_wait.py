@@ -253,3 +253,14 @@ async def test_of_a_backup_that_has_begun_no_lease_is_looked_at(capsys: pytest.C
     world.looked.set()
     assert await waited(cast("Script", world)) == "Completed"
     assert "No Pinnace server" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("done", "warned"), [(0, True), (3, False)])
+async def test_an_empty_result_is_said(capsys: pytest.CaptureFixture[str], done: int, warned: bool) -> None:
+    ended = modified("Completed")
+    ended.object["status"]["progress"] = {"totalItems": done, "itemsBackedUp": done}
+
+    assert await waited(Script([ended])) == "Completed"
+
+    printed = capsys.readouterr().err
+    assert (printed == "WARNING: the backup is empty: its filters select no object.\n") == warned
