@@ -18,6 +18,7 @@ from pinnace.api.values.times import utcnow
 from pinnace.controllers import (
     backup,
     download_request,
+    foreign_runs,
     restic_repository,
     restore,
     schedule,
@@ -194,6 +195,8 @@ class Assembly:
         for name, make in controllers.items():
             if name not in options.disabled_controllers:
                 manager.add_controller(make())
+        if self._leads:
+            manager.add_controller(self._foreign_runs())
         if "NonAdmin" in options.features:
             add_nonadmin(
                 manager,
@@ -255,6 +258,17 @@ class Assembly:
         )
         controller.watch(informer, predicate=reconciler.concerns)
         return controller
+
+    def _foreign_runs(self) -> Controller:
+        backups, restores = self._informer(BACKUPS), self._informer(RESTORES)
+        runs = foreign_runs.ForeignRuns(self._scope, backups=backups, restores=restores, clock=self._timers)
+        return Controller(
+            foreign_runs.NAME,
+            clock=self._timers,
+            resync=runs.resync,
+            resync_period_seconds=foreign_runs.PERIOD_SECONDS,
+            caches=[backups, restores],
+        )
 
     def _deletions(self) -> Controller:
         informer, workers = self._informer(backup_deletion.REQUESTS), backup_deletion.WORKERS

@@ -1,0 +1,146 @@
+"""Ends the Backups and Restores that a Velero server of a later version left on its way through its phases.
+
+Velero has phases between New and the end that Pinnace never uses: Queued and ReadyToStart (1.18) before a
+backup begins, WaitingForPluginOperations and Finalizing (1.11) after its upload. Only a Velero server can go
+on with them. It is taken for gone when no pod of the namespace runs `velero server` and nothing has changed
+the object for an hour while this server watched. Where pods may not be read, nothing is ended.
+(docs/spec: CTL 15, BEY 4.2)
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pinnace.aio.clock import Clock, LoopClock
+from pinnace.api.backup import BackupPhase
+from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.values.times import format_time
+from pinnace.controllers.lanes import Cache
+from pinnace.controllers.ports import Scope
+from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.kube.errors import Conflict, Forbidden, NotFound
+from pinnace.kube.resources import PODS, APIResource
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+NAME: Final = "foreign-runs"
+PERIOD_SECONDS: Final = 60.0
+GRACE_SECONDS: Final = 3600.0
+"""For how long an object must be unchanged; a Velero server that restarts is back long before."""
+
+NOT_BEGUN: Final = frozenset({"Queued", "ReadyToStart"})
+"""Nothing is stored yet: such an object ends as Failed."""
+
+UPLOADED: Final = frozenset(
+    {
+        "WaitingForPluginOperations",
+        "WaitingForPluginOperationsPartiallyFailed",
+        "Finalizing",
+        "FinalizingPartiallyFailed",
+    }
+)
+"""The tarball is stored, or restored, but not all that belongs to it: this ends as PartiallyFailed."""
+
+REASON: Final = (
+    "left in phase {phase} by a Velero server of a later version, and no Velero server has gone on with it "
+    "for {minutes:g} minutes: create the {kind} again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A state of an object, and when it was first seen, by the monotonic clock."""
+
+    version: str
+    since: float
+
+
+class ForeignRuns:
+    """Looks after the objects in phases that only a Velero server goes on from.
+
+    Args:
+        backups, restores: caches of all there are.
+        clock: for the time that an object has been unchanged.
+    """
+
+    def __init__(self, scope: Scope, *, backups: Cache, restores: Cache, clock: Clock | None = None) -> None:
+        self._scope = scope
+        self._caches = ((BACKUPS, backups), (RESTORES, restores))
+        self._clock = clock or LoopClock()
+        self._seen: dict[tuple[str, str], _Seen] = {}
+
+    async def resync(self) -> None:
+        """Tell of new ones, and end those whose time has come. Raises KubeError."""
+        due = []
+        seen = {}
+        for resource, obj in self._foreign():
+            name = resource.name, text(obj, "metadata", "uid")
+            version = text(obj, "metadata", "resourceVersion")
+            known = self._seen.get(name)
+            if known is None:
+                self._tell(resource, obj)
+            if known is None or known.version != version:
+                known = _Seen(version, self._clock.monotonic())
+            seen[name] = known
+            if self._clock.monotonic() - known.since >= GRACE_SECONDS:
+                due.append((resource, obj))
+        self._seen = seen
+        if due and not await self._velero_may_run():
+            await self._end(due)
+
+    def _foreign(self) -> Iterable[tuple[APIResource, JSONObject]]:
+        for resource, cache in self._caches:
+            for obj in cache.objects():
+                if text(obj, "status", "phase") in NOT_BEGUN | UPLOADED:
+                    yield resource, obj
+
+    def _tell(self, resource: APIResource, obj: JSONObject) -> None:
+        log.warning(
+            f"{resource.kind} is in a phase of a Velero server of a later version, which alone can go on "
+            f"with it; it is ended if none does for {GRACE_SECONDS / 60:g} minutes",
+            key=str(Key.of(obj)),
+            phase=text(obj, "status", "phase"),
+        )
+
+    async def _velero_may_run(self) -> bool:
+        """Whether a pod of the namespace runs a Velero server; also when that cannot be found out."""
+        try:
+            pods = await self._scope.client.list_all(PODS, self._scope.namespace)
+        except Forbidden as error:
+            log.warning("Cannot tell whether a Velero server runs: its objects are left alone", error=error)
+            return True
+        return any(_runs_velero(pod) for pod in pods)
+
+    async def _end(self, due: Sequence[tuple[APIResource, JSONObject]]) -> None:
+        for resource, obj in due:
+            key, phase = Key.of(obj), text(obj, "status", "phase")
+            ended = BackupPhase.FAILED if phase in NOT_BEGUN else BackupPhase.PARTIALLY_FAILED
+            status = {
+                "phase": str(ended),
+                "failureReason": REASON.format(
+                    phase=phase, minutes=GRACE_SECONDS / 60, kind=resource.kind.lower()
+                ),
+                "completionTimestamp": format_time(self._scope.clock()),
+            }
+            version = {"resourceVersion": text(obj, "metadata", "resourceVersion")}
+            try:
+                await self._scope.client.patch(
+                    resource, key.name, {"metadata": version, "status": status}, key.namespace
+                )
+            except (Conflict, NotFound) as error:
+                log.info("Object has changed meanwhile and is left alone", key=str(key), error=error)
+            else:
+                log.warning(f"Ended a {resource.kind} of a Velero server that is gone", key=str(key))
+
+
+def _runs_velero(pod: JSONObject) -> bool:
+    """Whether a pod that has not ended has a container with the command `velero server`."""
+    if text(pod, "status", "phase") in ("Succeeded", "Failed"):
+        return False
+    for container in listed(mapping(pod, "spec"), "containers"):
+        words = [str(word) for word in (*listed(container, "command"), *listed(container, "args"))]
+        if any(word.rsplit("/", 1)[-1] == "velero" for word in words) and "server" in words:
+            return True
+    return False

@@ -1,0 +1,131 @@
+"""Backups and Restores in phases of later Velero servers: left alone, then ended."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.controllers.foreign_runs import GRACE_SECONDS, ForeignRuns
+from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.kube.errors import Forbidden
+from tests.unit.controllers.creating import Cached, CreatingWorld
+from tests.unit.controllers.fakes import fail_always, fail_once
+from tests.unit.runtime.fakes import FakeClock
+
+VELERO = {"command": ["/velero"], "args": ["server", "--features="]}
+OURS = {"command": ["pinnace"], "args": ["server"]}
+UPLOADER = {"command": ["/velero"], "args": ["node-agent", "run"]}
+
+
+class Scene:
+    def __init__(self, world: CreatingWorld) -> None:
+        self.world = world
+        self.clock = FakeClock()
+        self.runs = ForeignRuns(
+            world.scope,
+            backups=Cached(world, BACKUPS),
+            restores=Cached(world, RESTORES),
+            clock=self.clock,
+        )
+
+    def pod(self, container: dict[str, Any], phase: str = "Running") -> None:
+        self.world.cluster.add("pods", "server", spec={"containers": [container]}, status={"phase": phase})
+
+    async def wait(self, seconds: float) -> None:
+        self.clock.turn(seconds)
+        await self.runs.resync()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(CreatingWorld(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("plural", "phase", "ended"),
+    [
+        ("backups", "Queued", "Failed"),
+        ("backups", "ReadyToStart", "Failed"),
+        ("backups", "WaitingForPluginOperations", "PartiallyFailed"),
+        ("backups", "FinalizingPartiallyFailed", "PartiallyFailed"),
+        ("restores", "WaitingForPluginOperationsPartiallyFailed", "PartiallyFailed"),
+        ("restores", "Finalizing", "PartiallyFailed"),
+    ],
+)
+@pytest.mark.parametrize("pod", [None, OURS, UPLOADER], ids=["no pod", "our server", "a node agent"])
+async def test_what_no_velero_server_goes_on_with_is_ended_after_an_hour(
+    scene: Scene, plural: str, phase: str, ended: str, pod: dict[str, Any] | None
+) -> None:
+    if pod:
+        scene.pod(pod)
+    scene.world.cluster.add(plural, "left", status={"phase": phase})
+    await scene.runs.resync()
+    await scene.wait(GRACE_SECONDS - 1)
+    assert scene.world.cluster.status(plural, "left") == {"phase": phase}
+    await scene.wait(1)
+    status = scene.world.cluster.status(plural, "left")
+    assert status["phase"] == ended
+    assert f"left in phase {phase} by a Velero server of a later version" in status["failureReason"]
+    assert status["completionTimestamp"] == "2021-08-11T21:43:26Z"
+
+
+async def test_nothing_is_ended_while_a_velero_server_runs(scene: Scene) -> None:
+    scene.pod(VELERO)
+    scene.world.cluster.add("backups", "left", status={"phase": "Queued"})
+    await scene.runs.resync()
+    await scene.wait(10 * GRACE_SECONDS)
+    assert scene.world.cluster.writes() == []
+    scene.pod(VELERO, phase="Succeeded")
+    await scene.wait(60)
+    assert scene.world.cluster.status("backups", "left")["phase"] == "Failed"
+
+
+async def test_a_change_of_the_object_begins_the_hour_anew(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "left", status={"phase": "Queued", "queuePosition": 2})
+    await scene.runs.resync()
+    await scene.wait(GRACE_SECONDS - 1)
+    scene.world.cluster.add("backups", "left", status={"phase": "Queued", "queuePosition": 1})
+    await scene.wait(1)
+    await scene.wait(GRACE_SECONDS - 1)
+    assert scene.world.cluster.writes() == []
+    await scene.wait(1)
+    assert scene.world.cluster.status("backups", "left")["phase"] == "Failed"
+
+
+async def test_where_pods_may_not_be_read_nothing_is_ended(scene: Scene) -> None:
+    denied = Forbidden(403, reason="Forbidden", message="you may not")
+    scene.world.cluster.before = fail_always("list", "pods", error=denied)
+    scene.world.cluster.add("backups", "left", status={"phase": "Queued"})
+    await scene.runs.resync()
+    await scene.wait(GRACE_SECONDS)
+    assert scene.world.cluster.writes() == []
+
+
+async def test_one_that_changes_at_the_last_moment_is_left_alone(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "left", status={"phase": "Queued"})
+    await scene.runs.resync()
+
+    def change(verb: str, *_: str) -> None:
+        if verb == "patch":
+            scene.world.cluster.add("backups", "left", status={"phase": "InProgress"})
+
+    scene.world.cluster.before = change
+    await scene.wait(GRACE_SECONDS)
+    assert scene.world.cluster.status("backups", "left") == {"phase": "InProgress"}
+
+
+@pytest.mark.parametrize("phase", ["", "New", "InProgress", "Completed", "Deleting"])
+async def test_other_phases_are_no_concern_of_it(scene: Scene, phase: str) -> None:
+    scene.world.cluster.before = fail_once("list", "pods")
+    scene.world.cluster.add("backups", "b", status={"phase": phase})
+    await scene.runs.resync()
+    await scene.wait(GRACE_SECONDS)
+    assert scene.world.cluster.calls == []
+
+
+async def test_whose_it_is_is_said_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.world.cluster.add("backups", "left", status={"phase": "Queued"})
+    for _ in range(3):
+        await scene.wait(60)
+    told = [each for each in caplog.messages if "a phase of a Velero server of a later version" in each]
+    assert len(told) == 1
