@@ -318,18 +318,18 @@ async def test_a_location_that_cannot_be_asked(site: Site, serve: Serve) -> None
     assert "completionTimestamp" in status
 
 
-async def test_a_location_that_cannot_be_opened(site: Site, serve: Serve) -> None:
+async def test_a_backup_to_a_location_that_cannot_be_opened_is_refused(site: Site, serve: Serve) -> None:
     await site.add_folder(credential={"name": "absent", "key": "cloud"})
     await serve()
+    await site.reached("backupstoragelocations", "default", "Unavailable")
     await site.create("backups", "b1", spec=site.maps_of())
 
     status = (await site.reached("backups", "b1"))["status"]
 
-    assert status["phase"] == "Failed"
-    assert status["failureReason"].startswith(
-        "error opening the backup storage location: unable to get credentials: "
-    )
-    assert "completionTimestamp" in status
+    assert status["phase"] == "FailedValidation"
+    [error] = status["validationErrors"]
+    assert "BackupStorageLocation default is in Unavailable status. unable to get credentials: " in error
+    assert "startTimestamp" not in status
 
 
 async def test_backups_made_while_no_server_ran_are_taken_at_its_start(site: Site, serve: Serve) -> None:
