@@ -424,3 +424,36 @@ async def test_many_items_of_many_namespaces(client: KubeClient, restore: RealRe
     names = await versions(client, target, CONFIGMAPS)
     assert {f"cm-{index:03}" for index in range(300)} <= set(names)
     assert restore.progress.last == (301, 301)
+
+
+@pytest.mark.spec("RST-032")
+async def test_objects_of_a_kind_that_the_cluster_lacks_are_errors(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    widgets = [obj("Widget", name, namespace, api_version="not.served.example/v1") for name in ("a", "b")]
+
+    results = await restore(*widgets, obj("ConfigMap", "cm", namespace))
+
+    assert results.errors.namespaces == {
+        namespace: [
+            f"error restoring widgets.not.served.example/{namespace}/{name}:"
+            " the cluster does not serve widgets.not.served.example"
+            for name in ("a", "b")
+        ]
+    }
+    assert await client.get(CONFIGMAPS, "cm", namespace)
+
+
+async def test_a_restore_of_nothing_says_so(restore: RealRestore, namespace: str) -> None:
+    items = [obj("ConfigMap", "cm", namespace)]
+
+    misspelt = await restore(*items, included_resources=["deploymnets"])
+    elsewhere = await restore(*items, included_namespaces=["nosuchns"])
+
+    (problem,) = misspelt.errors.velero
+    assert "deploymnets" in problem
+    assert "did you mean deployments" in problem
+    assert misspelt.warnings.velero[-1].startswith("nothing was restored: none of the 1 objects")
+    assert elsewhere.errors.count == 0
+    assert 'names "nosuchns"' in elsewhere.warnings.velero[0]
+    assert elsewhere.warnings.velero[1].startswith("nothing was restored: ")
