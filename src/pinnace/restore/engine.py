@@ -61,6 +61,7 @@ from pinnace.restore.selection.left_out import (
 from pinnace.restore.selection.order import CRDS, DEFAULT_PRIORITIES, main_pass_order
 from pinnace.restore.selection.versions import chosen_directories
 from pinnace.restore.volume_data import Abilities, SavedData, VolumeDataKeeper
+from pinnace.restore.volume_patches import VolumePatches
 from pinnace.restore.volumes import VolumeCourses
 
 WORKERS: Final = 48
@@ -141,6 +142,7 @@ class _Run:
     items: ItemRestorer
     follow_ups: FollowUps
     claims: Claims
+    volume_patches: VolumePatches
     progress: Progress = field(default_factory=Progress)
     results: Results = field(default_factory=Results)
     handled: set[str] = field(default_factory=set)
@@ -213,6 +215,10 @@ class RestoreEngine:
             await asyncio.wait([reporting])
             await reporter.publish(len(run.claims), len(run.claims))
         self._report(run, run.follow_ups.pod_results())
+        patched = Results()
+        for namespace, problem in await run.volume_patches.run():
+            patched.errors.add(namespace, problem)
+        self._report(run, patched)
         return run.results
 
     async def _set_up(
@@ -251,11 +257,20 @@ class RestoreEngine:
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
         csi = CSI_FEATURE in self._options.features or bool(outlook.actions.for_resource(CSI_SNAPSHOTS))
         volume_data = self._new_volume_data(request, archive, pod_volumes, csi=csi)
+        is_administrators = request.trusted and request.rights is None
+        volume_patches = VolumePatches(
+            self._client,
+            request.volume_infos if is_administrators else (),
+            self._timer,
+            self._log,
+            timeout_seconds=self._options.resource_timeout_seconds,
+        )
         follow_ups = FollowUps(
             definitions=Definitions(self._client, self._timer, self._options.resource_timeout_seconds),
             tasks=background,
             log=self._log,
             pod_volumes=pod_volumes,
+            volume_patches=volume_patches,
             hook_finder=hook_finder,
             pod_volume_restorer=self._helpers.pod_volume_restorer,
             exec_hooks=self._helpers.exec_hooks,
@@ -284,7 +299,7 @@ class RestoreEngine:
             log=self._log,
             rights=request.rights,
         )
-        return _Run(request, archive, reader, items, follow_ups, claims)
+        return _Run(request, archive, reader, items, follow_ups, claims, volume_patches)
 
     def _new_volume_data(
         self, request: RestoreRequest, archive: ArchiveIndex, pod_volumes: PodVolumeCatalogue, *, csi: bool

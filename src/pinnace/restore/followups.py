@@ -21,6 +21,7 @@ from pinnace.restore.ports import (
     PodVolumeRestorer,
 )
 from pinnace.restore.results import Results
+from pinnace.restore.volume_patches import VolumePatches
 
 CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -42,6 +43,7 @@ class FollowUps:
         tasks: asyncio.TaskGroup,
         log: EventLog,
         pod_volumes: PodVolumeCatalogue,
+        volume_patches: VolumePatches,
         hook_finder: ExecHookFinder,
         pod_volume_restorer: PodVolumeRestorer | None,
         exec_hooks: ExecHooks | None,
@@ -50,6 +52,7 @@ class FollowUps:
         self._tasks = tasks
         self._log = log
         self._pod_volumes = pod_volumes
+        self._volume_patches = volume_patches
         self._hook_finder = hook_finder
         self._pod_volume_restorer = pod_volume_restorer
         self._exec_hooks = exec_hooks
@@ -67,6 +70,8 @@ class FollowUps:
         """
         if ref.group_resource == "pods":
             self._pod_created(ref, orjson.loads(answer), results)
+        elif ref.group_resource == "persistentvolumeclaims":
+            self._volume_patches.claim_created(ref, orjson.loads(answer))
         elif ref.group_resource == CRDS_GROUP_RESOURCE:
             self.definitions.created(ref.name, resource)
             if additional:

@@ -35,7 +35,11 @@ class CSIApp:
         return f"{self.namespace}-{name}"
 
     async def create(self) -> None:
-        storage_class = {"metadata": {"name": self.named("sc")}, "provisioner": self.driver}
+        storage_class = {
+            "metadata": {"name": self.named("sc")},
+            "provisioner": self.driver,
+            "volumeBindingMode": "WaitForFirstConsumer",  # nothing provisions here
+        }
         api = {"apiVersion": STORAGE_CLASSES.api_version, "kind": STORAGE_CLASSES.kind}
         await self.client.create(STORAGE_CLASSES, {**api, **storage_class})
         await self.add_class("vsc", {labels.CSI_SNAPSHOT_CLASS: "true"})

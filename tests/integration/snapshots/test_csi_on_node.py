@@ -9,7 +9,7 @@ import pytest
 from hack.cluster.node_cluster import NodeCluster
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, SERVICE_ACCOUNTS
+from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, SERVICE_ACCOUNTS
 from tests.integration.snapshots.bench import make_bench
 from tests.support.crds import ensure_crds
 from tests.support.csi_cluster import CLASS, CSICluster, csi_cluster
@@ -17,6 +17,10 @@ from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
 from tests.support.waiting import eventually
 
 FILE = "/data/notes.txt"
+OF_THE_USER = {
+    "metadata": {"labels": {"tier": "gold"}},
+    "spec": {"persistentVolumeReclaimPolicy": "Retain"},
+}
 
 
 @pytest.fixture
@@ -25,6 +29,12 @@ async def csi_storage(
 ) -> AsyncIterator[CSICluster]:
     async with csi_cluster(node_cluster, node_client, tmp_path / "logs") as found:
         yield found
+
+
+async def _volume(client: KubeClient, namespace: str) -> str:
+    """The name of the persistent volume of the claim."""
+    name: str = (await client.get(PERSISTENT_VOLUME_CLAIMS, "data", namespace))["spec"]["volumeName"]
+    return name
 
 
 async def _write(client: KubeClient, namespace: str, text: str) -> None:
@@ -44,6 +54,8 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
     await _create_app(client, home)
     await _write(client, home, "as it was")
 
+    await client.patch(PERSISTENT_VOLUMES, await _volume(client, home), OF_THE_USER)
+
     status = await bench.back_up("b1", includedNamespaces=[home])
     await _write(client, home, "written after the backup")
 
@@ -60,6 +72,9 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
     assert status["phase"] == "Completed", await bench.results("r1")
     await wait_ready(client, home, "app")
     assert await _read(client, home) == "as it was"
+    volume = await client.get(PERSISTENT_VOLUMES, await _volume(client, home))
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert volume["metadata"]["labels"]["tier"] == "gold"
     claim = await client.get(PERSISTENT_VOLUME_CLAIMS, "data", home)
     assert claim["spec"]["dataSource"]["kind"] == "VolumeSnapshot"
 
