@@ -5,7 +5,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -290,6 +289,8 @@ async def delete_objects(
     selector, errors = backup_selector(backup), []
     snapshots = await client.list_all(kinds.snapshots, label_selector=selector)
     contents = await client.list_all(kinds.contents, label_selector=selector)
+    # One that goes before its driver has taken it over leaves its snapshot: it stands for none.
+    contents = [content for content in contents if not _goes_without_snapshot(content)]
     for snapshot in snapshots:
         namespace, name = snapshot["metadata"]["namespace"], snapshot["metadata"]["name"]
         try:
@@ -329,8 +330,7 @@ async def _delete_stored(
         name = body["metadata"]["name"]
         async with limit:
             try:
-                with suppress(AlreadyExists):  # of an earlier deletion
-                    await client.create(kinds.contents, body)
+                await _create_or_find(client, kinds, body, sleep)
                 await _release(client, kinds, name)
                 await _delete_taken_over(client, kinds, name, sleep)
             except (KubeError, CSIError) as error:
@@ -340,6 +340,38 @@ async def _delete_stored(
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(delete(snapshot)) for snapshot in snapshots]
     return [error for task in tasks if (error := task.result())]
+
+
+async def _create_or_find(client: KubeClient, kinds: SnapshotKinds, body: JSONObject, sleep: Sleep) -> None:
+    """Create a content, or find that of an earlier deletion; one that goes for nothing is waited for first.
+
+    Raises:
+        CSIError: it does not go.
+    """
+    name = body["metadata"]["name"]
+    for _ in range(round(TAKE_OVER_SECONDS) + 1):
+        try:
+            await client.create(kinds.contents, body)
+        except AlreadyExists:
+            try:
+                found = await client.get(kinds.contents, name)
+            except NotFound:
+                continue
+            if not _goes_without_snapshot(found):
+                return
+        else:
+            return
+        await sleep(1.0)
+    raise CSIError(f"the VolumeSnapshotContent {name} of an earlier deletion does not go: see its finalizers")
+
+
+def _goes_without_snapshot(content: JSONObject) -> bool:
+    return "deletionTimestamp" in content["metadata"] and not _is_taken_over(content)
+
+
+def _is_taken_over(content: JSONObject) -> bool:
+    """Whether its driver has found its snapshot, so that deleting the content deletes that."""
+    return bool((content.get("status") or {}).get("snapshotHandle"))
 
 
 async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str, sleep: Sleep) -> None:
@@ -353,8 +385,7 @@ async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str
             content = await client.get(kinds.contents, name)
         except NotFound:
             return
-        taken = bool((content.get("status") or {}).get("snapshotHandle")) or _is_gone(content)
-        if taken or not handle_of(content) or "deletionTimestamp" in content["metadata"]:
+        if _is_taken_over(content) or _is_gone(content) or not handle_of(content):
             break
         if tries_left:
             await sleep(1.0)

@@ -1,7 +1,7 @@
 """Volumes that were provisioned anew get back the reclaim policy and the labels of the old ones.
 
-Without that, a volume restored from a snapshot has the reclaim policy of its storage class, often Delete where
-the user had chosen Retain. (docs/spec: BEY 5.7)
+Without that, a volume restored from a snapshot has the reclaim policy of its storage class, often Delete
+where the user had chosen Retain. (docs/spec: BEY 5.7)
 """
 
 from collections.abc import Iterable

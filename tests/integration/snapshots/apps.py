@@ -129,7 +129,10 @@ class CSIApp:
     def of(self, **spec: Any) -> JSONObject:
         return {
             "includedNamespaces": [self.namespace],
-            "includedResources": ["pvc", "pv", f"volumesnapshots.{GROUP}", f"volumesnapshotcontents.{GROUP}"],
+            "includedResources": [
+                *("pvc", "pv", f"volumesnapshots.{GROUP}"),
+                *(f"volumesnapshotcontents.{GROUP}", f"volumesnapshotclasses.{GROUP}"),
+            ],
             **spec,
         }
 
