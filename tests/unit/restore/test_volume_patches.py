@@ -9,7 +9,6 @@ from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.volume_patches import volume_patch
 from tests.unit.restore.world import Harness, claim, obj, volume
 
-JSONObject = dict[str, Any]
 OLD = PersistentVolumeInfo(reclaim_policy="Retain", labels={"tier": "gold"})
 
 
