@@ -74,6 +74,7 @@ class Synchronizer:
         self._clock = clock
         self._told: set[tuple[Key, str]] = set()
         self._refused: SetAside[Key] = SetAside()
+        self._forged: SetAside[Key] = SetAside()
 
     async def reconcile(self, _key: Key) -> Result:
         """Make what is missing, and say when to look again. Raises KubeError: the API server is away.
@@ -87,7 +88,8 @@ class Synchronizer:
         locations = await self._watched_locations()
         present: dict[str, str] = {}
         now, seen = self._clock(), set()
-        for nab, former in missing_requests(self._caches[BACKUPS].objects(), locations):
+        backups = self._caches[BACKUPS].objects()
+        for nab, former in missing_requests(backups, locations, self._report_forged):
             key = Key.of(nab)
             seen.add(key)
             if self._refused.waits(key, now):
@@ -101,6 +103,11 @@ class Synchronizer:
             await self._create(nab)
         self._refused.keep_only(seen)
         return Result.after(period.total_seconds())
+
+    def _report_forged(self, backup: Key) -> None:
+        """Say it, but not with each look."""
+        if self._forged.put(backup, self._clock()):
+            log.warning("Backup says that it is of another tenant, left alone", backup=backup.name)
 
     def _is_held_back(self, nab: JSONObject, former: str, present: str) -> bool:
         """Whether it takes the administrator's word to hand a backup over; said once. (NAC 17 A29)"""
@@ -147,11 +154,16 @@ class Synchronizer:
 
 
 def missing_requests(
-    backups: Iterable[JSONObject], locations: Mapping[str, WatchedLocation]
+    backups: Iterable[JSONObject],
+    locations: Mapping[str, WatchedLocation],
+    report_forged: Callable[[Key], None],
 ) -> Iterable[tuple[JSONObject, str]]:
     """The requests of finished Backups of tenants in those locations, whether they are there or not.
 
     With each comes the uid of the namespace that was backed up, where it counts.
+
+    Args:
+        report_forged: told of Backups that say that they are of another tenant, which are left alone.
     """
     for backup in backups:
         key, location = (
@@ -161,7 +173,7 @@ def missing_requests(
         if key is None or location is None or not text(backup, "status", "completionTimestamp"):
             continue
         if is_forged(backup, location.tenant):
-            log.warning("Backup says that it is of another tenant, left alone", backup=Key.of(backup).name)
+            report_forged(Key.of(backup))
             continue
         spec = {name: value for name, value in mapping(backup, "spec").items() if name != "storageLocation"}
         if location.own_name:

@@ -204,6 +204,7 @@ async def test_a9_forged_marks_are_not_copied(server: Server, tenant: Tenant) ->
     await tenant.reached(NABS, "attack", "Created")
     (backup,) = await server.all(BACKUPS)
     assert backup["metadata"]["annotations"] == {
+        "pinnace.io/max-hook-time": "30m0s",
         "openshift.io/oadp-nab-origin-name": "attack",
         "openshift.io/oadp-nab-origin-namespace": tenant.namespace,
         "pinnace.io/nab-origin-namespace-uid": await uid_of(server, tenant),
