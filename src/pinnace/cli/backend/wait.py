@@ -78,6 +78,11 @@ async def wait_for_end(
     return None
 
 
+PAUSE_SECONDS = 1.0
+"""Before the next watch after one that failed."""
+_pause = asyncio.sleep
+
+
 @dataclass(frozen=True, slots=True)
 class _Watched:
     """The object that is waited for; `begun` is set once it is no longer New."""
@@ -100,7 +105,10 @@ async def _end(client: KubeClient, watched: _Watched, view: ProgressView) -> JSO
                     if state is None or _seen(state, watched, view) not in RUNNING:
                         return state
                     current = state
-        except (Gone, ConnectionFailed):
+        except (Gone, ConnectionFailed) as error:
+            if isinstance(error, ConnectionFailed):
+                # Reads may succeed where no watch does, behind a proxy for one.
+                await _pause(PAUSE_SECONDS)
             try:
                 current = await client.get(resource, name, namespace)
             except NotFound:

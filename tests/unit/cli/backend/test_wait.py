@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from pinnace.cli.backend import lease
+from pinnace.cli.backend import lease, wait
 from pinnace.cli.backend.wait import wait_for_end
 from pinnace.cli.main import run
 from pinnace.kube.client import KubeClient
@@ -157,11 +157,21 @@ async def test_a_watch_goes_on_from_the_last_event() -> None:
     [Gone(410, message="too old"), ConnectionFailed("the connection broke")],
     ids=["expired", "cut"],
 )
-async def test_a_watch_that_breaks_starts_anew_from_a_read(error: KubeError) -> None:
+async def test_a_watch_that_breaks_starts_anew_from_a_read(
+    monkeypatch: pytest.MonkeyPatch, error: KubeError
+) -> None:
+    """After a pause if it is broken: where no watch ever works, reads shall not follow each other at once."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(wait, "_pause", pause)
     script = Script([error], [modified("Completed")], gets=[state("InProgress", "20")])
 
     assert await waited(script) == "Completed"
     assert script.versions == ["10", "20"]
+    assert pauses == ([] if isinstance(error, Gone) else [wait.PAUSE_SECONDS])
 
 
 @pytest.mark.parametrize(
