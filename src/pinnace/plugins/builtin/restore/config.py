@@ -6,8 +6,11 @@ from typing import Protocol
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
-from pinnace.kube.errors import KubeError
+from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.kube.resources import CONFIGMAPS, APIResource
+from pinnace.plugins.logs import get_logger
+
+log = get_logger(__name__)
 
 RESTORE_ITEM_ACTION = "RestoreItemAction"
 
@@ -54,6 +57,14 @@ class PluginConfig:
     async def _read(self) -> dict[str, str]:
         try:
             found = await self._client.list_all(CONFIGMAPS, self._namespace, label_selector=self._selector)
+        except Forbidden as error:
+            # A user of one namespace may not look into the server's; their restore has no settings there.
+            log.warning(
+                "ConfigMaps of %s may not be read, the defaults are used",
+                self._selector,
+                extra={"error": str(error)},
+            )
+            return {}
         except KubeError as error:
             raise ActionError(f"error listing ConfigMaps of {self._selector}: {error}") from error
         if len(found) > 1:
