@@ -111,7 +111,7 @@ class FollowUps:
         if self._exec_hooks is None:
             results.warnings.add(
                 ref.target_namespace,
-                f"the exec restore hooks of {ref.id} were not executed: nobody runs hooks in this restore",
+                f"the exec restore hooks of {ref.id} were not executed: this installation runs no hooks",
             )
             return
         self._hook_tasks.append(self._tasks.create_task(self._exec_hooks.run(pod, hooks, self._log)))
