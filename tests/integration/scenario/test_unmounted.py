@@ -47,8 +47,8 @@ async def test_a_folder_that_is_unmounted_for_a_while(site: Site) -> None:
         assert location["phase"] == "Unavailable"
         assert f"the directory {folder} does not exist: mount it" in location["message"]
         await site.create("backups", "meanwhile", spec=site.maps_of())
-        failed = (await site.reached("backups", "meanwhile", "Failed"))["status"]
-        assert f"the directory {folder} does not exist" in failed["failureReason"]
+        refused = (await site.reached("backups", "meanwhile", "FailedValidation"))["status"]
+        assert f"the directory {folder} does not exist" in refused["validationErrors"][0]
         backup = await site.reached("backups", "before", "Completed")
         marks = {"velero.io/backup-name": "before", "velero.io/backup-uid": backup["metadata"]["uid"]}
         await site.create("deletebackuprequests", "q", labels=marks, spec={"backupName": "before"})
