@@ -245,7 +245,7 @@ async def _send_once(session: aiohttp.ClientSession, request: Request, policy: R
             data=_WatchedBody(data, silence) if isinstance(data, bytes) else data,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(
-                total=max(total_seconds, silence_seconds), sock_connect=policy.connect_seconds
+                total=max(total_seconds, request.silence_seconds or 0.0), sock_connect=policy.connect_seconds
             ),
         ) as answer,
     ):
