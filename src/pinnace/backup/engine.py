@@ -28,8 +28,9 @@ from pinnace.backup.plan import (
     Scope,
     plan_collection,
 )
-from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter, ProgressSink
+from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter
 from pinnace.backup.raw_items import RawItems
+from pinnace.context import ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound

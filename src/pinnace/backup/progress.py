@@ -1,17 +1,14 @@
-"""Tells whoever waits for a backup how far it is, at most once a second. (docs/spec: BKP 13)"""
+"""Tells how far a backup is, at most once a second. (docs/spec: BKP 13)"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from pinnace.api.backup import BackupProgress
 from pinnace.archive.runlog import RunLog
+from pinnace.context import ProgressSink
 from pinnace.kube.errors import KubeError
-
-ProgressSink = Callable[[BackupProgress], Awaitable[None]]
-"""Patches the Backup's status, or prints; raises KubeError if it cannot."""
 
 _INTERVAL = timedelta(seconds=1)
 
@@ -64,7 +61,7 @@ class ProgressReporter:
 
     async def _report(self, sink: ProgressSink, done: int, total: int) -> None:
         try:
-            await sink(BackupProgress(total_items=total, items_backed_up=done))
+            await sink(total, done)
         except KubeError as error:
             self._log.warning("Got error trying to update backup's status.progress", error=error)
 

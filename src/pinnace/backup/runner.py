@@ -7,27 +7,22 @@ disk or a cancellation. (docs/spec: BKP 3, CTL 3.5)
 
 import copy
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import TextIO
 
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.values.error_texts import error_text
-from pinnace.api.values.times import utcnow
 from pinnace.archive.errors import ArchiveWriteError
-from pinnace.archive.runlog import Hide, RunLog
+from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
-from pinnace.backup.progress import ProgressSink
-from pinnace.kube.discovery import Discovery
+from pinnace.context import RunContext
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.protocols import BackupItemAction
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
@@ -39,40 +34,14 @@ _logger = logging.getLogger(__name__)
 _SETTLING_SECONDS = 120.0
 """For removing the objects of CSI snapshots at the end, also of a run that is cancelled."""
 
-ReopenStore = Callable[[], Awaitable[BackupStore]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
-    """How the backup's log is written. (docs/spec: BKP 3.5)
-
-    Attributes:
-        echo: gets every line too; a server's standard output.
-        hide: changes what is stored, not what is echoed; for logs that tenants read.
-    """
-
-    level: str = "info"
-    fmt: str = "text"
-    echo: TextIO | None = None
-    hide: Hide | None = None
-
 
 async def execute_backup(
     backup: Backup,
-    store: BackupStore,
+    context: RunContext,
     *,
-    client: ClusterReader,
-    discovery: Discovery,
     actions: Sequence[BackupItemAction],
-    workdir: Path,
     collaborators: Collaborators | None = None,
-    clock: Callable[[], datetime] = utcnow,
-    log_options: LogOptions | None = None,
-    caveats: Sequence[str] = (),
-    progress: ProgressSink | None = None,
-    reopen_store: ReopenStore | None = None,
     on_tarball: Callable[[int], None] | None = None,
-    on_log: Callable[[RunLog], None] | None = None,
 ) -> Backup:
     """Run a prepared Backup and store it; never raises for what goes wrong inside.
 
@@ -80,41 +49,31 @@ async def execute_backup(
 
     Args:
         backup: of phase InProgress, as `prepare_backup` made it; left as it is.
-        store: where the backup goes; the caller closes it.
-        client, discovery: the cluster, and what it serves now.
         actions: in the order in which they run.
-        workdir: where a temporary directory is made for log and tarball.
-        collaborators: who runs hooks and saves volumes.
-        clock: for timestamps.
-        log_options: of the server or command.
-        caveats: warnings that the log begins with, such as fields of the spec that are not known.
-        progress: told at most once a second how far the backup is.
-        reopen_store: gives a store with fresh credentials for the upload, which is closed here; without it
-            the first one is used.
+        collaborators: what runs hooks and saves volumes.
         on_tarball: told the size of the tarball in bytes.
-        on_log: given the backup's log when it begins; what plugins say belongs there. (docs/spec: PLG 11)
 
     Returns:
         The Backup with its terminal phase, counts and times; patch the difference.
     """
     run = _Run(
         backup=copy.deepcopy(backup),
-        store=store,
-        engine=BackupEngine(client, discovery, actions=actions, collaborators=collaborators, clock=clock),
+        context=context,
+        engine=BackupEngine(
+            context.client,
+            context.discovery,
+            actions=actions,
+            collaborators=collaborators,
+            clock=context.clock,
+        ),
         collaborators=collaborators or Collaborators(),
-        clock=clock,
-        log_options=log_options or LogOptions(),
-        caveats=caveats,
-        progress=progress,
-        reopen_store=reopen_store,
         on_tarball=on_tarball,
-        on_log=on_log,
     )
     try:
-        with temporary_folder(workdir, "backup-") as directory:
+        with temporary_folder(context.workdir, "backup-") as directory:
             return await run.execute(directory)
     except OSError as error:
-        return run.failed(f"error making temporary files: {problem_text(workdir, error)}")
+        return run.failed(f"error making temporary files: {problem_text(context.workdir, error)}")
     except Exception as error:  # noqa: BLE001 - a defect: nothing was stored, which must be said
         return run.failed(f"error running backup: {_one_line(error)}")
 
@@ -124,39 +83,32 @@ class _Run:
     """One execution; the Backup in it is ours to change."""
 
     backup: Backup
-    store: BackupStore
+    context: RunContext
     engine: BackupEngine
     collaborators: Collaborators
-    clock: Callable[[], datetime]
-    log_options: LogOptions
-    caveats: Sequence[str]
-    progress: ProgressSink | None
-    reopen_store: ReopenStore | None
     on_tarball: Callable[[int], None] | None
-    on_log: Callable[[RunLog], None] | None
     is_stored: bool = False
 
     async def execute(self, directory: Path) -> Backup:
         metadata = self.backup.metadata
-        options = self.log_options
+        options = self.context.log
         log = RunLog(
             directory / "log.gz",
             fields={"backup": f"{metadata.namespace}/{metadata.name}"},
             level=options.level,
             fmt=options.fmt,
             echo=options.echo,
-            clock=self.clock,
+            clock=self.context.clock,
         )
         if options.hide is not None:
             log.hide_in_file(options.hide)
-        if self.on_log is not None:
-            self.on_log(log)
+        self.context.plugins.log_to(log)
         try:
             refusal = await self._refusal()
             if refusal is not None:
                 log.error("backup failed", error=refusal)
                 return self.failed(refusal, errors=log.errors)
-            for caveat in self.caveats:
+            for caveat in self.context.caveats:
                 log.warning(caveat)
             try:
                 return await self._run(directory, log)
@@ -173,13 +125,13 @@ class _Run:
         if errors is not None:
             status.errors = errors
         if status.completion_timestamp is None:
-            status.completion_timestamp = self.clock()
+            status.completion_timestamp = self.context.clock()
         return self.backup
 
     async def _refusal(self) -> str | None:
         """Why the backup cannot start: its name is taken, or nobody knows. (docs/spec: BKP 3.1)"""
         try:
-            if await self.store.exists(self.backup.metadata.name):
+            if await self.context.store.exists(self.backup.metadata.name):
                 return "backup already exists in object storage"
         except StorageError as error:
             return f"error checking if backup already exists in object storage: {error}"
@@ -190,7 +142,7 @@ class _Run:
         result: EngineResult | None = None
         fatal: Exception | None = None
         try:
-            async with ArchiveWriter(directory / "contents.tar.gz", clock=self.clock) as writer:
+            async with ArchiveWriter(directory / "contents.tar.gz", clock=self.context.clock) as writer:
                 result, fatal = await self._make_tarball(writer, log)
         except ArchiveWriteError as error:
             contents, fatal = None, error
@@ -236,14 +188,14 @@ class _Run:
     async def _remove_or_discard(self, csi: CSIObjects) -> list[str]:
         if self.is_stored:
             return await csi.remove_objects()
-        return [] if await self.store.exists(self.backup.metadata.name) else await csi.discard()
+        return [] if await self.context.store.exists(self.backup.metadata.name) else await csi.discard()
 
     async def _make_tarball(
         self, writer: ArchiveWriter, log: RunLog
     ) -> tuple[EngineResult | None, Exception | None]:
         """Run the engine; what it had written when it failed is kept. (docs/spec: BKP 3.2)"""
         try:
-            return await self.engine.run(self.backup, writer, log, progress=self.progress), None
+            return await self.engine.run(self.backup, writer, log, progress=self.context.publish), None
         except ArchiveWriteError:
             raise
         except FatalBackupError as error:
@@ -259,7 +211,7 @@ class _Run:
         snapshots: Sequence[VolumeSnapshot] = ()
         if self.collaborators.snapshots is not None:
             snapshots = self.collaborators.snapshots.snapshots
-        status.completion_timestamp = self.clock()
+        status.completion_timestamp = self.context.clock()
         status.volume_snapshots_attempted = len(snapshots)
         status.volume_snapshots_completed = sum(
             snapshot.status.phase == VolumeSnapshotPhase.COMPLETED for snapshot in snapshots
@@ -294,10 +246,10 @@ class _Run:
         After it the Backup says what the location holds: its phase when the files are there, Failed when
         they are not. Nothing that goes wrong later changes that.
         """
-        store = self.store
+        store = self.context.store
         try:
-            if self.reopen_store is not None:
-                store = await self.reopen_store()
+            if self.context.reopen_store is not None:
+                store = await self.context.reopen_store()
             await store.put_backup(files)
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
             log.error("error uploading backup", error=error)
@@ -305,7 +257,7 @@ class _Run:
         else:
             self.is_stored = files.metadata is not None
         finally:
-            if store is not self.store:
+            if store is not self.context.store:
                 await _close_store(store)
 
 

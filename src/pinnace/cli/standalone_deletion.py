@@ -21,13 +21,13 @@ from pinnace.cli.errors import CommandError
 from pinnace.cli.settings import Settings
 from pinnace.cli.standalone import say
 from pinnace.cli.standalone_plugins import open_plugins
-from pinnace.cli.standalone_snapshots import snapshotters
 from pinnace.csi.objects import delete_csi_snapshots
 from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.csi.stored_data import SavedPodVolume, StoredVolumeData, read_volume_data
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import ConfigError, KubeError
+from pinnace.operations.snapshots import open_snapshotters
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.restic.access import LocationAccess, Repository
 from pinnace.volumes.restic.client import Restic
@@ -165,7 +165,9 @@ async def _delete_snapshots(
                 )
         if data.native:
             async with open_plugins(client, settings, builtin=()) as plugins:
-                problems += await delete_snapshots(data.native, snapshotters(client, settings, plugins))
+                problems += await delete_snapshots(
+                    data.native, open_snapshotters(client, settings.namespace, plugins)
+                )
     except KubeError as exc:
         problems.append(f"the cluster, by way of which snapshots are deleted, does not answer: {exc}")
     return problems

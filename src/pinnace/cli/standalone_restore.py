@@ -1,6 +1,7 @@
 """Restores made by the command itself, without a server: the same engine, a location by URL."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 
 import msgspec
@@ -13,7 +14,6 @@ from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.values.times import utcnow
-from pinnace.archive.runlog import RunLog
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.build import newest
 from pinnace.cli.connect import open_cluster
@@ -23,23 +23,17 @@ from pinnace.cli.output.progress import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
 from pinnace.cli.standalone_plugins import open_plugins
-from pinnace.cli.standalone_snapshots import csi_actions_for_restore, snapshotters
-from pinnace.hooks.restore_running import PodExecHooks
-from pinnace.kube.client import KubeClient
-from pinnace.kube.discovery import Discovery
+from pinnace.context import RunContext
+from pinnace.operations.restore import RestoreOperation
 from pinnace.plugins.builtin.restore.actions import restore_actions
-from pinnace.plugins.operation import Operation
-from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.engine import Helpers, RestoreOptions
+from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError
-from pinnace.restore.runner import ActionSource, execute_restore
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.server.workdir import work_directory
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
-from pinnace.volumes.snapshots_restore import SnapshotVolumes
 
 
 async def make_restore(settings: Settings, restore: Restore, *, allow_partially_failed: bool) -> int:
@@ -67,30 +61,34 @@ async def _make_restore(settings: Settings, restore: Restore, allow_partially_fa
         restore = _begun(completed.restore)
         builtin = restore_actions(client, discovery, settings.namespace)
         ids = ActionRegistry(builtin_restore_actions=builtin).ids
-        async with open_plugins(client, settings, builtin=ids) as plugins:
-            csi = csi_actions_for_restore(client, settings, discovery, plugins)
-            actions = partial(_actions, plugins, [*builtin, *csi])
-            helpers = Helpers(
-                volume_restorer=SnapshotVolumes(snapshotters(client, settings, plugins)),
-                exec_hooks=PodExecHooks.of(client),
+        say(f"Restoring backup {completed.backup.metadata.name} from {place.title} as {name}.")
+        async with (
+            open_plugins(client, settings, builtin=ids) as plugins,
+            work_directory(None) as workdir,
+        ):
+            view = ProgressView("restore")
+            context = RunContext(
+                client=client,
+                discovery=discovery,
+                store=place.store,
+                plugins=plugins,
+                workdir=workdir,
+                namespace=settings.namespace,
+                features=settings.features,
+                progress=view.publish,
             )
-            finished = await _run_restore(
-                restore, completed.backup, place, client, discovery, actions, helpers, settings
+            operation = RestoreOperation(
+                context=context,
+                pod_volume_backups=partial(_pod_volume_backups, place, completed.backup),
+                options=RestoreOptions(features=settings.features),
             )
+            with closing(view):
+                finished = await operation.run(restore, completed.backup)
         recorded = await _record(finished, place)
     progress = finished.status.progress
     say_outcome("Restore", finished, progress.items_restored if progress else 0, "describe")
     code = EXIT_CODES[finished.status.phase]
     return code if recorded else max(code, ExitCode.PARTIALLY_FAILED)
-
-
-async def _actions(
-    plugins: Operation, builtin: Sequence[RestoreItemAction], log: RunLog
-) -> Sequence[RestoreItemAction]:
-    plugins.log_to(log)
-    return ActionRegistry(
-        builtin_restore_actions=builtin, restore_actions=plugins.restore_actions
-    ).restore_actions
 
 
 def _begun(restore: Restore) -> Restore:
@@ -163,58 +161,11 @@ class StoredBackups:
         return backup
 
 
-async def _run_restore(
-    restore: Restore,
-    backup: Backup,
-    place: LocationBackend,
-    client: KubeClient,
-    discovery: Discovery,
-    actions: ActionSource,
-    helpers: Helpers,
-    settings: Settings,
-) -> Restore:
-    say(f"Restoring backup {backup.metadata.name} from {place.title} as {restore.metadata.name}.")
-    view = _RestoreView()
-
-    async def pod_volume_backups() -> Sequence[PodVolumeBackup]:
-        stored = await place.store.read_pod_volume_backups(backup.metadata.name)
-        try:
-            found = [decode(PodVolumeBackup, obj) for obj in stored]
-        except DecodeError as error:
-            raise StorageError(str(error)) from error
-        return with_uploaders(found, stored, await place.store.read_volume_infos(backup.metadata.name))
-
-    async def reopen_store() -> BackupStore:
-        return place.store
-
-    async with work_directory(None) as workdir:
-        try:
-            return await execute_restore(
-                restore,
-                backup,
-                place.store,
-                client=client,
-                discovery=discovery,
-                actions=actions,
-                pod_volume_backups=pod_volume_backups,
-                reopen_store=reopen_store,
-                workdir=workdir,
-                progress=view,
-                options=RestoreOptions(features=settings.features),
-                helpers=helpers,
-            )
-        finally:
-            view.close()
-
-
-class _RestoreView:
-    """Shows the numbers of a restore."""
-
-    def __init__(self) -> None:
-        self._view = ProgressView("restore")
-
-    async def publish(self, total_items: int, items_restored: int) -> None:
-        self._view.update(items_restored, total_items)
-
-    def close(self) -> None:
-        self._view.close()
+async def _pod_volume_backups(place: LocationBackend, backup: Backup) -> Sequence[PodVolumeBackup]:
+    """Those that the location holds, each with its uploader. Raises StorageError."""
+    stored = await place.store.read_pod_volume_backups(backup.metadata.name)
+    try:
+        found = [decode(PodVolumeBackup, obj) for obj in stored]
+    except DecodeError as error:
+        raise StorageError(str(error)) from error
+    return with_uploaders(found, stored, await place.store.read_volume_infos(backup.metadata.name))

@@ -16,36 +16,24 @@ from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.spec_fields import check_spec
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import parse_time
-from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
-from pinnace.backup.runner import LogOptions, execute_backup
+from pinnace.context import LogOptions, RunContext
 from pinnace.controllers.availability import Availability
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed, refused
-from pinnace.controllers.snapshots import (
-    csi_actions_for_backup,
-    snapshotters_of,
-    taken_snapshots,
-)
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, patch_progress
-from pinnace.csi.objects import TakenSnapshots
-from pinnace.csi.snapshots import FEATURE, CSIError
-from pinnace.hooks.backup_running import PodHookRunner
-from pinnace.hooks.limit import hook_limit, limited
+from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
-from pinnace.plugins.builtin.backup.actions import backup_actions
+from pinnace.operations.backup import BackupOperation
 from pinnace.plugins.operation import Operation
-from pinnace.plugins.protocols import BackupItemAction
-from pinnace.plugins.registry import ActionRegistry
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.snapshots_backup import NativeSnapshots
 
 log = get_logger(__name__)
 
@@ -171,28 +159,45 @@ class BackupWork:
             self._availability.worked(backup.spec.storage_location, well=False)
             return failed(backup, f"error opening the backup storage location: {error}", scope)
         plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
-        async with store, plugins:
+        volumes = self._pod_volumes.backing_up(backup) if self._pod_volumes is not None else nullcontext()
+        async with store, plugins, volumes as pod_volumes:
+            operation = BackupOperation(
+                self._context(backup, discovery, caveats, store, plugins),
+                pod_volumes=pod_volumes,
+                on_tarball=partial(scope.metrics.backup_tarball_size, _schedule_of(backup)),
+            )
             try:
-                taken = taken_snapshots(scope, discovery, backup)
-                actions = self._actions(discovery, plugins, taken)
+                ended = await operation.run(backup)
             except CSIError as error:
                 log.error("Error preparing CSI snapshots", error=error)
                 return failed(backup, str(error), scope)
-            ended = await self._run(discovery, caveats, backup, store, actions, plugins, taken)
         well = ended.status.phase != BackupPhase.FAILED
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
 
-    def _actions(
-        self, discovery: Discovery, plugins: Operation, taken: TakenSnapshots | None
-    ) -> Sequence[BackupItemAction]:
-        """All actions of a backup. Raises CSIError."""
-        client, restic = self._scope.client, self._pod_volumes is not None
-        csi = csi_actions_for_backup(self._scope, discovery, plugins, taken, restic=restic)
-        return ActionRegistry(
-            builtin_backup_actions=[*backup_actions(client, discovery), *csi],
-            backup_actions=plugins.backup_actions,
-        ).backup_actions
+    def _context(
+        self,
+        backup: Backup,
+        discovery: Discovery,
+        caveats: Sequence[str],
+        store: BackupStore,
+        plugins: Operation,
+    ) -> RunContext:
+        scope = self._scope
+
+        async def publish(total_items: int, items_done: int) -> None:
+            progress = BackupProgress(total_items=total_items, items_backed_up=items_done)
+            await patch_progress(scope.client, BACKUPS, backup, encode(progress))
+
+        return scope.run_context(
+            discovery=discovery,
+            store=store,
+            plugins=plugins,
+            reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
+            log=self._log_options(backup),
+            progress=publish,
+            caveats=caveats,
+        )
 
     def _log_options(self, backup: Backup) -> LogOptions:
         """How the log is kept: without other namespaces where a tenant reads it. (docs/spec: NAC 17 A31)"""
@@ -200,49 +205,6 @@ class BackupWork:
         tenant = backup.metadata.annotations.get(Origin.BACKUP.namespace_annotation, "")
         hide = hiding_for(tenant, scope.namespace) if tenant else None
         return LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo, hide=hide)
-
-    async def _run(
-        self,
-        discovery: Discovery,
-        caveats: Sequence[str],
-        backup: Backup,
-        store: BackupStore,
-        actions: Sequence[BackupItemAction],
-        plugins: Operation,
-        taken: TakenSnapshots | None,
-    ) -> Backup:
-        scope = self._scope
-
-        async def publish(progress: BackupProgress) -> None:
-            await patch_progress(scope.client, BACKUPS, backup, encode(progress))
-
-        volumes = self._pod_volumes.backing_up(backup) if self._pod_volumes is not None else nullcontext()
-        async with volumes as pod_volumes:
-            return await execute_backup(
-                backup,
-                store,
-                client=scope.client,
-                discovery=discovery,
-                actions=actions,
-                workdir=scope.workdir,
-                collaborators=Collaborators(
-                    hooks=PodHookRunner(
-                        limited(scope.client, hook_limit(backup.metadata.annotations, Origin.BACKUP))
-                    ),
-                    pod_volumes=pod_volumes,
-                    snapshots=NativeSnapshots(
-                        backup, snapshotters_of(scope, plugins), csi=FEATURE in scope.features
-                    ),
-                    csi=taken,
-                ),
-                clock=scope.clock,
-                log_options=self._log_options(backup),
-                caveats=caveats,
-                progress=publish,
-                reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
-                on_tarball=partial(scope.metrics.backup_tarball_size, _schedule_of(backup)),
-                on_log=plugins.log_to,
-            )
 
 
 class BackupCensus:

@@ -1,15 +1,19 @@
 """What the controllers are given: the cluster, metrics to count in, where to work, how to log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol, Required, TextIO, TypedDict, Unpack
 
 from pinnace.api.values.times import utcnow
+from pinnace.context import LogOptions, ProgressSink, RunContext, StoreSource
 from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
+from pinnace.plugins.operation import Operation
+from pinnace.storage.backup_store import BackupStore
 
 MAIN_WORKERS = 1
 """Of controllers that say nothing else; for backups and restores it is the default. (docs/spec: CTL 2.1)"""
@@ -43,6 +47,18 @@ class RunMetrics(Protocol):
     def volume_snapshots(self, schedule: str, *, attempted: int, completed: int) -> None: ...
 
 
+class RunParticulars(TypedDict, total=False):
+    """What differs from run to run; the same members as those of `RunContext`."""
+
+    discovery: Required[Discovery]
+    store: Required[BackupStore]
+    plugins: Required[Operation]
+    reopen_store: StoreSource
+    log: LogOptions
+    progress: ProgressSink
+    caveats: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """What all controllers of one server share.
@@ -68,6 +84,17 @@ class Scope:
     clock: Callable[[], datetime] = utcnow
     plugins: InstalledPlugins = NO_PLUGINS
     without_status: set[APIResource] = field(default_factory=set)
+
+    def run_context(self, **particulars: Unpack[RunParticulars]) -> RunContext:
+        """The context of one run of this server."""
+        return RunContext(
+            client=self.client,
+            namespace=self.namespace,
+            features=self.features,
+            workdir=self.workdir,
+            clock=self.clock,
+            **particulars,
+        )
 
     @property
     def all_versions(self) -> bool:

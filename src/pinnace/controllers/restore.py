@@ -17,35 +17,26 @@ from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.archive.runlog import RunLog
+from pinnace.context import LogOptions
 from pinnace.controllers.availability import Availability
 from pinnace.controllers.confinement import Confinement, bounded, confined, is_bounded
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
 from pinnace.controllers.runs import Plan, failed
-from pinnace.controllers.snapshots import csi_actions_for_restore, recorded_handles, snapshotters_of
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
-from pinnace.csi.snapshots import CSIError
-from pinnace.hooks.limit import hook_limit
-from pinnace.hooks.restore_running import PodExecHooks
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import CLUSTER_ROLES, velero
-from pinnace.plugins.builtin.restore.actions import restore_actions
-from pinnace.plugins.operation import Operation
-from pinnace.plugins.protocols import RestoreItemAction
-from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.engine import Helpers, RestoreOptions
+from pinnace.operations.restore import RestoreOperation
+from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.item.tenant_rights import ROLE
-from pinnace.restore.runner import LogOptions, execute_restore
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.snapshots_restore import SnapshotVolumes
 
 log = get_logger(__name__)
 
@@ -188,13 +179,9 @@ class RestoreWork:
     ) -> Restore:
         scope = self._scope
         async with AsyncExitStack() as stores:
-
-            async def open_store() -> BackupStore:
-                store = await self._locations.acquire(backup.spec.storage_location)
-                return await stores.enter_async_context(store)
-
             try:
-                store = await open_store()
+                opened = await self._locations.acquire(backup.spec.storage_location)
+                store = await stores.enter_async_context(opened)
             except (StorageError, KubeError) as error:
                 log.error("Error opening the backup storage location", error=error)
                 self._availability.worked(backup.spec.storage_location, well=False)
@@ -204,31 +191,23 @@ class RestoreWork:
                 restorer = await stores.enter_async_context(self._pod_volumes.restoring(restore, backup))
             plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
             await stores.enter_async_context(plugins)
-            ended = await execute_restore(
-                restore,
-                backup,
-                store,
-                client=scope.client,
-                discovery=discovery,
-                actions=partial(self._actions, restore, discovery, plugins, store),
+            operation = RestoreOperation(
+                context=scope.run_context(
+                    discovery=discovery,
+                    store=store,
+                    plugins=plugins,
+                    reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
+                    log=self._log_options(restore, confinement.tenant),
+                    progress=partial(self._publish, restore),
+                    caveats=[text for text in (confinement.caveat, *caveats) if text],
+                ),
                 pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name, store),
-                reopen_store=open_store,
-                workdir=scope.workdir,
-                progress=_Progress(scope, restore),
                 options=self._options,
+                pod_volumes=restorer,
                 trusted=confinement.trusted,
                 rights=confinement.rights,
-                caveats=[text for text in (confinement.caveat, *caveats) if text],
-                helpers=Helpers(
-                    volume_restorer=SnapshotVolumes(snapshotters_of(scope, plugins)),
-                    pod_volume_restorer=restorer,
-                    exec_hooks=PodExecHooks.of(
-                        scope.client, hook_limit(restore.metadata.annotations, Origin.RESTORE)
-                    ),
-                ),
-                log_options=self._log_options(restore, confinement.tenant),
-                clock=scope.clock,
             )
+            ended = await operation.run(restore, backup)
         well = ended.status.phase != RestorePhase.FAILED
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
@@ -243,34 +222,9 @@ class RestoreWork:
         hide = hiding_for(tenant, scope.namespace)
         return replace(options, hide=hide, hide_results=partial(results_without, tenant=tenant, hide=hide))
 
-    async def _actions(
-        self,
-        restore: Restore,
-        discovery: Discovery,
-        plugins: Operation,
-        store: BackupStore,
-        run_log: RunLog,
-    ) -> Sequence[RestoreItemAction]:
-        plugins.log_to(run_log)
-        builtin = restore_actions(
-            self._scope.client,
-            discovery,
-            self._scope.namespace,
-            pod_volumes=partial(self._pod_volume_backups, restore.spec.backup_name, store)
-            if self._pod_volumes is not None
-            else None,
-        )
-        try:
-            # What a tenant's own VolumeSnapshot says of itself is the tenant's word. (docs/spec: NAC 17 A35)
-            for_tenant = Origin.RESTORE.namespace_annotation in restore.metadata.annotations
-            name = restore.spec.backup_name
-            recorded = await recorded_handles(self._scope, store, name) if for_tenant else None
-            csi = csi_actions_for_restore(self._scope, discovery, plugins, recorded=recorded)
-        except (CSIError, StorageError) as error:
-            raise RestoreFailed(str(error)) from error
-        return ActionRegistry(
-            builtin_restore_actions=[*builtin, *csi], restore_actions=plugins.restore_actions
-        ).restore_actions
+    async def _publish(self, restore: Restore, total_items: int, items_done: int) -> None:
+        progress = {"totalItems": total_items, "itemsRestored": items_done}
+        await patch_progress(self._scope.client, RESTORES, restore, progress)
 
     async def _pod_volume_backups(self, backup: str, store: BackupStore) -> Sequence[PodVolumeBackup]:
         """Those of the backup, live from the cluster, each with its uploader. (docs/spec: RST 4, BEY 11.1)
@@ -290,18 +244,6 @@ class RestoreWork:
             return found
         stored = await store.read_pod_volume_backups(backup)
         return with_uploaders(found, stored, await store.read_volume_infos(backup))
-
-
-class _Progress:
-    """Patches the numbers into the Restore's status."""
-
-    def __init__(self, scope: Scope, restore: Restore) -> None:
-        self._scope = scope
-        self._restore = restore
-
-    async def publish(self, total_items: int, items_restored: int) -> None:
-        progress = {"totalItems": total_items, "itemsRestored": items_restored}
-        await patch_progress(self._scope.client, RESTORES, self._restore, progress)
 
 
 class RestoreCensus:

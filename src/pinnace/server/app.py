@@ -32,7 +32,6 @@ from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.ports import MAIN_WORKERS, Scope
 from pinnace.controllers.runs import RunReconciler
 from pinnace.controllers.settling import Settler
-from pinnace.controllers.snapshots import csi_plugins
 from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.sync.location import Caches
 from pinnace.controllers.turns import NamespaceTurns
@@ -44,6 +43,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.limiting import RateCap
 from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
 from pinnace.nonadmin.settings_source import SettingsFlags
+from pinnace.operations.snapshots import csi_plugins
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.errors import PluginError
@@ -431,7 +431,7 @@ class Assembly:
     def _known_plugins(self) -> list[tuple[str, str]]:
         built_in = _built_in(self._client, self._discovery, self._options.namespace)
         # The built-in actions for CSI give way to a plugin that brings them.
-        csi = csi_plugins(self._scope, self._discovery)
+        csi = csi_plugins(self._client, self._discovery, self._scope.features)
         return server_status.shown_plugins(built_in.ids, csi, self._plugins.ids)
 
 

@@ -31,6 +31,7 @@ from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
+from tests.support.runs import run_context
 from tests.support.waiting import eventually
 
 
@@ -89,11 +90,8 @@ async def back_up(client: KubeClient, tmp_path: Path, *, name: str = "b1", **spe
     async with BackupStore(FilesystemStore(tmp_path / "store"), Layout(""), location="default") as store:
         done = await execute_backup(
             backup,
-            store,
-            client=client,
-            discovery=discovery,
+            run_context(store, client, discovery, workdir),
             actions=backup_actions(client, discovery),
-            workdir=workdir,
         )
     assert list(workdir.iterdir()) == []
     return Stored(tmp_path / "store", done)

@@ -380,7 +380,8 @@ async def test_progress_that_cannot_be_patched_is_a_warning(
     struck = proxy.rules.add(fault, method="PATCH")
     through = await reach(proxy)
 
-    async def publish(progress: BackupProgress) -> None:
+    async def publish(total: int, done: int) -> None:
+        progress = BackupProgress(total_items=total, items_backed_up=done)
         await patch_progress(through, BACKUPS, in_progress, encode(progress))
 
     async with no_longer_than(HANG_SECONDS):
@@ -411,7 +412,7 @@ async def test_progress_of_a_restore_that_cannot_be_patched_changes_nothing(
     struck = proxy.rules.add(server_fault(500), method="PATCH")
     through = await reach(proxy)
     target = lab.new_target()
-    done = await lab.restore(store, target, client=through, progress=Publisher(through, in_progress))
+    done = await lab.restore(store, target, client=through, progress=Publisher(through, in_progress).publish)
 
     assert struck.hits > 0
     assert (done.status.phase, done.status.errors) == (RestorePhase.COMPLETED, 0)

@@ -19,11 +19,10 @@ from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase, RestoreSpec
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import utcnow
-from pinnace.archive.runlog import RunLog
-from pinnace.backup.progress import ProgressSink as BackupProgressSink
 from pinnace.backup.request import ServerDefaults, prepare_backup
-from pinnace.backup.runner import ReopenStore, execute_backup
+from pinnace.backup.runner import execute_backup
 from pinnace.cli.standalone_restore import StoredBackups
+from pinnace.context import ProgressSink, StoreSource
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
@@ -43,10 +42,10 @@ from pinnace.kube.resources import (
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
-from pinnace.restore.ports import ProgressSink
-from pinnace.restore.runner import StoreSource, execute_restore
+from pinnace.restore.runner import RestoreInputs, execute_restore
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.storage.backup_store import BackupStore
+from tests.support.runs import run_context
 from tests.support.waiting import eventually
 
 RUN_SECONDS = 60.0
@@ -237,13 +236,6 @@ def _essence(item: JSONObject) -> JSONObject:
 # --- Backups and restores of it -------------------------------------------------------------------------
 
 
-class Silent:
-    """Takes a restore's progress and forgets it."""
-
-    async def publish(self, total_items: int, items_restored: int) -> None:
-        return None
-
-
 @dataclass(slots=True, kw_only=True)
 class Lab:
     """The application, a direct client to the cluster, and what runs backups and restores.
@@ -271,8 +263,8 @@ class Lab:
         client: KubeClient | None = None,
         name: str = "b1",
         actions: Sequence[BackupItemAction] = (),
-        progress: BackupProgressSink | None = None,
-        reopen_store: ReopenStore | None = None,
+        progress: ProgressSink | None = None,
+        reopen_store: StoreSource | None = None,
         discovery: Discovery | None = None,
         **spec: Any,
     ) -> Backup:
@@ -283,13 +275,10 @@ class Lab:
         async with asyncio.timeout(RUN_SECONDS):
             done = await execute_backup(
                 backup,
-                store,
-                client=through,
-                discovery=discovery,
+                run_context(
+                    store, through, discovery, self.workdir, progress=progress, reopen_store=reopen_store
+                ),
                 actions=[*backup_actions(through, discovery), *actions],
-                workdir=self.workdir,
-                progress=progress,
-                reopen_store=reopen_store,
             )
         assert self.left_over == []
         assert done.status.completion_timestamp is not None
@@ -346,27 +335,20 @@ class Lab:
         discovery = await Discovery.load(self.client)
         through = client or self.client
 
-        async def actions(_log: RunLog) -> Sequence[RestoreItemAction]:
+        async def actions() -> Sequence[RestoreItemAction]:
             return restore_actions(through, discovery, "velero")
 
         async def no_volumes() -> Sequence[PodVolumeBackup]:
             return ()
 
-        async def same_store() -> BackupStore:
-            return store
-
         async with asyncio.timeout(RUN_SECONDS):
             done = await execute_restore(
                 begun,
                 completed.backup,
-                store,
-                client=through,
-                discovery=discovery,
-                actions=actions,
-                pod_volume_backups=no_volumes,
-                reopen_store=reopen_store or same_store,
-                workdir=self.workdir,
-                progress=progress or Silent(),
+                run_context(
+                    store, through, discovery, self.workdir, progress=progress, reopen_store=reopen_store
+                ),
+                RestoreInputs(actions=actions, pod_volume_backups=no_volumes),
             )
         assert self.left_over == []
         assert done.status.completion_timestamp is not None

@@ -21,6 +21,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.plugin_programs import put_own, put_script
+from tests.support.runs import run_context
 from tests.unit.backup.fakes import read_members
 
 EVERYTHING = "tests.support.everything_plugin"
@@ -51,12 +52,8 @@ async def back_up(
     ):
         finished = await execute_backup(
             backup,
-            store,
-            client=client,
-            discovery=discovery,
+            run_context(store, client, discovery, work, plugins=operation),
             actions=ActionRegistry(backup_actions=operation.backup_actions).backup_actions,
-            workdir=work,
-            on_log=operation.log_to,
         )
     folder = root / "backups" / "b1"
     return finished, folder, gzip.decompress((folder / "b1-logs.gz").read_bytes()).decode()

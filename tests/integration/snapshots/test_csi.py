@@ -9,7 +9,6 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.snapshots import create_contents
 from pinnace.controllers.writes import BACKUPS
 from pinnace.csi import objects as csi_objects
 from pinnace.kube.errors import NotFound
@@ -17,6 +16,7 @@ from pinnace.kube.resources import (
     NAMESPACES,
     PERSISTENT_VOLUMES,
 )
+from pinnace.operations.snapshots import create_contents
 from tests.integration.snapshots.apps import GROUP, CSIApp
 from tests.support.waiting import eventually
 

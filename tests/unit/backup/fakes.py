@@ -285,8 +285,8 @@ async def run_backup(
     )
     progress: list[BackupProgress] = []
 
-    async def sink(numbers: BackupProgress) -> None:
-        progress.append(numbers)
+    async def sink(total: int, done: int) -> None:
+        progress.append(BackupProgress(total_items=total, items_backed_up=done))
 
     log_path = tmp_path / "log.gz"
     with RunLog(log_path, fields={"backup": "velero/b1"}, clock=clock, level=log_level) as log:

@@ -19,6 +19,7 @@ from pinnace.backup.engine import BackupEngine
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.errors import StorageError, StoreUnavailable
+from tests.support.runs import run_context
 from tests.unit.backup.fakes import FakeCluster, discovery_of
 from tests.unit.backup.test_runner import Store, prepared
 
@@ -86,12 +87,14 @@ async def test_what_is_returned_is_what_is_stored(
         STEPS[step](patch, error)
         done = await runner.execute_backup(
             prepared(),
-            store,
-            client=FakeCluster().add(CONFIGMAPS, "ns/a"),
-            discovery=discovery_of(),
+            run_context(
+                store,
+                FakeCluster().add(CONFIGMAPS, "ns/a"),
+                discovery_of(),
+                tmp_path,
+                reopen_store=reopen,
+            ),
             actions=(),
-            workdir=tmp_path,
-            reopen_store=reopen,
         )
 
     assert_one_decision(done, Store(tmp_path / "store"), at_least_log="removed" in step or step == "closed")
@@ -127,11 +130,8 @@ async def test_an_upload_that_breaks_at_any_file_leaves_none(
     monkeypatch.setattr(store._store, "size", size)
     done = await runner.execute_backup(
         prepared(),
-        store,
-        client=FakeCluster().add(CONFIGMAPS, "ns/a"),
-        discovery=discovery_of(),
+        run_context(store, FakeCluster().add(CONFIGMAPS, "ns/a"), discovery_of(), tmp_path),
         actions=(),
-        workdir=tmp_path,
     )
 
     assert done.status.phase == BackupPhase.FAILED

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase, BackupProgress, BackupStatus
+from pinnace.api.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
@@ -18,6 +18,7 @@ from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.runner import execute_backup
+from pinnace.context import RunContext
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
 from pinnace.plugins.builtin.backup.pod import PodAction
@@ -29,6 +30,7 @@ from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.clock import START, FrozenClock
+from tests.support.runs import run_context
 from tests.unit.backup.fakes import (
     FakeAction,
     FakeCluster,
@@ -116,12 +118,15 @@ async def execute(
     given = rest.pop("backup", None) or prepared()
     done = await execute_backup(
         given,
-        store,
-        client=cluster,
-        discovery=discovery_of(),
+        run_context(
+            store,
+            cluster,
+            discovery_of(),
+            workdir,
+            clock=rest.pop("clock", FrozenClock()),
+            **{name: rest.pop(name) for name in list(rest) if name in RunContext.__dataclass_fields__},
+        ),
         actions=actions,
-        workdir=workdir,
-        clock=rest.pop("clock", FrozenClock()),
         **rest,
     )
     assert left_in(workdir) == []
@@ -273,12 +278,8 @@ async def test_store_that_cannot_be_opened_again(store: Store, workdir: Path) ->
 async def test_no_room_for_temporary_files(store: Store, tmp_path: Path) -> None:
     done = await execute_backup(
         prepared(),
-        store,
-        client=FakeCluster(),
-        discovery=discovery_of(),
+        run_context(store, FakeCluster(), discovery_of(), tmp_path / "absent", clock=FrozenClock()),
         actions=[],
-        workdir=tmp_path / "absent",
-        clock=FrozenClock(),
     )
     assert (done.status.phase, done.status.completion_timestamp) == (BackupPhase.FAILED, START)
     assert "temporary files" in done.status.failure_reason
@@ -366,7 +367,7 @@ async def test_progress_is_reported_at_most_once_a_second(tmp_path: Path) -> Non
 
 
 async def test_failing_progress_is_a_warning(store: Store, workdir: Path) -> None:
-    async def sink(progress: BackupProgress) -> None:
+    async def sink(total: int, done: int) -> None:
         raise status_error(409, {"message": "conflict"})
 
     done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir, progress=sink)

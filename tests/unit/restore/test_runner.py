@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
@@ -18,20 +18,19 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
 from pinnace.archive.paths import item_path
-from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.errors import RestoreFailed
-from pinnace.restore.runner import execute_restore
+from pinnace.restore.runner import RestoreInputs, execute_restore
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.clock import FrozenClock
+from tests.support.runs import run_context
 from tests.unit.restore.world import (
     Numbers,
     World,
@@ -99,7 +98,7 @@ class Stage:
         status = RestoreStatus(phase=RestorePhase.IN_PROGRESS, start_timestamp=self.clock())
         restore = Restore(metadata=ObjectMeta(name="restore-1", namespace="velero"), spec=spec, status=status)
 
-        async def actions(log: RunLog) -> Sequence[RestoreItemAction]:
+        async def actions() -> Sequence[RestoreItemAction]:
             if self.fail_actions:
                 raise RestoreFailed(self.fail_actions)
             self.clock.advance(timedelta(minutes=1))
@@ -118,15 +117,16 @@ class Stage:
         return await execute_restore(
             restore,
             Backup(metadata=ObjectMeta(name="backup-1"), status=BackupStatus()),
-            self.store,
-            client=cast(KubeClient, self.world),
-            discovery=discovery(),
-            actions=actions,
-            pod_volume_backups=pod_volume_backups,
-            reopen_store=reopen_store,
-            workdir=self.workdir,
-            progress=self.numbers,
-            clock=self.clock,
+            run_context(
+                self.store,
+                self.world,
+                discovery(),
+                self.workdir,
+                reopen_store=reopen_store,
+                progress=self.numbers.publish,
+                clock=self.clock,
+            ),
+            RestoreInputs(actions=actions, pod_volume_backups=pod_volume_backups),
         )
 
     async def log(self) -> str:

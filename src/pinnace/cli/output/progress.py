@@ -57,6 +57,10 @@ class ProgressView:
             self._shown = now
             self._write(f"{self._what}: {self._done} of {self._total} items\n")
 
+    async def publish(self, total: int, done: int) -> None:
+        """Be the progress of a run."""
+        self.update(done, total)
+
     async def tick(self) -> None:
         """Show life once a second until cancelled, also when no numbers arrive."""
         while True:

@@ -22,15 +22,18 @@ from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.archive.errors import ArchiveError
+from pinnace.context import RunContext
 from pinnace.controllers.deletion.actions import delete_actions
 from pinnace.controllers.deletion.scope import foreign_files, undeletable_data
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
-from pinnace.controllers.snapshots import SnapshotDeletion
 from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, delete_if_there
+from pinnace.csi.snapshots import FEATURE
+from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero
+from pinnace.operations.deletion import SnapshotDeletion
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import DONE, Result
@@ -164,7 +167,7 @@ class BackupDeletionReconciler:
             trusted: whether the administrator's own location holds the backup. In a tenant's, anybody could
                 have written items that are not the backup's, and plugins act with the server's rights.
         """
-        snapshots = SnapshotDeletion(self._scope, plugins, store, backup, trusted=trusted)
+        snapshots = SnapshotDeletion(await self._context(store, plugins), backup, trusted=trusted)
         forced = request.metadata.annotations.get(labels.FORCE_DELETION) == "true"
         await self._refuse_volume_data(store, backup, snapshots, forced=forced)
         async with AsyncExitStack() as fetched:
@@ -184,6 +187,13 @@ class BackupDeletionReconciler:
         if forgotten:  # else the next try must find there what is still to be forgotten
             errors += await self._delete_files(store, backup)
         return errors
+
+    async def _context(self, store: BackupStore, plugins: Operation) -> RunContext:
+        """The context of one deletion. Only CSI snapshots need to know what the cluster serves."""
+        scope = self._scope
+        with_csi = FEATURE in scope.features
+        discovery = await Discovery.load(scope.client) if with_csi else Discovery(())
+        return scope.run_context(discovery=discovery, store=store, plugins=plugins)
 
     async def _backup(self, request: DeleteBackupRequest) -> Backup | None:
         """The Backup; None if an earlier pass deleted it, which the request's phase tells."""

@@ -6,7 +6,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import RESTIC
 from pinnace.controllers.pod_volumes import pod_volume_snapshots
 from pinnace.controllers.ports import Scope
-from pinnace.controllers.snapshots import SnapshotDeletion
+from pinnace.operations.deletion import SnapshotDeletion
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
 

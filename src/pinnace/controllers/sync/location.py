@@ -23,7 +23,6 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import format_time
 from pinnace.controllers.ports import Scope
-from pinnace.controllers.snapshots import create_contents
 from pinnace.controllers.sync.synced import (
     MAX_POD_VOLUME_BACKUPS,
     Refused,
@@ -35,6 +34,7 @@ from pinnace.controllers.writes import BACKUPS, delete_if_there, patch_status
 from pinnace.csi.snapshots import FEATURE, CSIError
 from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid, InvalidName, KubeError, NotFound
 from pinnace.kube.resources import velero
+from pinnace.operations.snapshots import create_contents
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger

@@ -1,0 +1,81 @@
+"""What one backup, restore or deletion is given, whoever runs it: a server, a command or a Python program.
+
+`pinnace.operations` makes it once for each run; engines and collaborators take it as a whole. What is special
+to backups or to restores stands in their own runners.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from pinnace.api.values.times import utcnow
+from pinnace.archive.runlog import Hide
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.plugins.operation import Operation
+from pinnace.storage.backup_store import BackupStore
+
+ProgressSink = Callable[[int, int], Awaitable[None]]
+"""Keeps or shows the total of items and the items done; raises KubeError if it cannot."""
+
+StoreSource = Callable[[], Awaitable[BackupStore]]
+"""Opens the store of a run again, with fresh credentials; may raise StorageError or KubeError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """How the log of a run is kept. (docs/spec: BKP 3.5)
+
+    Attributes:
+        level: the lowest level written.
+        fmt: `text` or `json`.
+        echo: gets every line too; a server's standard output.
+        hide: changes what is stored, not what is echoed; for logs that tenants read.
+        hide_results: the same for the results of a restore.
+    """
+
+    level: str = "info"
+    fmt: str = "text"
+    echo: TextIO | None = None
+    hide: Hide | None = None
+    hide_results: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What one run is given.
+
+    Attributes:
+        client, discovery: the cluster, and what it serves at the start of the run.
+        namespace: the server's, or the one in which a command without a server looks for settings.
+        store: the location, opened; its owner closes it.
+        reopen_store: opens it again for the upload at the end, as credentials can have changed during a long
+            run. None uses `store`.
+        plugins: those of this run, opened.
+        features: enabled feature flags.
+        workdir: an existing directory with room for the backup, compressed and not.
+        log: how the run's log is kept.
+        progress: told at most once a second how far the run is.
+        clock: the time of day, for timestamps.
+        caveats: warnings that the run begins with, such as fields of the spec that are not known.
+    """
+
+    client: KubeClient
+    discovery: Discovery
+    store: BackupStore
+    plugins: Operation
+    workdir: Path
+    namespace: str = "velero"
+    reopen_store: StoreSource | None = None
+    features: Collection[str] = ()
+    log: LogOptions = field(default_factory=LogOptions)
+    progress: ProgressSink | None = None
+    clock: Callable[[], datetime] = utcnow
+    caveats: Sequence[str] = ()
+
+    async def publish(self, total_items: int, items_done: int) -> None:
+        """Tell how far the run is. Raises KubeError."""
+        if self.progress is not None:
+            await self.progress(total_items, items_done)

@@ -1,0 +1,72 @@
+"""A backup put together: its actions, hooks, snapshots and pod volumes. (docs/spec: BKP 7-11)"""
+
+from collections.abc import Callable, Sequence
+
+from pinnace.api.backup import Backup
+from pinnace.api.nonadmin.names import Origin
+from pinnace.backup.collaborators import Collaborators, PodVolumeBackupper
+from pinnace.backup.runner import execute_backup
+from pinnace.context import RunContext
+from pinnace.csi.objects import TakenSnapshots
+from pinnace.csi.snapshots import FEATURE
+from pinnace.hooks.backup_running import PodHookRunner
+from pinnace.hooks.limit import hook_limit, limited
+from pinnace.operations.snapshots import csi_backup_actions_of, snapshotters_of, taken_snapshots
+from pinnace.plugins.builtin.backup.actions import backup_actions
+from pinnace.plugins.protocols import BackupItemAction
+from pinnace.plugins.registry import ActionRegistry
+from pinnace.volumes.snapshots_backup import NativeSnapshots
+
+
+class BackupOperation:
+    """One backup.
+
+    Args:
+        pod_volumes: saves the content of pod volumes; without it a volume that should be saved is an error.
+        on_tarball: told the size of the tarball in bytes.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        *,
+        pod_volumes: PodVolumeBackupper | None = None,
+        on_tarball: Callable[[int], None] | None = None,
+    ) -> None:
+        self._context = context
+        self._pod_volumes = pod_volumes
+        self._on_tarball = on_tarball
+
+    async def run(self, backup: Backup) -> Backup:
+        """Run a prepared Backup and store it; see `execute_backup`.
+
+        Raises:
+            CSIError: CSI snapshots are enabled and the cluster does not serve their kinds; nothing was done.
+        """
+        taken = taken_snapshots(self._context, backup)
+        return await execute_backup(
+            backup,
+            self._context,
+            actions=self._actions(taken),
+            collaborators=self._collaborators(backup, taken),
+            on_tarball=self._on_tarball,
+        )
+
+    def _actions(self, taken: TakenSnapshots | None) -> Sequence[BackupItemAction]:
+        context = self._context
+        builtin = backup_actions(context.client, context.discovery)
+        csi = csi_backup_actions_of(context, taken, restic=self._pod_volumes is not None)
+        return ActionRegistry(
+            builtin_backup_actions=[*builtin, *csi], backup_actions=context.plugins.backup_actions
+        ).backup_actions
+
+    def _collaborators(self, backup: Backup, taken: TakenSnapshots | None) -> Collaborators:
+        context = self._context
+        limit = hook_limit(backup.metadata.annotations, Origin.BACKUP)
+        native = NativeSnapshots(backup, snapshotters_of(context), csi=FEATURE in context.features)
+        return Collaborators(
+            hooks=PodHookRunner(limited(context.client, limit)),
+            pod_volumes=self._pod_volumes,
+            snapshots=native if backup.spec.volume_snapshot_locations else None,
+            csi=taken,
+        )

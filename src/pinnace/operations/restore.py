@@ -1,0 +1,92 @@
+"""A restore put together: its actions, hooks, snapshots and pod volumes. (docs/spec: RST 12, 15-21)"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pinnace.api.backup import Backup
+from pinnace.api.nonadmin.names import Origin
+from pinnace.api.restore import Restore
+from pinnace.context import RunContext
+from pinnace.csi.snapshots import FEATURE, CSIError, handle_of
+from pinnace.hooks.limit import hook_limit
+from pinnace.hooks.restore_running import PodExecHooks
+from pinnace.operations.snapshots import csi_restore_actions_of, snapshotters_of
+from pinnace.plugins.builtin.restore.actions import restore_actions
+from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.plugins.registry import ActionRegistry
+from pinnace.restore.engine import Helpers, RestoreOptions
+from pinnace.restore.errors import RestoreFailed
+from pinnace.restore.item.tenant_rights import TenantRights
+from pinnace.restore.ports import PodVolumeRestorer
+from pinnace.restore.runner import PodVolumeBackupSource, RestoreInputs, execute_restore
+from pinnace.storage.errors import StorageError
+from pinnace.volumes.snapshots_restore import SnapshotVolumes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOperation:
+    """One restore.
+
+    Attributes:
+        pod_volume_backups: asked for those of the backup; may raise KubeError, StorageError or RestoreFailed.
+        pod_volumes: restores the content of pod volumes; without it such a volume is an error.
+        trusted, rights: as in `RestoreRequest`.
+    """
+
+    context: RunContext
+    pod_volume_backups: PodVolumeBackupSource
+    options: RestoreOptions = field(default_factory=RestoreOptions)
+    pod_volumes: PodVolumeRestorer | None = None
+    trusted: bool = True
+    rights: TenantRights | None = None
+
+    async def run(self, restore: Restore, backup: Backup) -> Restore:
+        """Restore and keep log and results in the store; see `execute_restore`."""
+
+        async def actions() -> Sequence[RestoreItemAction]:
+            return await self._actions(restore)
+
+        context = self.context
+        limit = hook_limit(restore.metadata.annotations, Origin.RESTORE)
+        inputs = RestoreInputs(
+            actions=actions,
+            pod_volume_backups=self.pod_volume_backups,
+            options=self.options,
+            helpers=Helpers(
+                volume_restorer=SnapshotVolumes(snapshotters_of(context)),
+                pod_volume_restorer=self.pod_volumes,
+                exec_hooks=PodExecHooks.of(context.client, limit),
+            ),
+            trusted=self.trusted,
+            rights=self.rights,
+        )
+        return await execute_restore(restore, backup, context, inputs)
+
+    async def _actions(self, restore: Restore) -> Sequence[RestoreItemAction]:
+        """All actions, in their order. Raises RestoreFailed."""
+        context = self.context
+        builtin = restore_actions(
+            context.client,
+            context.discovery,
+            context.namespace,
+            pod_volumes=self.pod_volume_backups if self.pod_volumes is not None else None,
+        )
+        try:
+            csi = csi_restore_actions_of(context, recorded=await self._recorded_handles(restore))
+        except (CSIError, StorageError) as error:
+            raise RestoreFailed(str(error)) from error
+        return ActionRegistry(
+            builtin_restore_actions=[*builtin, *csi], restore_actions=context.plugins.restore_actions
+        ).restore_actions
+
+    async def _recorded_handles(self, restore: Restore) -> frozenset[str] | None:
+        """The snapshots that a tenant's restore may bind: those that the server noted in the backup.
+
+        What a tenant's own VolumeSnapshot says of itself is the tenant's word. (docs/spec: NAC 17 A35)
+        """
+        if Origin.RESTORE.namespace_annotation not in restore.metadata.annotations:
+            return None
+        if FEATURE not in self.context.features:
+            return frozenset()
+        contents = await self.context.store.read_csi_volume_snapshot_contents(restore.spec.backup_name)
+        return frozenset(map(handle_of, contents))

@@ -1,0 +1,96 @@
+"""Volume snapshots of backups, restores and deletions, native and CSI. (BKP 10-11, RST 12, CTL 6)"""
+
+from collections.abc import Collection, Container
+
+from pinnace.api.backup import Backup
+from pinnace.context import RunContext
+from pinnace.csi.backup import csi_backup_actions
+from pinnace.csi.objects import TakenSnapshots
+from pinnace.csi.restore import csi_restore_actions
+from pinnace.csi.snapshots import FEATURE, CSIError, SnapshotKinds, synced_content
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid
+from pinnace.plugins.kinds import PluginId
+from pinnace.plugins.operation import Operation
+from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
+from pinnace.plugins.registry import ActionRegistry
+from pinnace.storage.backup_store import BackupStore
+from pinnace.volumes.disks import with_disks
+from pinnace.volumes.snapshotters import Snapshotters
+
+
+def snapshotters_of(context: RunContext) -> Snapshotters:
+    """The providers of native snapshots for one run."""
+    return open_snapshotters(context.client, context.namespace, context.plugins)
+
+
+def open_snapshotters(client: KubeClient, namespace: str, plugins: Operation) -> Snapshotters:
+    """The providers of native snapshots: those of the clouds, before those of plugins."""
+    return Snapshotters(client, namespace, with_disks(plugins.volume_snapshotter))
+
+
+def taken_snapshots(context: RunContext, backup: Backup) -> TakenSnapshots | None:
+    """What keeps count of the CSI snapshots of a backup; None where the feature is off.
+
+    Raises:
+        CSIError: the feature is on, and the cluster has no such kinds.
+    """
+    if FEATURE not in context.features:
+        return None
+    return TakenSnapshots(context.client, SnapshotKinds.needed(context.discovery), backup)
+
+
+def csi_backup_actions_of(
+    context: RunContext, taken: TakenSnapshots | None, *, restic: bool
+) -> list[BackupItemAction]:
+    """The built-in actions with the feature on, except those that a plugin brings itself."""
+    if taken is None:
+        return []
+    brought = {action.name for action in context.plugins.backup_actions}
+    actions = csi_backup_actions(context.client, context.discovery, taken, restic=restic)
+    return [action for action in actions if action.name not in brought]
+
+
+def csi_restore_actions_of(
+    context: RunContext, *, recorded: Container[str] | None
+) -> list[RestoreItemAction]:
+    """The same of restores; `recorded` as in `csi_restore_actions`. Raises CSIError."""
+    if FEATURE not in context.features:
+        return []
+    brought = {action.name for action in context.plugins.restore_actions}
+    actions = csi_restore_actions(context.client, context.discovery, recorded=recorded)
+    return [action for action in actions if action.name not in brought]
+
+
+def csi_plugins(client: KubeClient, discovery: Discovery, features: Collection[str]) -> list[PluginId]:
+    """The built-in actions for CSI snapshots, for lists of plugins; none with the feature off."""
+    if FEATURE not in features or (kinds := SnapshotKinds.served(discovery)) is None:
+        return []
+    taken = TakenSnapshots(client, kinds, Backup())
+    backups = csi_backup_actions(client, discovery, taken, restic=False)
+    restores = csi_restore_actions(client, discovery)
+    return ActionRegistry(builtin_backup_actions=backups, builtin_restore_actions=restores).ids
+
+
+async def create_contents(client: KubeClient, store: BackupStore, backup: str) -> list[str]:
+    """Make the CSI snapshots of a backup, which a location holds, known to this cluster. (docs/spec: CTL 7)
+
+    Returns:
+        Why some are left out for good: they are not what they should be, or the API server refused them.
+
+    Raises:
+        StorageError, KubeError, CSIError: they cannot be read or created now.
+    """
+    stored = await store.read_csi_volume_snapshot_contents(backup)
+    if not stored:
+        return []
+    kinds, problems = SnapshotKinds.needed(await Discovery.load(client)), []
+    for content in stored:
+        try:
+            await client.create(kinds.contents, synced_content(kinds, content, backup))
+        except AlreadyExists:
+            continue
+        except (CSIError, Invalid, BadRequest) as error:
+            problems.append(str(error))
+    return problems
