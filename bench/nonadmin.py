@@ -78,9 +78,21 @@ class CountingClient(KubeClient):
         super().__init__(*args, **settings)
         self._work = work
 
-    async def request(self, method: str, path: str, **arguments: Any) -> bytes:
-        self._work.calls[method] += 1
-        return await super().request(method, path, **arguments)
+    async def get(self, *arguments: Any, **settings: Any) -> JSONObject:
+        self._work.calls["GET"] += 1
+        return await super().get(*arguments, **settings)
+
+    async def create(self, *arguments: Any, **settings: Any) -> JSONObject:
+        self._work.calls["POST"] += 1
+        return await super().create(*arguments, **settings)
+
+    async def patch(self, *arguments: Any, **settings: Any) -> JSONObject:
+        self._work.calls["PATCH"] += 1
+        return await super().patch(*arguments, **settings)
+
+    async def delete(self, *arguments: Any, **settings: Any) -> JSONObject:
+        self._work.calls["DELETE"] += 1
+        return await super().delete(*arguments, **settings)
 
     def list_pages(self, *arguments: Any, **settings: Any) -> Any:
         self._work.calls["LIST"] += 1
@@ -315,6 +327,8 @@ async def observe(plane: ControlPlane, *, requests: int, namespaces: int, finish
             crowd = Crowd(observer, work, requests=requests, namespaces=namespaces)
             created = await crowd.create()
             calls = sum(work.calls.values())
+            if calls < requests:
+                raise SampleFailed("the calls of self-service are not counted")
             await crowd.settle_positions()
             progress = await crowd.progress()
             ends = []
