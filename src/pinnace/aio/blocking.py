@@ -1,4 +1,4 @@
-"""Two ways to wait for work that must not be torn apart: a thread's call, and clean-up after a failure."""
+"""Waiting for work that must not be interrupted: blocking calls in threads, and clean-up after a failure."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -59,7 +59,7 @@ async def settle(tasks: "set[asyncio.Task[T]]", *, grace_seconds: float) -> None
         await _to_its_end(asyncio.create_task(wait()))
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # taken note of
+            task.exception()  # retrieved, so that asyncio does not log it
 
 
 async def _to_its_end(task: asyncio.Task[T]) -> T:
@@ -71,6 +71,6 @@ async def _to_its_end(task: asyncio.Task[T]) -> T:
             cancelled = error
     if cancelled is not None:
         if not task.cancelled():
-            task.exception()  # taken note of: the cancellation is what the caller hears about
+            task.exception()  # retrieved, so that asyncio does not log it: the caller gets the cancellation
         raise cancelled
     return task.result()

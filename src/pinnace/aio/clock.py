@@ -1,4 +1,4 @@
-"""Monotonic time and timers, injected so that tests turn the clock by hand instead of sleeping."""
+"""Monotonic time and timers, injected so that tests advance the clock themselves instead of sleeping."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """What the machinery needs to know about time."""
+    """The clock of informers, work queues and controllers."""
 
     def monotonic(self) -> float:
         """Seconds since some moment; never goes back, whatever is done to the wall clock."""
@@ -34,7 +34,7 @@ class LoopClock:
 
 
 class Sleeper:
-    """Sleeps for one task that can be ended from outside, once and for all."""
+    """Sleeps of one task, which another task can end for good."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -47,7 +47,7 @@ class Sleeper:
         return self._stopped
 
     async def sleep(self, seconds: float) -> bool:
-        """Wait, and say whether to go on: False as soon as `stop` was called."""
+        """Wait, and return whether the task should continue: False as soon as `stop` was called."""
         if self._stopped:
             return False
         self._awake = asyncio.get_running_loop().create_future()
@@ -60,7 +60,7 @@ class Sleeper:
         return not self._stopped
 
     def stop(self) -> None:
-        """End the sleep under way and all later ones. Idempotent."""
+        """End the current sleep and all later ones. Idempotent."""
         self._stopped = True
         self._wake()
 

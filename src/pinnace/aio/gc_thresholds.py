@@ -1,6 +1,6 @@
-"""Fewer runs of the cyclic garbage collector while an engine works.
+"""Makes the cyclic garbage collector run less often while an engine works.
 
-Parsed JSON has no cycles, yet with Python's default thresholds collecting for cycles takes two thirds of the
+Parsed JSON has no cycles, yet with Python's default thresholds the search for cycles takes two thirds of the
 time of decoding objects. (measured: 5,000 pods decoded and kept: 173 us each by default, 64 with these)
 """
 

@@ -1,4 +1,4 @@
-"""Work that is given up when something else comes first."""
+"""Running work that is cancelled when a stop event is set first."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of the work; None if it was cancelled because `stop` came first.
+    """Return the result of the work; None if it was cancelled because `stop` was set first.
 
-    Either way the work has ended then. Cancelled, this cancels the work and waits for its end too.
+    The work has ended when this returns, also when this itself is cancelled.
     """
     working = asyncio.ensure_future(work)
     stopped = asyncio.ensure_future(stop.wait())

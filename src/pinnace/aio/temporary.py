@@ -1,6 +1,6 @@
-"""The folder for the temporary files of one backup or restore, and what to say when they cannot be kept.
+"""The folder for the temporary files of one backup or restore, and the error texts of such files.
 
-That such a folder cannot be removed must not matter: what a run has stored says how it went.
+A folder that cannot be removed does not fail the run: the outcome of the run is already stored by then.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def _remove(folder: Path) -> None:
     with contextlib.suppress(OSError):
         shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
-        # To list a folder takes a descriptor, of which there may be none left. The files go by their names.
+        # Listing a folder takes a descriptor, and there may be none left, so the files are removed by name.
         for name in ("contents.tar.gz", "log.gz"):
             with contextlib.suppress(OSError):
                 (folder / name).unlink(missing_ok=True)
@@ -52,14 +52,14 @@ def _remove(folder: Path) -> None:
 
 
 def problem_text(folder: Path, error: OSError) -> str:
-    """What went wrong with a temporary file in `folder`, and what helps; one line."""
+    """Return one line that says what went wrong with a temporary file in `folder`, and what to do."""
     reason = error.strerror or str(error)
     if error.errno in _DESCRIPTORS:
         return TOO_MANY_OPEN
     if error.errno in _FULL:
         advice = "free space there, or name another folder in TMPDIR (of a server: VELERO_SCRATCH_DIR)"
     elif error.errno in _FORBIDDEN:
-        advice = "name a folder that can be written in TMPDIR (of a server: VELERO_SCRATCH_DIR)"
+        advice = "name a writable folder in TMPDIR (of a server: VELERO_SCRATCH_DIR)"
     else:
         return reason
     return f"{reason} in {folder}: {advice}"

@@ -1,4 +1,4 @@
-"""Waiting, with the clock in the caller's hands so that no test has to sleep."""
+"""Waiting with a clock that the caller passes in, so that no test has to sleep."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """A monotonic clock and a way to let it pass."""
+    """A monotonic clock and a sleep that follows it."""
 
     def monotonic(self) -> float:
         """Seconds since some fixed point."""
@@ -37,12 +37,12 @@ async def poll(
     first_pause_seconds: float = 1.0,
     longest_pause_seconds: float = 1.0,
 ) -> bool:
-    """Ask at once and then again and again until the answer is yes or the time is up.
+    """Call a check at once and then repeatedly until it returns True or the time is up.
 
-    The pauses double from the first to the longest. The check is always asked once more at the deadline.
+    The pauses double from the first to the longest. The check is always called once more at the deadline.
 
     Returns:
-        Whether the answer was yes in time. What the check raises goes through.
+        Whether the check returned True in time. Errors of the check are not caught.
     """
     deadline = timer.monotonic() + timeout_seconds
     pause_seconds = first_pause_seconds
@@ -56,7 +56,7 @@ async def poll(
 
 
 async def wait_for(event: asyncio.Event, *, timer: Timer, timeout_seconds: float) -> bool:
-    """Wait until something happens or the time is up; whether it happened."""
+    """Wait until the event is set or the time is up; return whether it is set."""
     async with asyncio.TaskGroup() as group:
         happening = group.create_task(event.wait())
         passing = group.create_task(timer.sleep(timeout_seconds))

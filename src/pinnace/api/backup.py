@@ -12,7 +12,7 @@ from pinnace.api.values.durations import Duration
 
 
 class BackupPhase(StrEnum):
-    """Where a Backup stands. Empty counts as New. (docs/spec: API 2.3)"""
+    """The phase of a Backup. Empty counts as New. (docs/spec: API 2.3)"""
 
     NEW = "New"
     FAILED_VALIDATION = "FailedValidation"
@@ -24,7 +24,7 @@ class BackupPhase(StrEnum):
 
 
 class HookErrorMode(StrEnum):
-    """What a failing hook means for the rest of the hooks and for the item."""
+    """Whether the backup of an item goes on after a hook failed."""
 
     CONTINUE = "Continue"
     FAIL = "Fail"
@@ -91,7 +91,7 @@ class BackupHooks(Struct, rename="camel", kw_only=True):
 
 
 class TemplateMetadata(Struct, rename="camel", kw_only=True):
-    """What of the metadata of a Schedule's Backups is not the Schedule's own.
+    """Metadata that a Schedule gives to its Backups.
 
     Attributes:
         labels: Labels of the Backups, in place of those of the Schedule.
@@ -119,10 +119,10 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         default_volumes_to_restic: Whether pod volumes are saved with restic unless opted out.
         ordered_resources: Objects to save first, in this order: plural resource to a comma-separated list
             of `namespace/name`, or `name` for cluster-scoped objects.
-        metadata: In the template of a Schedule: labels of its Backups. Of later versions.
+        metadata: In the template of a Schedule: labels of its Backups. A field of later versions of Velero.
         default_volumes_to_fs_backup: The later name of defaultVolumesToRestic; they must not differ.
         csi_snapshot_timeout: How long a CSI snapshot may take until the storage system has named it; 10m when
-            absent or zero. Of later versions. (docs/spec: BEY 2.1)
+            absent or zero. A field of later versions of Velero. (docs/spec: BEY 2.1)
     """
 
     included_namespaces: Annotated[list[str], NULLABLE] = []
@@ -144,11 +144,11 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
 
 
 class BackupProgress(Struct, rename="camel", kw_only=True):
-    """How far a running backup is. The numbers are estimates until the end.
+    """The progress of a running backup. The numbers are estimates until the end.
 
     Attributes:
         total_items: Number of items to be saved; can grow while the backup runs.
-        items_backed_up: Number of items dealt with so far.
+        items_backed_up: Number of items processed so far.
     """
 
     total_items: int = 0
@@ -156,13 +156,13 @@ class BackupProgress(Struct, rename="camel", kw_only=True):
 
 
 class BackupStatus(Struct, rename="camel", kw_only=True):
-    """How saving went.
+    """What the server reports about the backup.
 
     Attributes:
         version: Major version of the backup format. Deprecated: see formatVersion.
         format_version: Version of the backup format.
         expiration: When the backup may be deleted.
-        phase: Where the backup stands.
+        phase: The phase of the backup.
         validation_errors: Why the spec was refused.
         failure_reason: Why the backup failed as a whole.
         start_timestamp: When the work began, by the server's clock.
@@ -171,7 +171,7 @@ class BackupStatus(Struct, rename="camel", kw_only=True):
         volume_snapshots_completed: Number of volume snapshots made.
         warnings: Number of warnings in the log.
         errors: Number of errors in the log.
-        progress: How far a running backup is.
+        progress: The progress of a running backup.
     """
 
     version: int = 0
@@ -191,7 +191,7 @@ class BackupStatus(Struct, rename="camel", kw_only=True):
 
 
 class Backup(Struct, rename="camel", kw_only=True):
-    """A saved state of cluster objects and volumes, or the wish to have one."""
+    """A request to save cluster objects and volumes, and the record of what was saved."""
 
     kind: str = "Backup"
     api_version: str = API_VERSION

@@ -1,4 +1,4 @@
-"""Between JSON and the API structs: lenient reading, and writing by the rules of API 1.
+"""Decoding JSON into the API structs, leniently, and encoding them by the rules of API 1.
 
 Reading takes what Go clients and newer versions write: unknown fields are ignored, unknown phases kept as
 text, `null` is the same as absent - except for a duration that must be there. The structs therefore do not
@@ -81,7 +81,7 @@ def encode(value: msgspec.Struct, *, unsent: bool = False) -> JSONObject:
     encoded = _encode_struct(value)
     metadata = encoded.get("metadata")
     if unsent and isinstance(metadata, dict):
-        # In the place where a server's object has it.
+        # At the position where an object from a server has it.
         keys = [entry.key for entry in _encode_plan(ObjectMeta)]
         encoded["metadata"] = {
             key: metadata.get(key) for key in keys if key in metadata or key == "creationTimestamp"
@@ -116,7 +116,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> JSONObje
 
 
 def _same_json(old: object, new: object) -> bool:
-    # Python takes True for 1, JSON does not.
+    # In Python True equals 1, in JSON it does not.
     return old == new and isinstance(old, bool) == isinstance(new, bool)
 
 
@@ -124,7 +124,7 @@ def _same_json(old: object, new: object) -> bool:
 
 
 def _decode_without_nulls(cls: type[_StructT], data: bytes | str | Mapping[str, Any]) -> _StructT | None:
-    """The common case in one pass: None if anything does not fit as it is, be it a harmless `null`."""
+    """Decode the common case in one pass; None if anything does not fit, even a harmless `null`."""
     try:
         if isinstance(data, bytes | str):
             return msgspec.json.decode(data, type=cls, dec_hook=_decode_custom)
@@ -147,7 +147,7 @@ def _type_info(cls: type[msgspec.Struct]) -> inspect.Type:
 
 
 def _bare(node: inspect.Type) -> inspect.Type:
-    """`node` without its marks and without `| None`."""
+    """`node` without its annotations and without `| None`."""
     if isinstance(node, inspect.Metadata):
         return _bare(node.type)
     if isinstance(node, inspect.UnionType):
@@ -172,7 +172,7 @@ def _strip_nulls(value: Any, node: inspect.Type) -> Any:
 
 
 def _refuses_null(node: inspect.Type) -> bool:
-    """Whether this is a duration that must be there, to which Go takes `null` as an unreadable value."""
+    """Whether this is a required duration: Go fails to read `null` there."""
     if isinstance(node, inspect.Metadata):
         return _refuses_null(node.type)
     return isinstance(node, inspect.CustomType)

@@ -1,7 +1,7 @@
-"""The schema of a container, as the API server itself describes it: for init containers in hooks of Restores.
+"""The API server's own schema of a container, for the init containers in hooks of Restores.
 
-Without it, any misspelt or wrongly typed field was stored, and Velero's own `restore get` then failed for all
-Restores. `hack/container_schema.py` writes the file.
+Without it the API server stores misspelt and wrongly typed fields, and Velero's own `restore get` then fails
+for all Restores. `hack/container_schema.py` writes the file.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""A definition that can be installed over one that a cluster serves, without loss for the objects under it.
+"""Merges our definition with the one that a cluster serves, so that no stored object loses a field.
 
 The API server drops the fields of an object that its definition does not have, at the next write of anything
 of the object. A definition that replaces another one must therefore have every field of it, and must accept
@@ -21,16 +21,16 @@ _PARTS: Final = frozenset({"properties", "items", "additionalProperties", "enum"
 
 
 def superset(ours: JSONObject, served: JSONObject) -> JSONObject:
-    """Our CustomResourceDefinition, widened by what the served one has; both stay as they are.
+    """Return our CustomResourceDefinition with all fields of the served one added; neither is changed.
 
     The subresources of a version are those that both have: a server of another version that is still running
-    finds the status where it had it. Versions that only the served one has stay.
+    finds the status where it was. Versions that only the served definition has are kept.
     """
     merged = copy.deepcopy(ours)
     versions = {version["name"]: version for version in served["spec"].get("versions") or []}
     wide = [_version(each, versions.pop(each["name"], None)) for each in merged["spec"]["versions"]]
     if versions:
-        # Exactly one version is stored, and what is stored now was stored in that of the served definition.
+        # Exactly one version is the storage version: the served definition's, as objects are stored in it.
         for version in wide:
             version["storage"] = _is_stored(version["name"], served)
         wide += copy.deepcopy(list(versions.values()))
@@ -102,9 +102,9 @@ def _united(first: list[Any], second: list[Any]) -> list[Any]:
 
 
 def _wider(ours: Schema, served: Schema) -> Schema:
-    """A schema that accepts and keeps what the served one does, and what ours does where both can be had."""
+    """A schema that accepts all that the served one accepts, and all that ours accepts where possible."""
     if _shape(ours) != _shape(served):
-        # Nothing accepts both a map of free keys and fields by name, or two types: stored objects decide.
+        # No schema accepts both free keys and named fields, or two types: stored objects need the served one.
         return copy.deepcopy(served)
     merged: Schema = {}
     for key in _united(list(ours), list(served)):
@@ -126,7 +126,7 @@ def _wider(ours: Schema, served: Schema) -> Schema:
     if "properties" in ours or "properties" in served:
         own, there = ours.get("properties") or {}, served.get("properties") or {}
         if served.get(_PRESERVE):
-            # It takes any field, and so has taken any value of the fields that only ours has.
+            # It accepts any field, so stored objects may hold any value in the fields that only ours has.
             own = {name: member for name, member in own.items() if name in there}
         merged["properties"] = _properties(own, there)
     for key in ("items", "additionalProperties"):

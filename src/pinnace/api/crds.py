@@ -76,7 +76,7 @@ def _printer_column(column: Column) -> dict[str, str]:
 
 
 def _object_schema(kind: Kind) -> Schema:
-    """The schema of a whole object: none of its parts is required, and metadata is the server's matter."""
+    """The schema of a whole object: no part is required, and the API server validates metadata itself."""
     schema = _struct_schema(kind.struct)
     properties = schema["properties"]
     properties["metadata"] = {"type": "object"}
@@ -103,7 +103,7 @@ def _struct_schema(cls: type[Struct]) -> Schema:
         properties[field.encode_name] = _type_schema(field.type) | described | _constraints(marks)
         if marks.get(REQUIRED_KEY):
             required.append(field.encode_name)
-    # The API server would drop them, and the requests that they are would pass in silence.
+    # Without a schema the API server would drop them, and we could not refuse or warn about them.
     for name, other in NOT_SUPPORTED.get(cls, {}).items():
         properties[name] = copy.deepcopy(other.schema) | {"description": _refusal(other)}
     if properties:

@@ -1,4 +1,4 @@
-"""DeleteBackupRequest: the wish to delete a backup with all it holds. (docs/spec: API 9.1)"""
+"""DeleteBackupRequest: a request to delete a backup with all its data. (docs/spec: API 9.1)"""
 
 from enum import StrEnum
 from typing import Annotated
@@ -11,7 +11,7 @@ from pinnace.api.meta import ObjectMeta
 
 
 class DeleteBackupRequestPhase(StrEnum):
-    """Where a request stands. Empty counts as New."""
+    """The phase of a request. Empty counts as New."""
 
     NEW = "New"
     IN_PROGRESS = "InProgress"
@@ -29,10 +29,10 @@ class DeleteBackupRequestSpec(Struct, rename="camel", kw_only=True):
 
 
 class DeleteBackupRequestStatus(Struct, rename="camel", kw_only=True):
-    """How deleting went.
+    """What the server reports about the deletion.
 
     Attributes:
-        phase: Where the request stands.
+        phase: The phase of the request.
         errors: What could not be deleted, and why.
     """
 
@@ -41,7 +41,7 @@ class DeleteBackupRequestStatus(Struct, rename="camel", kw_only=True):
 
 
 class DeleteBackupRequest(Struct, rename="camel", kw_only=True):
-    """The wish to delete a backup, its files, its snapshots and its restores."""
+    """A request to delete a backup, its files, its snapshots and its restores."""
 
     kind: str = "DeleteBackupRequest"
     api_version: str = API_VERSION

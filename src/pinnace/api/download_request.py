@@ -1,4 +1,4 @@
-"""DownloadRequest: the wish for a URL of a file in a location. (docs/spec: API 9.2)"""
+"""DownloadRequest: a request for a URL of a file in a location. (docs/spec: API 9.2)"""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -27,7 +27,7 @@ OF_RESTORES: Final = frozenset({DownloadTargetKind.RESTORE_LOG, DownloadTargetKi
 
 
 class DownloadRequestPhase(StrEnum):
-    """Where a request stands. Empty counts as New."""
+    """The phase of a request. Empty counts as New."""
 
     NEW = "New"
     PROCESSED = "Processed"
@@ -59,7 +59,7 @@ class DownloadRequestStatus(Struct, rename="camel", kw_only=True):
     """Where to download it.
 
     Attributes:
-        phase: Where the request stands.
+        phase: The phase of the request.
         download_url: Pre-signed URL of the file.
         expiration: When the request, and the URL with it, expires.
     """
@@ -70,7 +70,7 @@ class DownloadRequestStatus(Struct, rename="camel", kw_only=True):
 
 
 class DownloadRequest(Struct, rename="camel", kw_only=True):
-    """The wish for a URL under which a file of a backup or restore can be downloaded."""
+    """A request for a URL under which a file of a backup or restore can be downloaded."""
 
     kind: str = "DownloadRequest"
     api_version: str = API_VERSION

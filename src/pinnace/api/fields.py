@@ -1,11 +1,11 @@
-"""The marks that say how a field of an API struct is written and described.
+"""Annotations that say how a field of an API struct is written and described.
 
-A field's Python type says what it holds; a mark says what Go's struct tags and CRD markers said upstream.
-`codec` reads the marks to write objects, `crds` to derive schemas. (docs/spec: API 1)
+A field's Python type says what it holds; an annotation says what Go's struct tags and CRD markers say in
+Velero. `codec` uses them to write objects, `crds` to derive schemas. (docs/spec: API 1)
 
 All API structs are `msgspec.Struct`s with attributes in snake_case and JSON keys in camelCase. Every field
 has a default, unknown keys are ignored when reading, and instances are mutable; `copy.deepcopy` gives an
-independent one. Fields that are neither marked nor `None`-able are left out when empty, except durations and
+independent one. Fields that are neither annotated nor optional are left out when empty, except durations and
 embedded structs, which are always written.
 """
 

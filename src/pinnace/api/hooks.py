@@ -14,7 +14,7 @@ FROM_ANNOTATION: Final = "<from-annotation>"
 
 
 def parse_command(text: str) -> list[str]:
-    """An annotation's command: a JSON array of strings, or else the text as one word.
+    """Return an annotation's command: the strings of a JSON array, or else the whole text as one word.
 
     (docs/spec: API 15.3)
     """

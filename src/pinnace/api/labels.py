@@ -60,7 +60,7 @@ AWAITS_VOLUME_DATA: Final = "pinnace.io/awaits-volume-data"
 FORCE_DELETION: Final = "pinnace.io/force"
 """Annotation of a DeleteBackupRequest: `true` leaves volume data behind that cannot be deleted. (ADR 021)"""
 INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"
-"""Annotation of a ResticRepository: a backup needs it, so that it may be made in the location. (ADR 020)"""
+"""Annotation of a ResticRepository: a backup needs it, so it may be created in the location. (ADR 020)"""
 
 # Backup hooks on pods (docs/spec: API 15.3). The bare prefix is the legacy form of a pre hook.
 PRE_BACKUP_HOOK_PREFIX: Final = "pre.hook.backup.velero.io/"
@@ -108,9 +108,9 @@ _VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 def label_value(name: str) -> str:
     """Return `name` if it fits a label value, else its first 57 bytes and 6 hex digits of its SHA-256.
 
-    Writers and selectors must both use it, so that they meet. What comes from a spec may be no name at all:
-    a text with characters that a label value may not hold gets a value of its own, so that an API server
-    refuses neither labels nor selectors, and a selector keeps its meaning. (docs/spec: API 10, BKP 2.5)
+    Writers of labels and selectors must both use it, so that selectors match. A text from a spec need not be
+    a valid name: a text with characters that a label value may not hold is shortened too, so that the API
+    server refuses neither labels nor selectors, and a selector keeps its meaning. (API 10, BKP 2.5)
     """
     value = _shortened(name)
     if not value or _VALUE.fullmatch(value):

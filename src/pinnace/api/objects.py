@@ -1,7 +1,7 @@
-"""Objects of a cluster as JSON, and careful looks into those of unknown shape. Pure.
+"""Objects of a cluster as JSON, and safe getters for objects of unknown shape. Pure.
 
-An archive, an annotation or a tenant may hold anything: whatever a member is, asking for it
-never fails, and what is not of the expected type counts as absent.
+An archive, an annotation or a tenant's object may hold anything: the getters never fail, and a value that is
+not of the expected type counts as absent.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def objects(obj: object, *path: str) -> list[JSONObject]:
 
 
 def dump_json(value: object, *, sort_keys: bool = False) -> bytes:
-    """Return compact JSON. Values may be nested as deep as API servers take them and Python can go.
+    """Return compact JSON. Values may be nested as deeply as API servers accept and Python can handle.
 
     Raises:
         orjson.JSONEncodeError: the value cannot be written, or is nested some 900 levels deep.
@@ -55,7 +55,7 @@ def dump_json(value: object, *, sort_keys: bool = False) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except orjson.JSONEncodeError as refused:
-        # It stops at 254 levels. The other encoder goes further but is slower, and laxer in what it takes.
+        # orjson stops at 254 levels. The json module goes further, but is slower and checks less.
         if "ecursion" not in str(refused):
             raise
         import msgspec

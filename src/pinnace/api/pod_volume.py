@@ -1,4 +1,4 @@
-"""PodVolumeBackup and PodVolumeRestore: one volume of one pod, moved by the agent of its node.
+"""PodVolumeBackup and PodVolumeRestore: one volume of one pod, saved or restored by its node's agent.
 
 (docs/spec: API 7)
 """
@@ -17,7 +17,7 @@ RESTIC: Final = "restic"
 
 
 class PodVolumePhase(StrEnum):
-    """Where a PodVolumeBackup or PodVolumeRestore stands. Empty counts as New."""
+    """The phase of a PodVolumeBackup or PodVolumeRestore. Empty counts as New."""
 
     NEW = "New"
     IN_PROGRESS = "InProgress"
@@ -26,7 +26,7 @@ class PodVolumePhase(StrEnum):
 
 
 class PodVolumeProgress(Struct, rename="camel", kw_only=True):
-    """How far a volume is.
+    """The progress of a volume.
 
     Attributes:
         total_bytes: Number of bytes to move.
@@ -60,16 +60,16 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
 
 
 class PodVolumeBackupStatus(Struct, rename="camel", kw_only=True):
-    """How saving the volume went.
+    """What the node agent reports about the backup of the volume.
 
     Attributes:
-        phase: Where the work stands.
+        phase: The phase of the work.
         path: The directory on the node that was saved.
         snapshot_id: The snapshot in the repository; empty for an empty volume.
         message: What went wrong, or why there is no snapshot.
         start_timestamp: When the work began, by the node's clock.
         completion_timestamp: When the work ended, by the node's clock.
-        progress: How far the work is.
+        progress: The progress of the work.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: PodVolumePhase})] = ""
@@ -82,7 +82,7 @@ class PodVolumeBackupStatus(Struct, rename="camel", kw_only=True):
 
 
 class PodVolumeBackup(Struct, rename="camel", kw_only=True):
-    """A volume of a pod saved with restic, or the order to save it."""
+    """A request to save a volume of a pod with restic, and its outcome."""
 
     kind: str = "PodVolumeBackup"
     api_version: str = API_VERSION
@@ -92,14 +92,14 @@ class PodVolumeBackup(Struct, rename="camel", kw_only=True):
 
 
 class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
-    """Which snapshot to bring back, and into which volume.
+    """Which snapshot to restore, and into which volume.
 
     Attributes:
         pod: The restored pod that has the volume.
         volume: Name of the volume in the pod.
         backup_storage_location: The location that holds the repository.
         repo_identifier: The repository, as restic's `--repo` takes it.
-        snapshot_id: The snapshot to bring back.
+        snapshot_id: The snapshot to restore.
         uploader_type: The program that saved the volume; empty for restic, as before Velero 1.10.
     """
 
@@ -112,14 +112,14 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
 
 
 class PodVolumeRestoreStatus(Struct, rename="camel", kw_only=True):
-    """How bringing the volume back went.
+    """What the node agent reports about the restore of the volume.
 
     Attributes:
-        phase: Where the work stands.
+        phase: The phase of the work.
         message: What went wrong.
         start_timestamp: When the work began, by the node's clock.
         completion_timestamp: When the work ended, by the node's clock.
-        progress: How far the work is.
+        progress: The progress of the work.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: PodVolumePhase})] = ""
@@ -130,7 +130,7 @@ class PodVolumeRestoreStatus(Struct, rename="camel", kw_only=True):
 
 
 class PodVolumeRestore(Struct, rename="camel", kw_only=True):
-    """A volume of a pod brought back with restic, or the order to bring it back."""
+    """A request to restore a volume of a pod with restic, and its outcome."""
 
     kind: str = "PodVolumeRestore"
     api_version: str = API_VERSION

@@ -1,6 +1,6 @@
-"""What a backup holds for the volumes of pods: which ones, and for which claims. Pure.
+"""The pod volume backups of one backup, found by pod and by claim. Pure.
 
-The restore engine and the action that lets pods wait must find the same. (docs/spec: RST 11, 19, PVL 9)
+The restore engine and the action that makes pods wait must find the same ones. (docs/spec: RST 11, 19, PVL 9)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,9 +35,8 @@ class PodVolumeCatalogue:
     def snapshots(self, pod: JSONObject, original_namespace: str) -> dict[str, str]:
         """Volume name to the id of the restic snapshot, for the volumes of a pod that have one.
 
-        Volumes that are projected in the pod's definition never count. If the backup knows nothing of the
-        pod, the annotations of very old backups are read instead. Of several backups of one volume the last
-        wins.
+        Projected volumes never count. If the backup has no PodVolumeBackup for the pod, the annotations of
+        very old backups are read instead. Of several backups of one volume the last one counts.
         """
         saved = self._saved(pod, original_namespace)
         if not saved:
@@ -49,7 +48,7 @@ class PodVolumeCatalogue:
         }
 
     def of_other_uploaders(self, pod: JSONObject, original_namespace: str) -> dict[str, PodVolumeBackup]:
-        """The same for the volumes that another program than restic saved. (docs/spec: BEY 11.1)"""
+        """Volume name to its backup, for the volumes that a program other than restic saved. (BEY 11.1)"""
         saved = self._saved(pod, original_namespace)
         return {volume: backup for volume, backup in saved.items() if uploader_of(backup) != RESTIC}
 
@@ -71,10 +70,9 @@ def uploader_of(backup: PodVolumeBackup) -> str:
 def with_uploaders(
     backups: Iterable[PodVolumeBackup], stored: Iterable[Mapping[str, Any]], infos: Iterable[VolumeInfo]
 ) -> list[PodVolumeBackup]:
-    """The backups, with the uploader from the location where the object itself names none.
+    """The backups, with the uploader taken from the location's files where the object itself names none.
 
-    A cluster whose definition does not know the field drops it, and a snapshot of kopia would pass for one of
-    restic.
+    A cluster whose definition lacks the field drops it, and a kopia snapshot would be taken for a restic one.
 
     Args:
         stored: the PodVolumeBackups as the location has them.

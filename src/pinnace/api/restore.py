@@ -1,4 +1,4 @@
-"""Restore: what to bring back from a backup, and how that went. (docs/spec: API 3, 16.1)"""
+"""Restore: what to restore from a backup, and the outcome. (docs/spec: API 3, 16.1)"""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ from pinnace.api.values.durations import Duration
 
 
 class RestorePhase(StrEnum):
-    """Where a Restore stands. Empty counts as New. (docs/spec: API 3.3)"""
+    """The phase of a Restore. Empty counts as New. (docs/spec: API 3.3)"""
 
     NEW = "New"
     FAILED_VALIDATION = "FailedValidation"
@@ -57,7 +57,7 @@ class InitRestoreHook(Struct, rename="camel", kw_only=True):
         timeout: Kept for compatibility; it has no effect.
     """
 
-    # Whole core/v1 Containers, by the API server's own schema. Read as they are, so that no field is lost.
+    # Whole core/v1 Containers, validated by the API server's own schema; kept as JSON, so no field is lost.
     init_containers: Annotated[list[dict[str, Any]], ALWAYS, Meta(extra={CONTAINERS_KEY: True})] = []
     timeout: Duration = Duration()
 
@@ -107,7 +107,7 @@ class RestoreHooks(Struct, rename="camel", kw_only=True):
 
 
 class RestoreSpec(Struct, rename="camel", kw_only=True):
-    """What to bring back, from where, and how.
+    """What to restore, from which backup, and how.
 
     Attributes:
         backup_name: The backup to restore from; may be empty when scheduleName is given.
@@ -140,11 +140,11 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
 
 
 class RestoreProgress(Struct, rename="camel", kw_only=True):
-    """How far a running restore is.
+    """The progress of a running restore.
 
     Attributes:
         total_items: Number of items to be restored; can grow while the restore runs.
-        items_restored: Number of items dealt with so far.
+        items_restored: Number of items processed so far.
     """
 
     total_items: int = 0
@@ -152,17 +152,17 @@ class RestoreProgress(Struct, rename="camel", kw_only=True):
 
 
 class RestoreStatus(Struct, rename="camel", kw_only=True):
-    """How restoring went.
+    """What the server reports about the restore.
 
     Attributes:
-        phase: Where the restore stands.
+        phase: The phase of the restore.
         validation_errors: Why the spec was refused.
         warnings: Number of warnings in the results.
         errors: Number of errors in the results.
         failure_reason: Why the restore failed as a whole.
         start_timestamp: When the work began, by the server's clock.
         completion_timestamp: When the work ended, by the server's clock.
-        progress: How far a running restore is.
+        progress: The progress of a running restore.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: RestorePhase})] = ""
@@ -176,7 +176,7 @@ class RestoreStatus(Struct, rename="camel", kw_only=True):
 
 
 class Restore(Struct, rename="camel", kw_only=True):
-    """Objects and volumes brought back from a backup, or the wish to have them back."""
+    """A request to restore objects and volumes from a backup, and its outcome."""
 
     kind: str = "Restore"
     api_version: str = API_VERSION

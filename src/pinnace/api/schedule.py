@@ -12,7 +12,7 @@ from pinnace.api.meta import ObjectMeta
 
 
 class SchedulePhase(StrEnum):
-    """Where a Schedule stands. Empty counts as New."""
+    """The phase of a Schedule. Empty counts as New."""
 
     NEW = "New"
     ENABLED = "Enabled"
@@ -25,10 +25,10 @@ class ScheduleSpec(Struct, rename="camel", kw_only=True):
     Attributes:
         template: Spec of the Backups to make.
         schedule: Cron expression of five fields, or `@every <duration>`, `@daily` and the like.
-        use_owner_references_in_backup: Whether the Backups are owned by the schedule, and go with it.
-        paused: Whether the schedule is left alone: no Backups are made of it. Of later versions.
-        skip_immediately: Whether a run that is due now is left out, once: the server then sets this to false.
-            Absent means the server's default. Of later versions. (docs/spec: BEY 7.1)
+        use_owner_references_in_backup: Whether the Schedule owns its Backups; they are then deleted with it.
+        paused: Whether the Schedule makes no Backups. A field of later versions of Velero.
+        skip_immediately: Whether a run that is due now is skipped, once: the server then sets this to false.
+            Absent means the server's default. A field of later versions of Velero. (docs/spec: BEY 7.1)
     """
 
     template: Annotated[BackupSpec, REQUIRED] = field(default_factory=BackupSpec)
@@ -39,12 +39,12 @@ class ScheduleSpec(Struct, rename="camel", kw_only=True):
 
 
 class ScheduleStatus(Struct, rename="camel", kw_only=True):
-    """What the schedule did last.
+    """What the server reports about the Schedule.
 
     Attributes:
-        phase: Where the schedule stands.
+        phase: The phase of the Schedule.
         last_backup: When the last Backup was made.
-        last_skipped: Since when runs count again, after skipImmediately.
+        last_skipped: When skipImmediately last took effect; only runs due after that time are made.
         validation_errors: Why the spec was refused.
     """
 

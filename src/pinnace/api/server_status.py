@@ -1,4 +1,4 @@
-"""ServerStatusRequest: the question which version and plugins a server has. (docs/spec: API 9.3)"""
+"""ServerStatusRequest: a request for the version and the plugins of a server. (docs/spec: API 9.3)"""
 
 from enum import StrEnum
 from typing import Annotated
@@ -11,7 +11,7 @@ from pinnace.api.meta import ObjectMeta
 
 
 class ServerStatusRequestPhase(StrEnum):
-    """Where a request stands. Empty counts as New."""
+    """The phase of a request. Empty counts as New."""
 
     NEW = "New"
     PROCESSED = "Processed"
@@ -31,14 +31,14 @@ class PluginInfo(Struct, rename="camel", kw_only=True):
 
 
 class ServerStatusRequestSpec(Struct, rename="camel", kw_only=True):
-    """Nothing needs to be said to ask."""
+    """Empty: a request has no parameters."""
 
 
 class ServerStatusRequestStatus(Struct, rename="camel", kw_only=True):
     """The answer.
 
     Attributes:
-        phase: Where the request stands.
+        phase: The phase of the request.
         processed_timestamp: When the server answered.
         server_version: Version of the server.
         plugins: The plugins that the server has.
@@ -51,7 +51,7 @@ class ServerStatusRequestStatus(Struct, rename="camel", kw_only=True):
 
 
 class ServerStatusRequest(Struct, rename="camel", kw_only=True):
-    """The question which version and plugins the server has."""
+    """A request for the version and the plugins of the server."""
 
     kind: str = "ServerStatusRequest"
     api_version: str = API_VERSION

@@ -1,6 +1,6 @@
 """The record of a native volume snapshot, as the file of a backup keeps it. (docs/spec: STO 3.2)
 
-Compression is the matter of the store; here is the JSON inside.
+This module reads and writes the JSON; `storage` compresses it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from pinnace.api.fields import ALWAYS, Int64
 
 
 class VolumeSnapshotPhase(StrEnum):
-    """How taking a snapshot ended."""
+    """The outcome of taking a snapshot."""
 
     NEW = "New"
     COMPLETED = "Completed"
@@ -23,7 +23,7 @@ class VolumeSnapshotPhase(StrEnum):
 
 
 class VolumeSnapshotSpec(Struct, rename="camel", kw_only=True):
-    """Which volume was snapshotted, for which backup, and what is needed to make a volume from it."""
+    """The volume, the backup, and what is needed to create a volume from the snapshot."""
 
     backup_name: Annotated[str, ALWAYS] = ""
     backup_uid: Annotated[str, ALWAYS] = field(name="backupUID", default="")
@@ -37,7 +37,7 @@ class VolumeSnapshotSpec(Struct, rename="camel", kw_only=True):
 
 
 class VolumeSnapshotStatus(Struct, rename="camel", kw_only=True):
-    """How it went, and the provider's name for the snapshot."""
+    """The outcome, and the provider's id of the snapshot."""
 
     provider_snapshot_id: str = field(name="providerSnapshotID", default="")
     phase: str = ""

@@ -1,13 +1,13 @@
-"""What the fields of a spec are worth here: honoured, known but not supported, or not known at all. Pure.
+"""Which fields of a spec are honoured, which are known but not supported, and which are unknown. Pure.
 
 A field is honoured if the struct of its object has it. `NOT_SUPPORTED` lists, struct by struct, the fields
-that some version of Velero has and that are not honoured. Whatever else an object holds is not known: a
-spelling mistake, or a field of a version to come.
+that some version of Velero has and that are not honoured. Any other field is unknown: a spelling mistake, or
+a field of a future version.
 
-The structs drop what they do not have, so the check needs the object as it was read. No request is silently
-taken for less than it asks: a server and the command without a server refuse or warn by these findings, and
-the definitions of the kinds are derived from the same table, so that the API server keeps these fields. Null
-and empty values ask for nothing and pass, and so does a value that says what happens anyway.
+The structs drop fields that they do not have, so the check needs the object as it was read. No part of a
+request is ignored silently: a server, and the command without a server, refuse the object or warn about it.
+The definitions of the kinds are derived from the same table, so that the API server keeps these fields. Null
+and empty values request nothing and pass, and so does a value that requests the default behaviour.
 (docs/spec: BEY 2.1; docs/adr/016)
 """
 
@@ -38,11 +38,11 @@ class NotSupported:
 
     Attributes:
         since: the version of Velero that brought it.
-        effect: what it asks for.
+        effect: what it requests.
         instead: what the author of the object can do.
         schema: of the field in the definition of its kind.
-        same: values that ask for what happens anyway, besides empty ones.
-        refused: False if the object can be carried out all the same, so that a warning is enough.
+        same: values that request the default behaviour, besides empty ones.
+        refused: False if the object can be processed without it, so that a warning is enough.
     """
 
     since: str
@@ -186,11 +186,11 @@ SPECS: Final[Mapping[str, type[Struct]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldFindings:
-    """What a spec asks for beyond what is honoured.
+    """The errors and warnings about the fields of a spec that are not honoured.
 
     Attributes:
-        errors: one text for each field that must not be passed over; the object is refused.
-        warnings: one text for each field that is not known, or has no effect.
+        errors: one text for each field that is not supported; the object is refused.
+        warnings: one text for each field that is unknown, or has no effect.
     """
 
     errors: tuple[str, ...] = field(default=())
@@ -228,7 +228,7 @@ def check_part(struct: type[Struct], part: Mapping[str, Any], path: str) -> Fiel
 
 
 def _most(texts: list[str]) -> tuple[str, ...]:
-    """The first of many texts, and how many there are: a status and a log have their limits."""
+    """The first of many texts, and the number of the others: a status and a log have limited space."""
     more = len(texts) - _MOST_TEXTS
     return (*texts[:_MOST_TEXTS], *([f"{more} more fields like these"] if more > 0 else []))
 
@@ -236,7 +236,7 @@ def _most(texts: list[str]) -> tuple[str, ...]:
 def _beyond(
     struct: type[Struct], part: Mapping[str, Any], path: str
 ) -> Iterator[tuple[str, NotSupported | None]]:
-    """The paths of the fields that ask for something and are not in the structs, with their table entry."""
+    """The paths of the set fields that are not in the structs, each with its entry in the table."""
     fields, others = _fields(struct), NOT_SUPPORTED.get(struct, {})
     for name, value in part.items():
         where = f"{path}.{name[:_MOST_CHARACTERS]}"
@@ -264,7 +264,7 @@ def _inside(node: inspect.Type, value: Any, path: str) -> Iterator[tuple[str, No
 
 def _asks_for_nothing(value: Any) -> bool:
     """Whether a value is null, false, zero, empty, or an object that holds nothing else."""
-    # Without recursion: an API server takes objects that are nested deeper than Python likes.
+    # Without recursion: an API server accepts objects that are nested deeper than Python's recursion limit.
     left = [value]
     while left:
         found = left.pop()

@@ -63,7 +63,7 @@ class BackupStorageLocationSpec(Struct, rename="camel", kw_only=True):
         object_storage: The bucket.
         default: Whether this is the location of backups that name none.
         access_mode: ReadOnly or ReadWrite; ReadWrite when empty.
-        backup_sync_period: How often backups of the location are made known to the cluster; 0 means never,
+        backup_sync_period: How often the cluster's Backups are synced with the location; 0 means never,
             absent or negative the server's default.
         validation_frequency: How often the location is checked; 0 means once, absent or negative the
             server's default.
@@ -84,7 +84,7 @@ class BackupStorageLocationStatus(Struct, rename="camel", kw_only=True):
 
     Attributes:
         phase: Whether the location can be used.
-        last_synced_time: When the location's backups were last made known to the cluster.
+        last_synced_time: When the cluster's Backups were last synced with the location.
         last_validation_time: When the location was last checked.
         message: Why the location cannot be used.
         last_synced_revision: Deprecated; never written.

@@ -1,4 +1,4 @@
-"""What Velero 1.13 and later note of each volume of a backup, and this version too. (docs/spec: BEY 3.6)"""
+"""The record of each volume of a backup, as Velero 1.13 and later write it too. (docs/spec: BEY 3.6)"""
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
@@ -60,7 +60,7 @@ class PodVolumeInfo(Struct, rename="camel", kw_only=True):
 
 
 class PersistentVolumeInfo(Struct, rename="camel", kw_only=True):
-    """What a volume that is provisioned anew gets back from the old one."""
+    """The settings of the old volume that a newly provisioned one gets."""
 
     reclaim_policy: str = ""
     labels: dict[str, str] = {}
@@ -105,7 +105,7 @@ _DATA_UPLOAD_OPERATION = "du-"
 def moved_claims(
     infos: Iterable[VolumeInfo], operations: Iterable[dict[str, Any]]
 ) -> Iterator[tuple[str, str]]:
-    """Namespace and name of the claims whose data a data mover took into the location. (docs/spec: BEY 6.7)
+    """Namespace and name of the claims whose data a data mover saved to the location. (docs/spec: BEY 6.7)
 
     Args:
         operations: of `<backup>-itemoperations.json.gz`, not checked.

@@ -156,7 +156,7 @@ def test_a_folder_goes_although_it_cannot_be_listed(tmp_path: Path, monkeypatch:
             errno.ENOSPC,
             "No space left on device in /tmp/x: free space there, or name another folder in TMPDIR",
         ),
-        (errno.EACCES, "Permission denied in /tmp/x: name a folder that can be written in TMPDIR"),
+        (errno.EACCES, "Permission denied in /tmp/x: name a writable folder in TMPDIR"),
         (
             errno.EMFILE,
             "Too many open files: raise the limit of this process (ulimit -n)",

@@ -1,4 +1,4 @@
-"""The self-service kinds of `oadp.openshift.io/v1alpha1`: what a tenant may ask for. (docs/spec: NAC 4)"""
+"""The self-service kinds of `oadp.openshift.io/v1alpha1`: what a tenant may request. (docs/spec: NAC 4)"""
 
 from typing import Final
 

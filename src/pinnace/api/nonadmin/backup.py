@@ -1,4 +1,4 @@
-"""NonAdminBackup: a tenant's wish to have the own namespace saved. (docs/spec: NAC 4.1)"""
+"""NonAdminBackup: a tenant's request to save its namespace. (docs/spec: NAC 4.1)"""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ class NonAdminBackupSpec(Struct, rename="camel", kw_only=True):
     """What to save.
 
     Attributes:
-        backup_spec: What to save, for how long and where, within the own namespace.
+        backup_spec: What to save, for how long and where, within this namespace.
         delete_backup: Delete the backup for good: the stored data and this object.
     """
 
@@ -48,7 +48,7 @@ class VeleroDeleteBackupRequest(Struct, rename="camel", kw_only=True):
         nacuuid: The unique id of the backup.
         name: Name of the DeleteBackupRequest.
         namespace: Namespace of the server.
-        status: How deleting goes, with the errors if it does not.
+        status: The state of the deletion, with its errors.
     """
 
     nacuuid: str = ""
@@ -58,16 +58,16 @@ class VeleroDeleteBackupRequest(Struct, rename="camel", kw_only=True):
 
 
 class NonAdminBackupStatus(Struct, rename="camel", kw_only=True):
-    """How far the request is, and what became of the backup.
+    """The state of the request and of its backup.
 
     Attributes:
-        phase: How far the request is; says nothing about success of the backup.
+        phase: The phase of the request; it does not say whether the backup succeeded.
         velero_backup: The Backup that was made for the request.
-        velero_delete_backup_request: How deleting goes.
-        data_mover_data_uploads: Volumes in the hands of a data mover.
-        file_system_pod_volume_backups: Pod volumes that are copied file by file.
-        queue_info: Where the backup stands in the queue.
-        conditions: What was decided about the request, and why.
+        velero_delete_backup_request: The deletion of the backup, if it was requested.
+        data_mover_data_uploads: Volumes that a data mover saves.
+        file_system_pod_volume_backups: Pod volumes that are saved file by file.
+        queue_info: The queue position of the backup.
+        conditions: The decisions about the request, and their reasons.
     """
 
     phase: Phase = ""
@@ -80,7 +80,7 @@ class NonAdminBackupStatus(Struct, rename="camel", kw_only=True):
 
 
 class NonAdminBackup(Struct, rename="camel", kw_only=True):
-    """A tenant's wish to have the own namespace saved."""
+    """A tenant's request to save its namespace."""
 
     kind: str = "NonAdminBackup"
     api_version: str = API_VERSION

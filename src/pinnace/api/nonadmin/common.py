@@ -13,7 +13,7 @@ Mirror = dict[str, Any]
 
 
 class NonAdminPhase(StrEnum):
-    """How far a request is. Empty: nobody has looked at it yet. (docs/spec: NAC 5.1)"""
+    """The phase of a request. Empty: no server has processed it yet. (docs/spec: NAC 5.1)"""
 
     NEW = "New"
     BACKING_OFF = "BackingOff"
@@ -38,7 +38,7 @@ class Condition(Struct, rename="camel", kw_only=True):
     Attributes:
         type: What the condition is about.
         status: Whether it holds.
-        observed_generation: The generation of the spec that was judged.
+        observed_generation: The generation of the spec that the condition is about.
         last_transition_time: When the status last changed.
         reason: A word for programs.
         message: A sentence for people.
@@ -53,18 +53,18 @@ class Condition(Struct, rename="camel", kw_only=True):
 
 
 class QueueInfo(Struct, rename="camel", kw_only=True):
-    """Where a backup or restore stands in the server's queue.
+    """The position of a backup or restore in the server's queue.
 
     Attributes:
-        estimated_queue_position: 0 once it was served, 1 while it runs or is the next, else 1 more than are
-            ahead. An estimate as long as the server runs without a restart.
+        estimated_queue_position: 0 once it has ended, 1 while it runs or is next, otherwise 1 more than the
+            number of requests ahead of it. An estimate that a restart of the server may change.
     """
 
     estimated_queue_position: Annotated[int, REQUIRED] = 0
 
 
 class PodVolumeCounts(Struct, rename="camel", kw_only=True):
-    """Pod volumes by how far they are.
+    """Numbers of pod volumes by phase.
 
     Attributes:
         total: All of them.
@@ -82,7 +82,7 @@ class PodVolumeCounts(Struct, rename="camel", kw_only=True):
 
 
 class DataMoverCounts(Struct, rename="camel", kw_only=True):
-    """Volumes in the hands of a data mover; none of that exists in v1.6.3.
+    """Numbers of volumes that a data mover moves, by phase; v1.6.3 has no data mover.
 
     Attributes:
         total: All of them.
@@ -90,8 +90,8 @@ class DataMoverCounts(Struct, rename="camel", kw_only=True):
         accepted: Taken by a node.
         prepared: Ready to be moved.
         in_progress: Being moved.
-        canceling: About to be given up.
-        canceled: Given up.
+        canceling: About to be cancelled.
+        canceled: Cancelled.
         failed: Not moved.
         completed: Moved.
     """

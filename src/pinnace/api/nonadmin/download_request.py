@@ -1,4 +1,4 @@
-"""NonAdminDownloadRequest: a tenant's wish for a file of an own backup or restore. (docs/spec: NAC 4.5)"""
+"""NonAdminDownloadRequest: a tenant's request for a file of its backup or restore. (docs/spec: NAC 4.5)"""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ class VeleroDownloadRequest(Struct, rename="camel", kw_only=True):
     """The DownloadRequest that was made for the request.
 
     Attributes:
-        status: Its status: the signed URL, and until when it is valid.
+        status: The DownloadRequest's status: the signed URL and its expiration.
     """
 
     status: Mirror | None = None
@@ -35,9 +35,9 @@ class NonAdminDownloadRequestStatus(Struct, rename="camel", kw_only=True):
     """Where to download it.
 
     Attributes:
-        phase: How far the request is.
-        velero: The answer.
-        conditions: What was decided about the request, and why.
+        phase: The phase of the request.
+        velero: The DownloadRequest that was made for the request.
+        conditions: The decisions about the request, and their reasons.
     """
 
     phase: Phase = ""
@@ -46,7 +46,7 @@ class NonAdminDownloadRequestStatus(Struct, rename="camel", kw_only=True):
 
 
 class NonAdminDownloadRequest(Struct, rename="camel", kw_only=True):
-    """A tenant's wish for a file of an own backup or restore, kept in a location of the own."""
+    """A tenant's request for a file of its backup or restore, stored in a location of its own."""
 
     kind: str = "NonAdminDownloadRequest"
     api_version: str = API_VERSION

@@ -1,4 +1,4 @@
-"""The kinds that self-service keeps out of tenants' backups, and out of what tenants can have written. Pure.
+"""The kinds that self-service leaves out of tenants' backups and restores. Pure.
 
 (docs/spec: NAC 6.5, 17 A13)
 """
@@ -30,15 +30,15 @@ GUARDED_KINDS: Final = (
     "endpointslices.discovery.k8s.io",
 )
 """Kinds that Kubernetes' role `edit` may not write. A tenant's restore excludes them by name, so that a
-server that does not look at the role leaves them out as well. (docs/spec: NAC 17 A36)"""
+server that does not check the role leaves them out too. (docs/spec: NAC 17 A36)"""
 
 UNTRUSTED_EXCLUDED: Final = (*ALWAYS_EXCLUDED, *GUARDED_KINDS)
-"""Never restored from a tenant's bucket, whose owner wrote the tarball: what grants or lifts limits, and what
-leads traffic to addresses of one's choice, which the role `edit` may not write."""
+"""Never restored from a tenant's bucket, as its owner can write the tarball: kinds that grant rights or lift
+limits, and kinds that direct traffic to freely chosen addresses, which the role `edit` may not write."""
 
 SNAPSHOT_KINDS: Final = (
     "volumesnapshots.snapshot.storage.k8s.io",
     "volumesnapshotcontents.snapshot.storage.k8s.io",
     "volumesnapshotclasses.snapshot.storage.k8s.io",
 )
-"""With the names of snapshots in the storage system, which are anybody's. (docs/spec: NAC 17 A35)"""
+"""They name snapshots in the storage system, which can be those of any namespace. (docs/spec: NAC 17 A35)"""

@@ -1,8 +1,8 @@
 """Keeps the names of other namespaces out of what a tenant can read. Pure. (docs/spec: NAC 17 A31, ADR 026)
 
-The server sees the whole cluster, and texts of API servers, webhooks and storage name anything in it. What
-looks like the name of a namespace is hidden by its place in the text, never by a list of the namespaces there
-are: a tenant could find out which exist by what is hidden.
+The server sees the whole cluster, and texts of API servers, webhooks and storage may name anything in it. A
+text that looks like the name of a namespace is hidden because of its position, never because a namespace of
+that name exists: otherwise a tenant could find out which ones exist from what is hidden.
 """
 
 import re
@@ -14,7 +14,7 @@ HIDDEN: Final = "[hidden]"
 _NAME: Final = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _VERSION: Final = re.compile(r"v\d+(?:(?:alpha|beta)\d+)?")
 _NO_NAMESPACES: Final = frozenset({"and", "application", "n", "read", "text"})
-"""What stands before a slash in prose and in media types."""
+"""Words before a slash in prose and in media types."""
 
 _PLACES: Final = tuple(
     re.compile(pattern)
@@ -47,7 +47,7 @@ def hiding_for(tenant: str, server_namespace: str) -> Callable[[str], str]:
 
 
 def hidden(text: str, own: Collection[str]) -> str:
-    """A text without the names of namespaces, but for one's own."""
+    """A text without the names of other namespaces."""
 
     def replace(match: re.Match[str]) -> str:
         namespace = match["namespace"]
@@ -66,13 +66,13 @@ def hidden(text: str, own: Collection[str]) -> str:
 
 
 def _is_no_object(before: str, after: str) -> bool:
-    """Whether what stands around a slash is a fraction, an API version or prose, and no object."""
+    """Whether the words around a slash are a fraction, an API version or prose, and not an object."""
     is_number = not any(character.isalpha() for character in before)
     return is_number or before in _NO_NAMESPACES or _VERSION.fullmatch(after) is not None
 
 
 def hidden_in(value: Any, hide: Callable[[str], str]) -> Any:
-    """A JSON value with all its texts changed, those that are names of members as well."""
+    """A JSON value with `hide` applied to all its texts, including the names of members."""
     if isinstance(value, str):
         return hide(value)
     if isinstance(value, list):

@@ -106,7 +106,7 @@ def nonadmin_crds() -> list[dict[str, Any]]:
 def _manifest(kind: Kind) -> dict[str, Any]:
     manifest = crd_manifest(kind)
     if kind is RESTORE:
-        # A missing name is judged by the controller, which says so in a condition. (docs/spec: NAC 4.2)
+        # The controller refuses a missing name and says so in a condition. (docs/spec: NAC 4.2)
         schema = manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         restore_spec = schema["properties"]["spec"]["properties"]["restoreSpec"]
         restore_spec["required"] = [name for name in restore_spec["required"] if name != "backupName"]

@@ -24,10 +24,10 @@ TRUST_VALUE: Final = "true"
 """On a Restore of the administrator: take everything from a location that a tenant owns. (NAC 17 A13)"""
 
 MAX_HOOK_TIME_ANNOTATION: Final = "pinnace.io/max-hook-time"
-"""On tenants' Backups and Restores: how long all their hooks may take together; 0s is any time."""
+"""On tenants' Backups and Restores: how long all their hooks together may take; 0s means no limit."""
 
 ALLOWED_ENDPOINTS_ANNOTATION: Final = "pinnace.io/allowed-endpoints"
-"""On a tenant's BackupStorageLocation: the administrator's list of what its endpoint may be, with commas."""
+"""On a tenant's BackupStorageLocation: the endpoints that the administrator allows, separated by commas."""
 
 RESTORABLE_ANNOTATION: Final = "pinnace.io/nar-restorable-resources"
 """On the Restore of a tenant: kinds that the administrator's settings allow beyond the role `edit`, separated
@@ -42,7 +42,7 @@ MAX_ID_CHARACTERS: Final = 63
 
 UUID_CHARACTERS: Final = 36
 ROOM_CHARACTERS: Final = MAX_ID_CHARACTERS - UUID_CHARACTERS - 2
-"""What a unique id has for namespace and name."""
+"""The characters of a unique id that are left for namespace and name."""
 
 
 def is_object_name(text: str) -> bool:
@@ -51,9 +51,9 @@ def is_object_name(text: str) -> bool:
 
 
 def is_unique_id(text: str, namespace: str) -> bool:
-    """Whether a name is one that self-service gives to what belongs to a namespace, and no other's.
+    """Whether self-service can have made up this name for an object of this namespace.
 
-    A tenant's bucket can hold a backup of any name; one that a Schedule is about to use must not be taken.
+    A tenant's bucket can hold a backup of any name, even the one that a Schedule will use next.
     """
     head = namespace[:ROOM_CHARACTERS].rstrip(".-") if len(namespace) > ROOM_CHARACTERS else namespace
     return (

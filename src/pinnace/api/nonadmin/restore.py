@@ -1,4 +1,4 @@
-"""NonAdminRestore: a tenant's wish to have a backup of the own namespace back. (docs/spec: NAC 4.2)"""
+"""NonAdminRestore: a tenant's request to restore a backup of its namespace. (docs/spec: NAC 4.2)"""
 
 from typing import Annotated
 
@@ -12,10 +12,10 @@ from pinnace.api.restore import RestoreSpec
 
 
 class NonAdminRestoreSpec(Struct, rename="camel", kw_only=True):
-    """What to bring back.
+    """What to restore.
 
     Attributes:
-        restore_spec: What to bring back; its backupName is the name of a NonAdminBackup in this namespace.
+        restore_spec: What to restore; its backupName is the name of a NonAdminBackup in this namespace.
     """
 
     restore_spec: Annotated[RestoreSpec, REQUIRED] = field(default_factory=RestoreSpec)
@@ -38,15 +38,15 @@ class VeleroRestore(Struct, rename="camel", kw_only=True):
 
 
 class NonAdminRestoreStatus(Struct, rename="camel", kw_only=True):
-    """How far the request is, and what became of the restore.
+    """The state of the request and of its restore.
 
     Attributes:
-        phase: How far the request is; says nothing about success of the restore.
+        phase: The phase of the request; it does not say whether the restore succeeded.
         velero_restore: The Restore that was made for the request.
-        data_mover_data_downloads: Volumes in the hands of a data mover.
-        file_system_pod_volume_restores: Pod volumes that are copied file by file.
-        queue_info: Where the restore stands in the queue.
-        conditions: What was decided about the request, and why.
+        data_mover_data_downloads: Volumes that a data mover restores.
+        file_system_pod_volume_restores: Pod volumes that are restored file by file.
+        queue_info: The queue position of the restore.
+        conditions: The decisions about the request, and their reasons.
     """
 
     phase: Phase = ""
@@ -58,7 +58,7 @@ class NonAdminRestoreStatus(Struct, rename="camel", kw_only=True):
 
 
 class NonAdminRestore(Struct, rename="camel", kw_only=True):
-    """A tenant's wish to have a backup of the own namespace back."""
+    """A tenant's request to restore a backup of its namespace."""
 
     kind: str = "NonAdminRestore"
     api_version: str = API_VERSION

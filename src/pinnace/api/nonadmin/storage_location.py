@@ -1,4 +1,4 @@
-"""A tenant's own bucket, and the administrator's answer to it. (docs/spec: NAC 4.3, 4.4)"""
+"""A tenant's own bucket, and the administrator's decision about it. (docs/spec: NAC 4.3, 4.4)"""
 
 from enum import StrEnum
 from typing import Annotated
@@ -13,7 +13,7 @@ from pinnace.api.storage_location import BackupStorageLocationSpec
 
 
 class ApprovalDecision(StrEnum):
-    """What an administrator says to a location; empty counts as pending."""
+    """An administrator's decision about a location; empty counts as pending."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -21,7 +21,7 @@ class ApprovalDecision(StrEnum):
 
 
 class RequestPhase(StrEnum):
-    """What became of a location's request."""
+    """The phase of a location's request."""
 
     PENDING = "Pending"
     APPROVED = "Approved"
@@ -47,25 +47,25 @@ class VeleroBackupStorageLocation(Struct, rename="camel", kw_only=True):
         nacuuid: The unique id that ties both together.
         name: Name of the BackupStorageLocation.
         namespace: Namespace of the server.
-        requested_spec: The spec that was last put before the administrator.
+        requested_spec: The spec that the administrator was last asked to approve.
         status: The BackupStorageLocation's status.
     """
 
     nacuuid: str = ""
     name: str = ""
     namespace: str = ""
-    # Not upstream's: without it an edited spec would be taken when the request is collected (NAC 12.2, A21).
+    # Not upstream's: without it an edited spec would be used once the request is garbage (NAC 12.2, A21).
     requested_spec: Mirror | None = None
     status: Mirror | None = None
 
 
 class NonAdminBackupStorageLocationStatus(Struct, rename="camel", kw_only=True):
-    """How far the request is, and whether the location can be used.
+    """The state of the request, and whether the location can be used.
 
     Attributes:
-        phase: How far the request is.
+        phase: The phase of the request.
         velero_backup_storage_location: The BackupStorageLocation that was made for the request.
-        conditions: What was decided about the request, and why.
+        conditions: The decisions about the request, and their reasons.
     """
 
     phase: Phase = ""
@@ -74,7 +74,7 @@ class NonAdminBackupStorageLocationStatus(Struct, rename="camel", kw_only=True):
 
 
 class NonAdminBackupStorageLocation(Struct, rename="camel", kw_only=True):
-    """A tenant's wish to keep backups in a bucket of the own."""
+    """A tenant's request to keep backups in a bucket of its own."""
 
     kind: str = "NonAdminBackupStorageLocation"
     api_version: str = API_VERSION
@@ -84,7 +84,7 @@ class NonAdminBackupStorageLocation(Struct, rename="camel", kw_only=True):
 
 
 class NonAdminBackupStorageLocationRequestSpec(Struct, rename="camel", kw_only=True):
-    """The administrator's answer.
+    """The administrator's decision.
 
     Attributes:
         approval_decision: approve, reject or pending.
@@ -94,10 +94,10 @@ class NonAdminBackupStorageLocationRequestSpec(Struct, rename="camel", kw_only=T
 
 
 class SourceLocation(Struct, rename="camel", kw_only=True):
-    """The location that waits for an answer.
+    """The location that waits for a decision.
 
     Attributes:
-        requested_spec: What the tenant asked for; this is what is approved.
+        requested_spec: The spec that the tenant asked for, and that an approval applies to.
         nacuuid: The unique id of the location.
         name: Name of the NonAdminBackupStorageLocation.
         namespace: Namespace of the tenant.
@@ -112,11 +112,11 @@ class SourceLocation(Struct, rename="camel", kw_only=True):
 
 
 class NonAdminBackupStorageLocationRequestStatus(Struct, rename="camel", kw_only=True):
-    """What is asked for.
+    """The state of the request.
 
     Attributes:
         phase: Pending, Approved or Rejected.
-        non_admin_backup_storage_location: The location that waits for an answer.
+        non_admin_backup_storage_location: The location that waits for a decision.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: RequestPhase})] = ""
@@ -124,7 +124,7 @@ class NonAdminBackupStorageLocationRequestStatus(Struct, rename="camel", kw_only
 
 
 class NonAdminBackupStorageLocationRequest(Struct, rename="camel", kw_only=True):
-    """A tenant's location as it waits for the administrator, in the namespace of the server."""
+    """A request for approval of a tenant's location, in the namespace of the server."""
 
     kind: str = "NonAdminBackupStorageLocationRequest"
     api_version: str = API_VERSION

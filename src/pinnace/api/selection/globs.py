@@ -1,7 +1,7 @@
 """The glob patterns of include and exclude lists. (docs/spec: API 13.1, BKP 4.1)
 
 `*` and `**` stand for any run of characters, `?` for one, `[abc]`, `[a-c]` and `[!abc]` for one of a class,
-`{a,b}` for either, `\\x` for x itself. Patterns have no separators, know upper and lower case, and match the
+`{a,b}` for either, `\\x` for x itself. Patterns have no separators, are case-sensitive, and match the
 whole text.
 
 Patterns and texts come from users and from backups, so they count as hostile. A translation to a regular
@@ -22,7 +22,7 @@ class GlobError(ValueError):
 
 
 def is_glob(text: str) -> bool:
-    """Whether `text` has a character that means more than itself."""
+    """Whether `text` has a character with a special meaning in patterns."""
     return not _SPECIAL.isdisjoint(text)
 
 

@@ -50,7 +50,7 @@ class IncludesExcludes:
         Args:
             includes: Resource names as a user wrote them.
             excludes: Resource names as a user wrote them.
-            canonical: Gives `pods` for `po`, and what it does not know back as it is.
+            canonical: Returns `pods` for `po`, and unknown names unchanged.
         """
         return cls(
             includes=[name if name == EVERYTHING else canonical(name) for name in includes if name],
@@ -141,5 +141,5 @@ def _compile(patterns: Iterable[str]) -> tuple[frozenset[str], tuple[Glob, ...]]
         try:
             globs.append(Glob(pattern))
         except GlobError:
-            continue  # matches nothing (docs/spec: API 13.1); validate() is where a user hears of it
+            continue  # matches nothing (docs/spec: API 13.1); validate() reports it to the user
     return frozenset(names), tuple(globs)

@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _BLANKS: Final = " \t\n\r"
-"""What Kubernetes skips; other white space is a part of a word, which is then not a valid one."""
+"""The white space that Kubernetes skips; any other makes a word invalid."""
 _TOKEN = re.compile(rf"[{_BLANKS}]*(==|!=|[=!(),<>]|[^{_BLANKS}=!(),<>]+)")
 _MAX_NAME_LENGTH: Final = 63
 _MAX_PREFIX_LENGTH: Final = 253
@@ -150,7 +150,7 @@ class Selector:
         """The form that specs have: `k=v` as matchLabels, the rest as matchExpressions.
 
         Raises:
-            ValueError: a condition has no place there, in the words of the command line (docs/spec: CLI 1.8).
+            ValueError: a condition cannot be expressed there; the text is that of the command line (CLI 1.8).
         """
         selector = LabelSelector()
         for requirement in self.requirements:

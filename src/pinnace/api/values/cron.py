@@ -4,9 +4,9 @@ The dialect is that of robfig/cron 1.1's ParseStandard: no seconds, no time zone
 `*`, empty elements of a list are ignored, and so is what follows `*-`. Of day of month and day of week either
 is enough, unless one of them has a `*`: then both must match. (docs/spec: CTL 4.4)
 
-Two things are better than there. Activations are found by what a clock on the wall shows, so that clocks
-moved by half an hour, or over midnight, are followed exactly. And the search covers the calendar's whole
-cycle instead of five years, so that no activation means never, and 29 February survives the year 2100.
+It is more exact in two points. Activations are found by local time, so that clock changes by half an hour, or
+over midnight, are followed exactly. The search covers the calendar's whole cycle instead of five years, so no
+activation means never, and schedules for 29 February still work around the year 2100.
 """
 
 import calendar
@@ -34,11 +34,11 @@ class Cron(Protocol):
     """A parsed expression."""
 
     def next(self, after: datetime, zone: tzinfo = UTC) -> datetime | None:
-        """The first activation later than `after`, in UTC and whole seconds; None if there is none ever.
+        """The first activation later than `after`, in UTC and whole seconds; None if there never is one.
 
         Args:
             after: an aware time, not within a day of the first year.
-            zone: of the clock that the expression speaks of.
+            zone: the time zone of the expression.
         """
         ...
 
@@ -50,7 +50,7 @@ class Interval:
     span: timedelta
 
     def next(self, after: datetime, zone: tzinfo = UTC) -> datetime | None:
-        """As Cron says; the zone does not matter."""
+        """See Cron; the zone does not matter."""
         try:
             return (after.astimezone(UTC) + self.span).replace(microsecond=0)
         except OverflowError:
@@ -73,10 +73,10 @@ class Calendar:
     either_day: bool
 
     def next(self, after: datetime, zone: tzinfo = UTC) -> datetime | None:
-        """As Cron says. What the clock skips does not happen, what it repeats happens twice."""
+        """See Cron. Local times that the clock skips do not fire; times that it repeats fire twice."""
         if after.year > _LAST_YEAR:
             return None
-        # A clock that is set back over midnight shows a part of yesterday again.
+        # When the clock is set back over midnight, a part of yesterday comes again.
         yesterday = after.astimezone(zone).date() - _DAY
         after = after.astimezone(UTC)
         for day in self._days(yesterday):
@@ -120,7 +120,7 @@ class Calendar:
         return None if wall is None else (wall - offset).replace(tzinfo=UTC)
 
     def _first_of_uneven_day(self, day: date, after: datetime, zone: tzinfo) -> datetime | None:
-        """The clock is moved at some time of the day: look at each time, its first and its second coming."""
+        """The first activation on a day with a clock change: checks each local time, also its repetition."""
         moments = (
             (wall, (wall - _offset(wall, zone, fold)).replace(tzinfo=UTC))
             for wall in self._walls(day)
@@ -191,7 +191,7 @@ def read_schedule(text: str) -> Cron:
 
 
 def parse(text: str) -> Cron:
-    """Parse an expression, be it one that never fires.
+    """Parse an expression, even one that never fires.
 
     Raises:
         CronError: with the text that users of Velero know.
@@ -220,7 +220,7 @@ def parse(text: str) -> Cron:
 
 
 _SHORTEST_INTERVAL: Final = timedelta(minutes=1)
-"""Velero looks for runs that are due once a minute: no interval has ever been shorter there."""
+"""Velero looks for due runs once a minute, so that its intervals are never shorter."""
 
 
 def _interval(text: str) -> Interval:

@@ -52,7 +52,7 @@ class Duration:
 
     @classmethod
     def seconds(cls, count: float) -> Self:
-        """A duration of `count` seconds; fractions are kept to the nanosecond."""
+        """A duration of `count` seconds, exact to the nanosecond."""
         return cls(round(count * 1_000_000_000))
 
     @classmethod

@@ -1,10 +1,10 @@
-"""What an error says to people: one text, never empty, without Python's own notation."""
+"""Texts of errors for people: never empty, and without Python's own notation."""
 
 import os
 
 
 def error_text(error: BaseException) -> str:
-    """Return what an error says; of a group, what each of its members says.
+    """Return the text of an error; of a group, the texts of all its members.
 
     `[Errno 2] No such file or directory: 'x'` becomes `x: No such file or directory`.
     """
