@@ -18,7 +18,7 @@ from pinnace.csi.stored_data import SavedPodVolume, saved_pod_volumes
 from pinnace.hooks.pod_watches import PodWatches
 from pinnace.kube.resources import APIResource
 from pinnace.restore.ports import PodVolumeRestorer
-from pinnace.runtime.informer import Informer
+from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.outcomes import Outcomes
@@ -136,7 +136,7 @@ class PodVolumes:
             self._scope.client,
             resource,
             self._scope.namespace,
-            label_selector=selector,
+            selectors=Selectors(labels=selector),
             indexes={POD_INDEX: by_pod},
         )
         outcomes = Outcomes(informer.wait_for_sync)

@@ -15,7 +15,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PODS
-from pinnace.runtime.informer import Informer
+from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.keys import Key
 
 Observe = Callable[[JSONObject | None], None]
@@ -85,7 +85,7 @@ class PodWatches:
                 await _end(watch.task)
 
     def _begin(self, namespace: str, selector: str) -> _Watch:
-        informer = Informer(self._client, PODS, namespace, label_selector=selector)
+        informer = Informer(self._client, PODS, namespace, selectors=Selectors(labels=selector))
         # The last follower ends and awaits it; until then there is always one in whose time it runs.
         watch = _Watch(informer, asyncio.create_task(informer.run(), name=f"pods of {namespace}"))
         informer.add_handlers(

@@ -45,8 +45,8 @@ from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
 from pinnace.nonadmin.specs.limits import Places, first, is_waiting
 from pinnace.nonadmin.synchronizer import Synchronizer
 from pinnace.runtime.backoff import FailureBackoff
-from pinnace.runtime.controller import Controller
-from pinnace.runtime.informer import Informer
+from pinnace.runtime.controller import Controller, Resync
+from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.keys import Key
 from pinnace.runtime.manager import Manager
 from pinnace.runtime.queue import Lane, RateLimitedQueue
@@ -132,7 +132,10 @@ class _Assembly:
         name = self._options.settings.config_map
         informer = self._manager.add_informer(
             Informer(
-                self._client, CONFIGMAPS, self._options.namespace, field_selector=f"metadata.name={name}"
+                self._client,
+                CONFIGMAPS,
+                self._options.namespace,
+                selectors=Selectors(fields=f"metadata.name={name}"),
             )
         )
 
@@ -223,12 +226,12 @@ class _Assembly:
             default_location=self._options.default_location,
             clock=self._options.clock,
         )
-        caches = list(self._informers.values())
         for name, key, reconcile in (
             (synchronizer.NAME, synchronizer.KEY, synchronize.reconcile),
             (collector.NAME, collector.KEY, collect.reconcile),
         ):
-            controller = Controller(name, reconcile, caches=caches)
+            controller = Controller(name, reconcile)
+            controller.wait_for(*self._informers.values())
             controller.enqueue(key)
             self._settings.on_change(functools.partial(controller.enqueue, key))
             yield controller
@@ -244,17 +247,18 @@ class _Assembly:
             passes=lambda key: self._options.passes(name, key),
             cached=self._informers[flow.resource].get,
         )
-        return Controller(
+        controller = Controller(
             name,
             reconciler.reconcile,
             workers=WORKERS,
-            caches=list(self._informers.values()),
             # Tenants take turns, and their retries have a rate each: a flood of one delays no other.
             queue=RateLimitedQueue[Key](
                 lane_of=lambda key: Lane(party=key.namespace),
                 backoff=FailureBackoff(base_seconds=RETRY_SECONDS),
             ),
         )
+        controller.wait_for(*self._informers.values())
+        return controller
 
     def _watch_requests(self, controller: Controller, resource: APIResource) -> None:
         """Look at requests that are new, edited or deleted, and at all of them when other settings hold."""
@@ -298,12 +302,12 @@ class _Assembly:
                 line=line,
                 request_of=origin_keys(origin),
             )
-            yield Controller(
+            controller = Controller(
                 f"{name}-positions",
-                resync=Positions(self._client, queue).refresh,
-                resync_period_seconds=PERIOD_SECONDS,
-                caches=list(self._informers.values()),
+                resync=Resync(Positions(self._client, queue).refresh, PERIOD_SECONDS),
             )
+            controller.wait_for(*self._informers.values())
+            yield controller
 
     def _watch_places(
         self,

@@ -37,7 +37,7 @@ class FailureBackoff(Generic[K]):
 
 
 class TokenBucket:
-    """A rate for several keys together; who comes when the bucket is empty is told how long to wait.
+    """A rate for several keys together; with an empty bucket, `reserve` says how long to wait.
 
     Reservations are handed out in order and cannot be given back. The defaults are client-go's.
     """

@@ -1,8 +1,8 @@
-"""The objects of one kind as last seen, and what a new sight of them changes. Pure; no I/O.
+"""The objects of one kind as last seen, and the changes that a list or an event makes. Pure; no I/O.
 
-A list replaces everything and an event changes one object; both answer with the changes, so that whoever
-watches is told the same whether an object went in front of the eyes or during a gap. An object that came
-back under its old name with another uid is a deletion and an addition. (docs/spec: CTL 2.1)
+A list replaces everything and an event changes one object; both return the changes, so that handlers are told
+the same whether an object was deleted during a watch or in a gap between watches. An object that came back
+under its old name with another uid is a deletion and an addition. (docs/spec: CTL 2.1)
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -77,7 +77,7 @@ class ObjectCache:
     def replace(self, listed: Iterable[JSONObject]) -> list[Change]:
         """Take a complete list; deletions come first, then the rest, oldest object first.
 
-        Oldest first, so that what waited longest while nobody looked is the first to be worked on.
+        Oldest first, so that the object that has waited longest is processed first.
         """
         present = {Key.of(obj): obj for obj in listed}
         changes: list[Change] = []
@@ -88,7 +88,7 @@ class ObjectCache:
         return changes
 
     def put(self, obj: JSONObject) -> list[Change]:
-        """Take an object that exists."""
+        """Add or update an object."""
         key = Key.of(obj)
         former = self._objects.get(key)
         if former is None:
@@ -106,7 +106,7 @@ class ObjectCache:
         return [Updated(former, obj)]
 
     def discard(self, obj: JSONObject) -> list[Change]:
-        """Take an object's last state; one that is not here, or whose successor is, changes nothing."""
+        """Remove an object. One that is not cached, or has been replaced by a new one, changes nothing."""
         key = Key.of(obj)
         former = self._objects.get(key)
         if former is None or _field(former, "uid") != _field(obj, "uid"):

@@ -5,7 +5,7 @@ it twice does no harm; what it raises is logged and tried again later. (docs/spe
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -40,9 +40,28 @@ DONE = Result()
 """Nothing to do until something changes."""
 
 Reconcile = Callable[[Key], Awaitable[Result]]
-Resync = Callable[[], Awaitable[None]]
 KeyMapping = Callable[[JSONObject], Iterable[Key]]
 Predicate = Callable[[JSONObject], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Resync:
+    """What a controller does periodically.
+
+    Attributes:
+        function: called at once at start and again one period after it ended, never twice at a time.
+        period_seconds: how long to wait after each call.
+
+    Raises:
+        ValueError: the period is not positive.
+    """
+
+    function: Callable[[], Awaitable[None]]
+    period_seconds: float
+
+    def __post_init__(self) -> None:
+        if self.period_seconds <= 0:
+            raise ValueError("a resync function needs a period longer than zero")
 
 
 def own_key(obj: JSONObject) -> Iterable[Key]:
@@ -55,17 +74,14 @@ class Controller:
 
     Args:
         name: of the controller, in logs. (docs/spec: CTL 1.4)
-        reconcile: looks at one key; raising means "try again later". None: only the resync function.
-        workers: how many different keys are looked at at once.
-        resync: called at once at start and again one period after it ended, never twice at a time.
-        resync_period_seconds: required with `resync`.
-        caches: informers to be synced before the first key, beside those of `watch`.
-        sync_timeout_seconds: how long that may take.
+        reconcile: processes one key; raising means "try again later". None: only the resync function.
+        workers: how many different keys are processed at once.
+        resync: what to do periodically.
         clock: time and timers.
         queue: in place of a new one.
 
     Raises:
-        ValueError: neither reconcile nor resync; a resync without period; no worker.
+        ValueError: neither reconcile nor resync; no worker.
     """
 
     def __init__(
@@ -75,29 +91,26 @@ class Controller:
         *,
         workers: int = 1,
         resync: Resync | None = None,
-        resync_period_seconds: float = 0.0,
-        caches: Sequence[Informer] = (),
-        sync_timeout_seconds: float = SYNC_TIMEOUT_SECONDS,
         clock: Clock | None = None,
         queue: RateLimitedQueue[Key] | None = None,
     ) -> None:
         if reconcile is None and resync is None:
             raise ValueError(f"controller {name} needs a reconcile or a resync function")
-        if resync is not None and resync_period_seconds <= 0:
-            raise ValueError(f"controller {name} needs a period for its resync function")
         if workers < 1:
             raise ValueError(f"controller {name} needs at least one worker")
         self.name = name
         self._reconcile = reconcile
         self._workers = workers
         self._resync = resync
-        self._resync_period_seconds = resync_period_seconds
-        self._caches = list(caches)
-        self._sync_timeout_seconds = sync_timeout_seconds
+        self._caches: list[Informer] = []
         self._clock = clock or LoopClock()
-        # Not `or`: an empty queue is false, and whoever adds to it from outside would be talking to nobody.
+        # Not `or`: an empty queue is false, and keys that its owner adds later would never be processed.
         self._queue = queue if queue is not None else RateLimitedQueue[Key](clock=self._clock)
         self._sleeper = Sleeper(self._clock)
+
+    def wait_for(self, *informers: Informer) -> None:
+        """Let the first key and the first resync wait until these caches are synced."""
+        self._caches.extend(informers)
 
     def watch(
         self,
@@ -130,28 +143,31 @@ class Controller:
             on_update=enqueue_updated if on_update else None,
             on_delete=enqueue if on_delete else None,
         )
-        self._caches.append(informer)
+        self.wait_for(informer)
 
     def enqueue(self, key: Key) -> None:
-        """Let a key be looked at; for resync functions and for tests."""
+        """Add a key to the queue."""
         self._queue.add(key)
 
     def stop(self) -> None:
-        """Begin no further key and no further resync; what is in hand goes on. Idempotent."""
+        """Begin no further key and no further resync; what is in flight continues. Idempotent."""
         self._queue.shutdown()
         self._sleeper.stop()
 
-    async def run(self) -> None:
-        """Work until `stop` was called and what was in hand then has ended.
+    async def run(self, *, sync_timeout_seconds: float = SYNC_TIMEOUT_SECONDS) -> None:
+        """Process keys until `stop` is called and what is in flight then has ended.
 
-        Cancelling interrupts what is in hand.
+        Cancelling interrupts what is in flight.
+
+        Args:
+            sync_timeout_seconds: how long the caches may take to sync.
 
         Raises:
             CacheSyncTimeout: the caches are not synced in time.
         """
         with bound_fields(controller=self.name):
             log.info("Starting controller")
-            await wait_for_caches(self._caches, self._sync_timeout_seconds)
+            await wait_for_caches(self._caches, sync_timeout_seconds)
             async with asyncio.TaskGroup() as group:
                 if self._reconcile is not None:
                     for number in range(self._workers):
@@ -186,8 +202,8 @@ class Controller:
     async def _resync_loop(self, resync: Resync) -> None:
         while not self._sleeper.stopped:
             with _Attempt("Error in resync, will be tried again"):
-                await resync()
-            await self._sleeper.sleep(self._resync_period_seconds)
+                await resync.function()
+            await self._sleeper.sleep(resync.period_seconds)
 
 
 class _Attempt:

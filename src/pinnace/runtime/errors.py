@@ -3,7 +3,7 @@
     RuntimeFailure          the machinery itself cannot go on; ends the process
     ├── CacheSyncTimeout    a cache was not filled in time
     ├── LeadershipLost      another process may be leading now
-    └── GracePeriodExceeded work in hand had to be cancelled at shutdown
+    └── GracePeriodExceeded work in flight had to be cancelled at shutdown
     QueueShutDown           no more keys; how a worker learns that it shall end
 
 What goes wrong with one key is none of these: it is logged and tried again. (docs/spec: CTL 2.1)

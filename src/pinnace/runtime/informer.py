@@ -76,20 +76,39 @@ class Handlers:
             log.error("Error telling of a change of an object", key=str(key), error=error)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selectors:
+    """Which objects of a resource are watched. One that stops matching counts as deleted."""
+
+    labels: str = ""
+    fields: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformerTimes:
+    """When an informer retries.
+
+    Attributes:
+        clock: time and timers of the waits; the event loop's if None.
+        retry_delay: the waits after failures; the usual ones if None.
+        jitter: returns a number in [0, 1); spreads waits and the lengths of watches.
+    """
+
+    clock: Clock | None = None
+    retry_delay: RetryDelay | None = None
+    jitter: Callable[[], float] = random.random
+
+
 class Informer:
     """A cache of the objects of one resource, filled by `run`.
 
-    Objects are shared with every reader and must not be changed. Everything is called on one event loop.
+    Readers share the objects and must not change them. All calls are made on one event loop.
 
     Args:
         client: the cluster.
         resource: what to watch.
-        namespace: only there; None watches all namespaces.
-        label_selector, field_selector: only these objects; one that stops matching counts as deleted.
+        namespace: the only one to watch; None watches all namespaces.
         indexes: functions by the name of the index.
-        retry_delay: waits after failures, in place of the usual ones.
-        clock: time and timers of the waits.
-        jitter: a number in [0, 1), spreads waits and watch lengths.
     """
 
     def __init__(
@@ -98,25 +117,22 @@ class Informer:
         resource: APIResource,
         namespace: str | None = None,
         *,
-        label_selector: str = "",
-        field_selector: str = "",
+        selectors: Selectors | None = None,
         indexes: Mapping[str, IndexFunction] | None = None,
-        retry_delay: RetryDelay | None = None,
-        clock: Clock | None = None,
-        jitter: Callable[[], float] = random.random,
+        times: InformerTimes | None = None,
     ) -> None:
+        times = times or InformerTimes()
         self.resource = resource
         self.namespace = namespace
         self.state = InformerState.STOPPED
         self.resource_version = ""
         self._client = client
-        self._label_selector = label_selector
-        self._field_selector = field_selector
+        self._selectors = selectors or Selectors()
         self._cache = ObjectCache(indexes)
         self._handlers: list[Handlers] = []
-        self._clock = clock or LoopClock()
-        self._jitter = jitter
-        self._retry_delay = retry_delay or RetryDelay(jitter=jitter)
+        self._clock = times.clock or LoopClock()
+        self._jitter = times.jitter
+        self._retry_delay = times.retry_delay or RetryDelay(jitter=times.jitter)
         self._synced = asyncio.Event()
         self._events_taken = 0
 
@@ -220,8 +236,8 @@ class Informer:
         pages = self._client.list_pages(
             self.resource,
             self.namespace,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
+            label_selector=self._selectors.labels,
+            field_selector=self._selectors.fields,
             consistent=True,
         )
         async with aclosing(pages):
@@ -241,8 +257,8 @@ class Informer:
             self.resource,
             self.namespace,
             resource_version=self.resource_version,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
+            label_selector=self._selectors.labels,
+            field_selector=self._selectors.fields,
             timeout_seconds=int(WATCH_SECONDS * (1.0 + _WATCH_JITTER * self._jitter())),
         )
         async with aclosing(events):
@@ -264,7 +280,7 @@ class Informer:
 
 
 async def wait_for_caches(informers: Iterable[Informer], timeout_seconds: float) -> None:
-    """Wait until all informers are synced; somebody else runs them.
+    """Wait until all informers are synced. The caller sees to it that they run.
 
     Raises:
         CacheSyncTimeout: names those that are not in time.

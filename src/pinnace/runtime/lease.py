@@ -17,7 +17,7 @@ SERVER_LEASE: Final = "pinnace-server"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRecord:
-    """What a Lease says. An empty holder means that it was given back."""
+    """What a Lease says. An empty holder means that it was released."""
 
     holder: str
     duration_seconds: float
@@ -46,18 +46,18 @@ class Observation:
     seen_at: float
 
     def after(self, record: LeaseRecord, now: float) -> "Observation":
-        """What we know after one more look: the time moves only when the record did."""
+        """The observation after reading the lease again: its time changes only if the record did."""
         return self if record == self.record else Observation(record, now)
 
     def is_held(self, now: float) -> bool:
-        """Whether the holder may still believe in its lease."""
+        """Whether the lease has not expired."""
         return bool(self.record.holder) and now < self.seen_at + self.record.duration_seconds
 
 
 def held_spec(
     former: LeaseRecord | None, identity: str, duration_seconds: float, now: datetime
 ) -> dict[str, Any]:
-    """The spec with which `identity` takes or renews a lease."""
+    """The spec by which `identity` takes or renews a lease."""
     renewing = former is not None and former.holder == identity
     transitions = former.transitions if former is not None else 0
     time = micro_time(now)
@@ -73,7 +73,7 @@ def held_spec(
 
 
 def released_spec(former: LeaseRecord, now: datetime) -> dict[str, Any]:
-    """The spec that gives a lease back: the next one need not wait. As client-go writes it."""
+    """The spec that releases a lease, so that the next holder need not wait. As client-go writes it."""
     time = micro_time(now)
     return {
         "holderIdentity": "",

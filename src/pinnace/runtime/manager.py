@@ -3,9 +3,9 @@
     services ─> leadership ─> informers ─> caches synced ─> preparations ─> controllers      start
     services <─ leadership <─ informers <─────────────────────────────────< controllers      stop
 
-At a stop controllers take no new keys and end what is in hand, for at most the grace period; then they are
-cancelled. The caches live until the last controller has ended, the lease until nothing acts as leader any
-more. Any failure of a part ends the whole process at once: it starts again from what is in the cluster.
+At a stop controllers take no new keys and finish what is in flight within the grace period; then they are
+cancelled. The caches live until the last controller has ended, and the lease until no work of the leader
+runs. Any failure of a part ends the whole process at once: it starts again from what is in the cluster.
 (docs/spec: SRV 4, SRV 13, CTL 15)
 """
 
@@ -24,13 +24,13 @@ from pinnace.runtime.logfields import get_logger
 log = get_logger(__name__)
 
 GRACE_PERIOD_SECONDS = 30.0
-"""How long work in hand may go on after a stop. (docs/spec: SRV 13)"""
+"""How long work in flight may continue after a stop. (docs/spec: SRV 13)"""
 
 Preparation = Callable[[], Awaitable[None]]
 
 
 class Service(Protocol):
-    """Something that runs whether we lead or not, until cancelled; the health page for one."""
+    """Something that runs until cancelled, as leader and as standby; for example the health page."""
 
     async def run(self) -> None: ...
 
@@ -73,7 +73,7 @@ class Manager:
 
     Args:
         elector: None: no election, we always lead.
-        grace_period_seconds: for work in hand at a stop.
+        grace_period_seconds: for work in flight at a stop.
         sync_timeout_seconds: for the caches at start.
     """
 
@@ -92,7 +92,7 @@ class Manager:
         )
 
     def add_service(self, name: str, service: Service) -> None:
-        """Run something from first to last, leader or not."""
+        """Run a service from start to stop, as leader and as standby."""
         self._parts.services[name] = service
 
     def add_informer(self, informer: Informer) -> Informer:
@@ -103,8 +103,8 @@ class Manager:
     def add_preparation(self, name: str, preparation: Preparation) -> None:
         """Do something once as leader, after the caches are synced and before any controller starts.
 
-        The place to fail what a dead server left InProgress, for no other server can be at it. In the order
-        of adding; an exception ends the start. (docs/spec: CTL 15)
+        The place to fail what a dead server left InProgress, for no other server can be working on it. In the
+        order of adding; an exception ends the start. (docs/spec: CTL 15)
         """
         self._parts.preparations[name] = preparation
 
@@ -125,7 +125,7 @@ class Manager:
         """Start everything, wait for `stop`, stop everything. Runs once.
 
         Raises:
-            GracePeriodExceeded: work in hand had to be cancelled; everything is stopped.
+            GracePeriodExceeded: work in flight had to be cancelled; everything is stopped.
             LeadershipLost: another server may be leading; everything was cancelled at once.
             CacheSyncTimeout: the caches did not fill.
             BaseExceptionGroup: several parts failed at once; a single failure is raised as it is.
@@ -226,7 +226,7 @@ class _Run:
         _, pending = await asyncio.wait(self._controllers, timeout=self._parts.grace_period_seconds)
         late = [self._controllers[task].name for task in pending]
         if late:
-            log.error("Work in hand did not end in time and is cancelled", controllers=late)
+            log.error("Work in flight did not end within the grace period and is cancelled", controllers=late)
         await _cancel(*pending)
         return late
 

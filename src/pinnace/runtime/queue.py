@@ -1,10 +1,10 @@
-"""The work queue of a controller: keys to look at, each once, never two workers at one key.
+"""The work queue of a controller: each key waits once, and no two workers process one key at a time.
 
 Adding a key that waits is a no-op; adding one that is being processed queues it again once that is done.
 
-Each key waits in the lane of a party, for example of a tenant. Parties take turns, the lanes of one party
-take turns, and a lane is first in, first out: a party that adds thousands of keys delays those of another by
-one key. What is processed at once can be limited by shares: a key whose share is used up is passed over.
+Each key waits in the lane of a party, for example of a tenant. Parties are served round robin, so are the
+lanes of one party, and a lane is first in, first out: a party that adds thousands of keys delays those of
+another by one key. Shares limit how many keys are processed at once: a key whose share is used up is skipped.
 (docs/spec: CTL 2.1, docs/adr/014)
 """
 
@@ -34,8 +34,8 @@ class Lane:
     """Where a key waits.
 
     Attributes:
-        party: parties take turns.
-        name: the lanes of one party take turns.
+        party: parties are served round robin.
+        name: the lanes of one party are served round robin.
         shares: limits that a key uses up while it is processed; all must have room for it.
     """
 
@@ -45,7 +45,7 @@ class Lane:
 
 
 ONE_LANE: Final = Lane()
-"""For queues where no key can hold up another for long."""
+"""For queues where no key can delay another for long."""
 
 
 def one_lane(_key: object) -> Lane:
@@ -73,8 +73,8 @@ class RateLimitedQueue(Generic[K]):
     A key is in at most one of these states: waiting, processing, or processing and marked to wait again.
     A delayed key may also be in any of them. Every `get` must be answered by one `done`.
 
-    Shutdown takes effect at once: keys that wait are not handed out any more, and nothing is added. What
-    they stood for is found again by the next process's initial list.
+    Shutdown takes effect at once: waiting keys are no longer handed out, and no key is added. The next
+    process finds their objects in its initial list.
 
     Args:
         clock: time and timers.
@@ -96,7 +96,7 @@ class RateLimitedQueue(Generic[K]):
         self._new_bucket = bucket
         self._buckets: dict[Hashable, TokenBucket] = {}
         self._lane_of = lane_of
-        # Both are in the order of turns, next first.
+        # Both are in the order in which they are served, next first.
         self._parties: dict[Hashable, dict[Hashable, _Waiting[K]]] = {}
         self._length = 0
         self._in_use: Counter[Hashable] = Counter()
@@ -207,18 +207,18 @@ class RateLimitedQueue(Generic[K]):
         self._wake_getter()
 
     def _take(self) -> K | None:
-        """Take the key whose turn it is; None if none waits, or none has room in its shares."""
+        """Take the next key; None if no key waits, or none has room in its shares."""
         for party, lanes in self._parties.items():
             for name, waiting in lanes.items():
                 if all(self._in_use[share.name] < share.limit for share in waiting.lane.shares):
                     key = waiting.keys.popleft()
-                    self._next_turn(party, name)
+                    self._move_behind(party, name)
                     self._begin(key, waiting.lane)
                     return key
         return None
 
-    def _next_turn(self, party: Hashable, name: Hashable) -> None:
-        """Let a lane and its party, which were just served, wait behind all others; drop empty ones."""
+    def _move_behind(self, party: Hashable, name: Hashable) -> None:
+        """Put a lane and its party, which were just served, behind all others; drop empty ones."""
         lanes = self._parties.pop(party)
         waiting = lanes.pop(name)
         if waiting.keys:
@@ -234,7 +234,7 @@ class RateLimitedQueue(Generic[K]):
             self._in_use[share.name] += 1
 
     def _party_delay(self, party: Hashable) -> float:
-        """What the retries of a party so far cost its next one; other parties pay nothing for them."""
+        """The delay of a party's next retry by its rate; retries of other parties do not count."""
         now = self._clock.monotonic()
         if party not in self._buckets:
             self._buckets = {

@@ -1,7 +1,7 @@
 """Objects that are wrong in themselves: left alone for longer each time, and reported once a day. Pure.
 
-What an API server refuses, or cannot be read, is no better with the next look, and whoever wrote it may have
-written any number. The time is the caller's.
+An object that the API server refuses, or that cannot be read, does not change by being tried again, and its
+author may have written any number of them. The caller gives the time.
 """
 
 from collections.abc import Collection, Hashable

@@ -49,10 +49,10 @@ from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins, PluginOptions, find_plugins
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.runtime.controller import Controller
+from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
-from pinnace.runtime.leader import RENEWED_PART, LeaderElector
+from pinnace.runtime.leader import LeaderElector, LeaseTimes
 from pinnace.runtime.lease import SERVER_LEASE
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
@@ -164,11 +164,9 @@ class Assembly:
             seconds = options.lease_duration.total_seconds()
             elector = LeaderElector(
                 client,
-                options.namespace,
-                SERVER_LEASE,
+                Key(options.namespace, SERVER_LEASE),
                 _identity(),
-                lease_duration_seconds=seconds,
-                renew_deadline_seconds=seconds * RENEWED_PART,
+                times=LeaseTimes.lasting(seconds),
             )
         self._leads = elector is not None
         self._manager = Manager(elector=elector)
@@ -252,8 +250,7 @@ class Assembly:
             reconciler.reconcile,
             clock=self._timers,
             workers=workers,
-            resync=backup.BackupCensus(self._scope, informer).resync,
-            resync_period_seconds=backup.METRICS_PERIOD_SECONDS,
+            resync=Resync(backup.BackupCensus(self._scope, informer).resync, backup.METRICS_PERIOD_SECONDS),
             queue=self._queue(self._lanes().of_backups(informer, workers)),
         )
         controller.watch(informer, predicate=reconciler.concerns)
@@ -262,13 +259,13 @@ class Assembly:
     def _foreign_runs(self) -> Controller:
         backups, restores = self._informer(BACKUPS), self._informer(RESTORES)
         runs = foreign_runs.ForeignRuns(self._scope, backups=backups, restores=restores, clock=self._timers)
-        return Controller(
+        controller = Controller(
             foreign_runs.NAME,
             clock=self._timers,
-            resync=runs.resync,
-            resync_period_seconds=foreign_runs.PERIOD_SECONDS,
-            caches=[backups, restores],
+            resync=Resync(runs.resync, foreign_runs.PERIOD_SECONDS),
         )
+        controller.wait_for(backups, restores)
+        return controller
 
     def _deletions(self) -> Controller:
         informer, workers = self._informer(backup_deletion.REQUESTS), backup_deletion.WORKERS
@@ -284,8 +281,7 @@ class Assembly:
             reconciler.reconcile,
             clock=self._timers,
             workers=workers,
-            resync=reconciler.expire,
-            resync_period_seconds=backup_deletion.EXPIRY_PERIOD_SECONDS,
+            resync=Resync(reconciler.expire, backup_deletion.EXPIRY_PERIOD_SECONDS),
             queue=self._queue(self._lanes().of_deletions(informer, self._informer(BACKUPS), workers)),
         )
         # Its own patches must not undo the back-off of a request that has to wait.
@@ -313,8 +309,7 @@ class Assembly:
             reconciler.reconcile,
             clock=self._timers,
             workers=MAIN_WORKERS,
-            resync=reconciler.poll,
-            resync_period_seconds=schedule.POLL_PERIOD_SECONDS,
+            resync=Resync(reconciler.poll, schedule.POLL_PERIOD_SECONDS),
             queue=queue,
         )
         controller.watch(informer)
@@ -328,8 +323,7 @@ class Assembly:
             reconciler.reconcile,
             clock=self._timers,
             workers=MAIN_WORKERS,
-            resync=reconciler.enqueue_expired,
-            resync_period_seconds=self._options.gc_frequency.total_seconds(),
+            resync=Resync(reconciler.enqueue_expired, self._options.gc_frequency.total_seconds()),
             queue=queue,
         )
         controller.watch(informer, predicate=reconciler.is_due)
@@ -346,13 +340,13 @@ class Assembly:
             default_location=self._options.defaults.storage_location,
             period=self._options.backup_sync_period,
         )
-        return Controller(
+        controller = Controller(
             backup_sync.NAME,
             clock=self._timers,
-            resync=sync.run,
-            resync_period_seconds=backup_sync.PERIOD_SECONDS,
-            caches=[locations, caches.backups, caches.schedules],
+            resync=Resync(sync.run, backup_sync.PERIOD_SECONDS),
         )
+        controller.wait_for(locations, caches.backups, caches.schedules)
+        return controller
 
     def _restores(self) -> Controller:
         informer, workers = self._informer(RESTORES), self._options.restore_workers
@@ -374,8 +368,9 @@ class Assembly:
             reconciler.reconcile,
             clock=self._timers,
             workers=workers,
-            resync=restore.RestoreCensus(self._scope, informer).resync,
-            resync_period_seconds=restore.METRICS_PERIOD_SECONDS,
+            resync=Resync(
+                restore.RestoreCensus(self._scope, informer).resync, restore.METRICS_PERIOD_SECONDS
+            ),
             queue=queue,
         )
         # One that is deleted while it waits for its turn must not keep others waiting.

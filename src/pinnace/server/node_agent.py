@@ -23,7 +23,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.resources import PODS
 from pinnace.runtime.controller import Controller
-from pinnace.runtime.informer import Informer
+from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
@@ -139,7 +139,7 @@ class NodeAgent:
             options.namespace,
             indexes={pod_volume_restore.POD_INDEX: pod_volume_restore.by_pod},
         )
-        self._pods = Informer(client, PODS, field_selector=f"spec.nodeName={options.node}")
+        self._pods = Informer(client, PODS, selectors=Selectors(fields=f"spec.nodeName={options.node}"))
 
     def manager(self) -> Manager:
         """The manager with everything in it. Once."""

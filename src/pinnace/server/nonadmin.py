@@ -77,7 +77,7 @@ async def run_nonadmin(config: ClusterConfig, options: NonAdminServerOptions, *,
         async with KubeClient(config, user_agent=user_agent) as client:
             elector = None
             if options.leader_election:
-                elector = LeaderElector(client, options.namespace, LEASE, _identity())
+                elector = LeaderElector(client, Key(options.namespace, LEASE), _identity())
             manager = Manager(elector=elector)
             for name, address in (("metrics", options.metrics_address), ("health", options.health_address)):
                 manager.add_service(name, StatusServer(address, metrics.exposition, lambda: manager.health))

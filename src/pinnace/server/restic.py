@@ -8,7 +8,7 @@ from pinnace.controllers.lanes import Lanes
 from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.pod_volumes import PodVolumes
 from pinnace.controllers.ports import Scope
-from pinnace.runtime.controller import Controller
+from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue
@@ -80,8 +80,7 @@ def _controller(
         name,
         reconciler.reconcile,
         workers=workers,
-        resync=enqueue_all,
-        resync_period_seconds=restic_repository.PERIOD_SECONDS,
+        resync=Resync(enqueue_all, restic_repository.PERIOD_SECONDS),
         clock=timers,
         queue=queue,
     )

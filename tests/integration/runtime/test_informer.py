@@ -15,7 +15,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.runtime import informer as informer_module
 from pinnace.runtime.backoff import RetryDelay
-from pinnace.runtime.informer import Informer
+from pinnace.runtime.informer import Informer, InformerTimes, Selectors
 from pinnace.runtime.keys import Key
 from tests.conftest import Connect
 from tests.support.waiting import eventually
@@ -98,7 +98,7 @@ async def churn(client: KubeClient, namespace: str, *, seed: int) -> None:
 
 
 async def test_cache_follows_the_world(client: KubeClient, namespace: str) -> None:
-    informer = Informer(client, CONFIGMAPS, namespace, label_selector=SELECTOR)
+    informer = Informer(client, CONFIGMAPS, namespace, selectors=Selectors(labels=SELECTOR))
     mirror = Mirror(informer)
 
     async def true_copy() -> bool:
@@ -134,8 +134,8 @@ async def test_cache_catches_up_after_cuts_and_a_forgotten_version(
         await connect(control_plane, via=proxy),
         CONFIGMAPS,
         namespace,
-        label_selector=SELECTOR,
-        retry_delay=RetryDelay(base_seconds=0.01, cap_seconds=0.1),
+        selectors=Selectors(labels=SELECTOR),
+        times=InformerTimes(retry_delay=RetryDelay(base_seconds=0.01, cap_seconds=0.1)),
     )
     mirror = Mirror(informer)
 

@@ -6,19 +6,17 @@ from contextlib import asynccontextmanager
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import LEASES
-from pinnace.runtime.leader import LeaderElector
+from pinnace.runtime.keys import Key
+from pinnace.runtime.leader import LeaderElector, LeaseTimes
 from tests.support.waiting import eventually
 
 
 def elector(client: KubeClient, namespace: str, identity: str) -> LeaderElector:
     return LeaderElector(
         client,
-        namespace,
-        "server",
+        Key(namespace, "server"),
         identity,
-        lease_duration_seconds=3,
-        renew_deadline_seconds=2,
-        retry_period_seconds=0.2,
+        times=LeaseTimes(duration=3, renew_deadline=2, retry_period=0.2),
     )
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import CONFIGMAPS
-from pinnace.runtime.controller import DONE, Controller, Result
+from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.errors import CacheSyncTimeout
-from pinnace.runtime.informer import Informer
+from pinnace.runtime.informer import Informer, InformerTimes
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue
 from tests.unit.runtime.fakes import (
@@ -128,7 +128,7 @@ async def test_resync_runs_at_start_and_one_period_after_its_end(fake_clock: Fak
         fake_clock.call_later(45, done.set)  # longer than the period
         await done.wait()
 
-    controller = Controller("test", resync=resync, resync_period_seconds=30, clock=fake_clock)
+    controller = Controller("test", resync=Resync(resync, 30), clock=fake_clock)
     async with running(controller):
         assert began == [0]
         await fake_clock.advance(200)
@@ -228,7 +228,7 @@ async def test_watch_maps_and_filters_changes(fake_clock: FakeClock) -> None:
         lists=[[page(10, config_map("a", 1), config_map("ignored", 2))]],
         watches=[[event("DELETED", config_map("a", 11)), event("MODIFIED", config_map("ignored", 12))]],
     )
-    informer = Informer(client.as_client(), CONFIGMAPS, "demo", clock=fake_clock)
+    informer = Informer(client.as_client(), CONFIGMAPS, "demo", times=InformerTimes(clock=fake_clock))
     reconcile_keys: list[Key] = []
 
     async def reconcile(key: Key) -> Result:
@@ -254,12 +254,11 @@ async def test_watch_maps_and_filters_changes(fake_clock: FakeClock) -> None:
 
 
 async def test_caches_that_do_not_sync_end_the_controller(fake_clock: FakeClock) -> None:
-    informer = Informer(ScriptedClient().as_client(), CONFIGMAPS, clock=fake_clock)
-    controller = Controller(
-        "test", Scripted(fake_clock), caches=[informer], sync_timeout_seconds=0, clock=fake_clock
-    )
+    informer = Informer(ScriptedClient().as_client(), CONFIGMAPS, times=InformerTimes(clock=fake_clock))
+    controller = Controller("test", Scripted(fake_clock), clock=fake_clock)
+    controller.wait_for(informer)
     with pytest.raises(CacheSyncTimeout, match="configmaps"):
-        await controller.run()
+        await controller.run(sync_timeout_seconds=0)
 
 
 async def _nothing() -> None:
@@ -270,7 +269,7 @@ async def test_impossible_settings_are_refused(fake_clock: FakeClock) -> None:
     with pytest.raises(ValueError, match="needs a reconcile or a resync function"):
         Controller("test")
     with pytest.raises(ValueError, match="needs a period"):
-        Controller("test", resync=_nothing)
+        Controller("test", resync=Resync(_nothing, 0))
     with pytest.raises(ValueError, match="at least one worker"):
         Controller("test", Scripted(fake_clock), workers=0)
 

@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.runtime.errors import CacheSyncTimeout
-from pinnace.runtime.informer import Informer, InformerState, wait_for_caches
+from pinnace.runtime.informer import Informer, InformerState, InformerTimes, wait_for_caches
 from pinnace.runtime.keys import Key
 from tests.unit.runtime.fakes import (
     FakeClock,
@@ -61,7 +61,9 @@ async def running(informer: Informer) -> AsyncIterator[None]:
 
 
 def new_informer(client: ScriptedClient, clock: FakeClock) -> Informer:
-    return Informer(client.as_client(), CONFIGMAPS, "demo", clock=clock, jitter=lambda: 0.0)
+    return Informer(
+        client.as_client(), CONFIGMAPS, "demo", times=InformerTimes(clock=clock, jitter=lambda: 0.0)
+    )
 
 
 async def test_list_then_events() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.errors import LeadershipLost
-from pinnace.runtime.leader import LeaderElector, LeaderState
+from pinnace.runtime.keys import Key
+from pinnace.runtime.leader import LeaderElector, LeaderState, LeaseTimes
 from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, micro_time, released_spec
 from tests.unit.runtime.fakes import (
     FakeClock,
@@ -19,6 +20,7 @@ from tests.unit.runtime.fakes import (
     settle,
 )
 
+LEASE = Key("velero", "server")
 NOW = datetime(2021, 8, 11, 21, 43, 26, 5, tzinfo=UTC)
 
 
@@ -45,14 +47,11 @@ def leases() -> FakeLeases:
 def elector(client: FakeLeaseClient, identity: str, clock: FakeClock) -> LeaderElector:
     return LeaderElector(
         client.as_client(),
-        "velero",
-        "server",
+        LEASE,
         identity,
-        lease_duration_seconds=15,
-        renew_deadline_seconds=10,
+        times=LeaseTimes(duration=15, renew_deadline=10, jitter=lambda: 0.0),
         clock=clock,
         now=lambda: NOW + timedelta(seconds=clock.time),
-        jitter=lambda: 0.0,
     )
 
 
@@ -246,26 +245,16 @@ async def test_release_that_fails_only_leaves_the_lease_to_run_out(
 @pytest.mark.parametrize(
     ("lease", "renew", "retry"), [(10, 10, 2), (15, 2, 2), (15, 10, 9)], ids=["lease", "renew", "jitter"]
 )
-def test_durations_that_would_let_two_lead_are_refused(
-    leases: FakeLeases, lease: float, renew: float, retry: float
-) -> None:
+def test_durations_that_would_let_two_lead_are_refused(lease: float, renew: float, retry: float) -> None:
     with pytest.raises(ValueError, match="lease duration > renew deadline"):
-        LeaderElector(
-            leases.client().as_client(),
-            "velero",
-            "server",
-            "me",
-            lease_duration_seconds=lease,
-            renew_deadline_seconds=renew,
-            retry_period_seconds=retry,
-        )
+        LeaseTimes(duration=lease, renew_deadline=renew, retry_period=retry)
 
 
 async def test_an_outage_of_45_seconds_does_not_end_a_leader_with_the_usual_times() -> None:
     """Runs wait such an outage out: their server must be there when it is over."""
     clock, client = FakeClock(), FakeLeases().client()
     candidate = LeaderElector(
-        client.as_client(), "velero", "server", "me", clock=clock, now=lambda: NOW, jitter=lambda: 0.0
+        client.as_client(), LEASE, "me", times=LeaseTimes(jitter=lambda: 0.0), clock=clock, now=lambda: NOW
     )
     running = asyncio.create_task(candidate.run())
     await settle()

@@ -8,11 +8,11 @@ import pytest
 
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.resources import CONFIGMAPS
-from pinnace.runtime.controller import DONE, Controller, Result
+from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.errors import CacheSyncTimeout, GracePeriodExceeded, LeadershipLost
-from pinnace.runtime.informer import Informer
+from pinnace.runtime.informer import Informer, InformerTimes
 from pinnace.runtime.keys import Key
-from pinnace.runtime.leader import LeaderElector
+from pinnace.runtime.leader import LeaderElector, LeaseTimes
 from pinnace.runtime.manager import Health, Manager, ManagerPhase
 from tests.unit.runtime.fakes import (
     FakeClock,
@@ -22,6 +22,8 @@ from tests.unit.runtime.fakes import (
     page,
     settle,
 )
+
+LEASE = Key("velero", "server")
 
 
 class Service:
@@ -59,12 +61,12 @@ async def running(manager: Manager, stop: asyncio.Event) -> AsyncIterator[asynci
 
 def new_informer(clock: FakeClock, client: ScriptedClient | None = None) -> Informer:
     scripted = client or ScriptedClient(lists=[[page(10, config_map("a", 1))]])
-    return Informer(scripted.as_client(), CONFIGMAPS, "demo", clock=clock)
+    return Informer(scripted.as_client(), CONFIGMAPS, "demo", times=InformerTimes(clock=clock))
 
 
 def new_elector(leases: FakeLeases, identity: str, clock: FakeClock) -> LeaderElector:
     return LeaderElector(
-        leases.client().as_client(), "velero", "server", identity, clock=clock, jitter=lambda: 0.0
+        leases.client().as_client(), LEASE, identity, clock=clock, times=LeaseTimes(jitter=lambda: 0.0)
     )
 
 
@@ -152,7 +154,7 @@ async def test_work_that_outlasts_the_grace_period_is_cancelled() -> None:
 
     controller = Controller("slow", reconcile, clock=clock)
     controller.enqueue(Key("demo", "a"))
-    quick = Controller("quick", resync=_nothing, resync_period_seconds=30, clock=clock)
+    quick = Controller("quick", resync=Resync(_nothing, 30), clock=clock)
     manager = Manager(grace_period_seconds=0)
     manager.add_controller(controller)
     manager.add_controller(quick)
@@ -181,7 +183,9 @@ async def test_loss_of_leadership_cancels_everything_at_once() -> None:
         return DONE
 
     client = leases.client()
-    elector = LeaderElector(client.as_client(), "velero", "server", "me", clock=clock, jitter=lambda: 0.0)
+    elector = LeaderElector(
+        client.as_client(), LEASE, "me", clock=clock, times=LeaseTimes(jitter=lambda: 0.0)
+    )
     manager = Manager(elector=elector)
     manager.add_service("probe", Service(notes.append))
     controller = Controller("test", reconcile, clock=clock)
@@ -196,7 +200,7 @@ async def test_loss_of_leadership_cancels_everything_at_once() -> None:
     assert notes == ["service starts", "service ends"]
 
 
-async def test_a_lease_that_ran_out_while_nobody_looked_shows_in_health() -> None:
+async def test_a_lease_that_expired_without_a_timer_running_makes_the_process_unhealthy() -> None:
     clock = FakeClock()
     manager = Manager(elector=new_elector(FakeLeases(), "me", clock))
     async with running(manager, asyncio.Event()):
@@ -224,7 +228,7 @@ async def test_a_preparation_that_fails_ends_the_start_with_its_error() -> None:
 
     manager = Manager()
     manager.add_preparation("orphans", prepare)
-    manager.add_controller(Controller("test", resync=resync, resync_period_seconds=1, clock=FakeClock()))
+    manager.add_controller(Controller("test", resync=Resync(resync, 1), clock=FakeClock()))
     with pytest.raises(ConnectionFailed, match="cannot fail the orphans"):
         await manager.run(asyncio.Event())
     assert started == []
