@@ -23,7 +23,6 @@ from pinnace.backup.collaborators import Collaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
 from pinnace.context import RunContext
-from pinnace.kube.errors import KubeError
 from pinnace.plugins.protocols import BackupItemAction
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
@@ -262,9 +261,7 @@ class _Run:
 
 
 def _one_line(error: Exception) -> str:
-    if isinstance(error, StorageError | KubeError):
-        return str(error)
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return " ".join(error_text(error).split())
 
 
 async def _close_store(store: BackupStore) -> None:

@@ -56,7 +56,9 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     KeyboardInterrupt is raised.
     """
 
-    async def guarded() -> T:
+    done: list[T] = []
+
+    async def guarded() -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         ending = False
@@ -71,17 +73,19 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         for signum in _ENDING_SIGNALS:
             loop.add_signal_handler(signum, end)
         try:
-            return await work
+            done.append(await work)
         finally:
             for signum in _ENDING_SIGNALS:
                 loop.remove_signal_handler(signum)
 
     silence_loggers()
     try:
-        return asyncio.run(guarded())
+        asyncio.run(guarded())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     except Exception as error:  # one of a group is handled as it would be alone; what is not known goes on
+        if done:
+            return done[0]  # the work has ended; the loop could not end as usual, for want of a thread
         cause = cause_of(error)
         if isinstance(cause, asyncio.CancelledError):
             raise KeyboardInterrupt from None
@@ -94,6 +98,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         raise cause from error
     finally:
         work.close()  # where no loop could be started, it was never awaited
+    return done[0]
 
 
 @asynccontextmanager

@@ -38,8 +38,12 @@ async def work_directory(parent: Path | None) -> AsyncIterator[Path]:
     try:
         yield path
     finally:
-        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-        os.close(lock)
+        try:
+            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+        except RuntimeError:  # the limits of this process allow no thread; what is here may hold Secrets
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(lock)
 
 
 def remove_leftovers(root: Path) -> None:
