@@ -124,7 +124,10 @@ async def test_what_keeps_it_from_starting_is_one_clear_error(
 @pytest.mark.spec("SRV-007")
 async def test_missing_definitions_are_said(tmp_path: Path) -> None:
     async with scripted_server() as cluster:
-        cluster.on("GET /api/v1/namespaces/velero", answer_json({"kind": "Namespace", "metadata": {}}))
+        cluster.on(
+            "GET /api/v1/namespaces/velero",
+            answer_json({"kind": "Namespace", "metadata": {"name": "velero"}}),
+        )
         cluster.on("GET /version", answer_json({"gitVersion": "v1.34.0", "major": "1", "minor": "34"}))
         core = {"kind": "APIResourceList", "groupVersion": "v1", "resources": []}
         cluster.on("GET /api", answer_json({"kind": "APIVersions", "versions": ["v1"]}))
