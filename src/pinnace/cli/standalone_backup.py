@@ -21,9 +21,9 @@ from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.unserved import unserved_names
 from pinnace.operations.backup import BackupOperation
+from pinnace.operations.workdir import work_directory
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.server.workdir import work_directory
 from pinnace.storage.errors import BackupExists, InvalidLocation
 
 

@@ -25,12 +25,12 @@ from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
 from pinnace.cli.standalone_plugins import open_plugins
 from pinnace.context import RunContext
 from pinnace.operations.restore import RestoreOperation
+from pinnace.operations.workdir import work_directory
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.selection.validation import validate_and_complete
-from pinnace.server.workdir import work_directory
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject

@@ -44,6 +44,7 @@ from pinnace.kube.transport.limiting import RateCap
 from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
 from pinnace.nonadmin.settings_source import SettingsFlags
 from pinnace.operations.snapshots import csi_plugins
+from pinnace.operations.workdir import work_directory
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.errors import PluginError
@@ -64,7 +65,6 @@ from pinnace.server.monitoring.profiler import ProfilerServer
 from pinnace.server.options import ServerOptions
 from pinnace.server.restic import repository_controllers, restic_parts
 from pinnace.server.signals import stop_on_signals
-from pinnace.server.workdir import work_directory
 from pinnace.volumes.repositories import REPOSITORIES
 
 log = get_logger(__name__)

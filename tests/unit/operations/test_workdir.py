@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.server.workdir import remove_leftovers, work_directory
+from pinnace.operations.workdir import remove_leftovers, work_directory
 
 
 def left(parent: Path) -> list[Path]:
