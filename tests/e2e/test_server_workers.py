@@ -10,7 +10,7 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Rule, Stall
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import S3Server
-from pinnace.controllers.settling import INTERRUPTED_REASON as INTERRUPTED
+from pinnace.controllers.shared.settling import INTERRUPTED_REASON as INTERRUPTED
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from tests.e2e.conftest import Home, NewServer

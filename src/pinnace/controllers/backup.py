@@ -18,18 +18,20 @@ from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.context import LogOptions, RunContext
-from pinnace.controllers.availability import Availability
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.pod_volumes import PodVolumes
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.runs import Plan, failed, refused
-from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, patch_progress
+from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.controllers.shared.runs import BACKUP_RUNS, Plan, RunReconciler, failed, refused
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import BACKUPS, PASSING_ERRORS, patch_progress
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
 from pinnace.operations.backup import BackupOperation
 from pinnace.plugins.operation import Operation
+from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
@@ -48,7 +50,7 @@ class BackupWork:
 
     Args:
         defaults: what is filled in where a Backup says nothing.
-        pod_volumes: who saves the content of pod volumes; None where nobody does.
+        pod_volumes: saves the content of pod volumes; None: such volumes are not saved.
         availability: shared with the Restore controller.
     """
 
@@ -220,6 +222,31 @@ class BackupCensus:
         self._scope.metrics.backups_existing(len(backups))
         for schedule, moment in last_successes(backups).items():
             self._scope.metrics.backup_last_successful(schedule, moment.timestamp())
+
+
+def controller(parts: Parts) -> Controller:
+    """The Backup controller of a server."""
+    informer, workers = parts.informers.of(BACKUPS), parts.options.backup_workers
+    work = BackupWork(
+        parts.scope,
+        parts.locations,
+        defaults=parts.options.defaults,
+        pod_volumes=parts.pod_volumes,
+        availability=parts.availability,
+    )
+    reconciler = RunReconciler(
+        parts.scope, BACKUP_RUNS, work, parts.settler, in_flight=parts.backups_in_flight
+    )
+    made = Controller(
+        NAME,
+        reconciler.reconcile,
+        workers=workers,
+        resync=Resync(BackupCensus(parts.scope, informer).resync, METRICS_PERIOD_SECONDS),
+        clock=parts.timers,
+        queue=parts.queue(parts.lanes.of_backups(informer, workers)),
+    )
+    made.watch(informer, predicate=reconciler.concerns)
+    return made
 
 
 def unavailable(location: str, problem: str) -> str:

@@ -15,13 +15,14 @@ from pinnace.api.download_request import (
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.api.values.times import format_time
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import BACKUPS, RESTORES, delete_if_there, patch_status
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import BACKUPS, RESTORES, delete_if_there, patch_status
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
 from pinnace.runtime.backoff import FailureBackoff
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.errors import StorageError
@@ -112,3 +113,20 @@ class DownloadRequestReconciler:
 
 def _at_expiration(expiration: datetime, now: datetime) -> Result:
     return Result.after(max((expiration - now).total_seconds(), 0.0) + 1.0)
+
+
+def controller(parts: Parts) -> Controller:
+    """The DownloadRequest controller of a server."""
+    requests, informers = parts.informers.of(REQUESTS), parts.informers
+    lane_of = parts.lanes.of_downloads(requests, informers.of(BACKUPS), informers.of(RESTORES), WORKERS)
+    reconciler = DownloadRequestReconciler(parts.scope, parts.locations)
+    made = Controller(
+        NAME,
+        reconciler.reconcile,
+        workers=WORKERS,
+        clock=parts.timers,
+        queue=parts.queue(lane_of, backoff=backoff()),
+    )
+    # Its own patches must not undo the back-off of a request that cannot be answered.
+    made.watch(requests, on_update=False)
+    return made

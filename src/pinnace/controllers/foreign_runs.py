@@ -15,11 +15,13 @@ from pinnace.aio.clock import Clock, LoopClock
 from pinnace.api.backup import BackupPhase
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.values.times import format_time
-from pinnace.controllers.lanes import Cache
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.controllers.shared.lanes import Cache
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import BACKUPS, RESTORES
 from pinnace.kube.errors import Conflict, Forbidden, NotFound
 from pinnace.kube.resources import PODS, APIResource
+from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 
@@ -133,6 +135,15 @@ class ForeignRuns:
                 log.info("Object has changed meanwhile and is left alone", key=str(key), error=error)
             else:
                 log.warning(f"Ended a {resource.kind} of a Velero server that is gone", key=str(key))
+
+
+def controller(parts: Parts) -> Controller:
+    """The controller that ends runs of Velero servers that are gone. Only for a server that leads."""
+    backups, restores = parts.informers.of(BACKUPS), parts.informers.of(RESTORES)
+    runs = ForeignRuns(parts.scope, backups=backups, restores=restores, clock=parts.timers)
+    made = Controller(NAME, resync=Resync(runs.resync, PERIOD_SECONDS), clock=parts.timers)
+    made.wait_for(backups, restores)
+    return made
 
 
 def _runs_velero(pod: JSONObject) -> bool:

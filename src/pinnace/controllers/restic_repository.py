@@ -6,7 +6,7 @@
 A repository that is not in its location is made there only if a backup has asked for it by the annotation
 `pinnace.io/initialize`; a restore or deletion makes nothing in a bucket (ADR 020).
 
-Two queues, so that nobody who waits for a new repository waits for a prune.
+Two queues, so that a new repository does not wait for a prune.
 """
 
 from datetime import datetime, timedelta
@@ -20,11 +20,12 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restic_repository import ResticRepository, ResticRepositoryPhase
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.api.values.durations import Duration
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.ports import Scope
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import DONE, Controller, Reconcile, Result, Resync
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
@@ -42,11 +43,11 @@ NAME: Final = "restic-repo"
 MAINTENANCE_NAME: Final = "restic-repo-maintenance"
 PERIOD_SECONDS: Final = 300.0
 WORKERS: Final = 4
-"""A store that does not answer must not hold up the others."""
+"""More than one, so that a store that does not answer delays no other."""
 
 MAINTENANCE_WORKERS: Final = 2
 RETRY: Final = timedelta(days=1)
-"""When a failed prune is tried again, if that is earlier than its next turn."""
+"""When a failed prune is tried again, if that is earlier than the next one is due."""
 
 _LONGEST_MESSAGE: Final = 4000
 
@@ -70,7 +71,7 @@ class FindRegion(Protocol):
 
 
 def is_ready(obj: JSONObject) -> bool:
-    """Whether a repository belongs to the queue of maintenance; all others to the other."""
+    """Whether a repository is Ready, so that the maintenance controller processes it."""
     return (obj.get("status") or {}).get("phase") == ResticRepositoryPhase.READY
 
 
@@ -305,3 +306,46 @@ def _warn_if_moved(repository: ResticRepository, location: BackupStorageLocation
             identifier=repository.spec.restic_identifier,
             now=identifier,
         )
+
+
+def controller(parts: Parts) -> Controller:
+    """The controller of a server that makes repositories."""
+    reconciler = RepositoryReconciler(
+        parts.scope,
+        parts.locations,
+        parts.restic,
+        parts.locks,
+        frequency=parts.options.restic_prune_frequency,
+    )
+    made = _controller(parts, NAME, reconciler.reconcile, WORKERS, ready=False)
+    made.watch(parts.informers.of(REPOSITORIES), predicate=is_requested, on_add=False)
+    return made
+
+
+def maintenance_controller(parts: Parts) -> Controller:
+    """The controller of a server that unlocks and prunes repositories."""
+    reconciler = MaintenanceReconciler(parts.scope, parts.restic, parts.locks)
+    return _controller(parts, MAINTENANCE_NAME, reconciler.reconcile, MAINTENANCE_WORKERS, ready=True)
+
+
+def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, ready: bool) -> Controller:
+    """A controller of the repositories that are ready, or of those that are not."""
+    informer = parts.informers.of(REPOSITORIES)
+    queue = parts.queue(parts.lanes.of_repositories(informer, workers))
+
+    async def enqueue_all() -> None:
+        for obj in informer.objects():
+            if is_ready(obj) is ready:
+                queue.add(Key.of(obj))
+
+    made = Controller(
+        name,
+        reconcile,
+        workers=workers,
+        resync=Resync(enqueue_all, PERIOD_SECONDS),
+        clock=parts.timers,
+        queue=queue,
+    )
+    # New ones at once; what our own patches change waits for the next pass.
+    made.watch(informer, predicate=lambda obj: is_ready(obj) is ready, on_update=False)
+    return made

@@ -18,13 +18,15 @@ from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.context import LogOptions
-from pinnace.controllers.availability import Availability
-from pinnace.controllers.confinement import Confinement, bounded, confined, is_bounded
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.pod_volumes import PodVolumes
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.runs import Plan, failed
-from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
+from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.namespace_queue import NamespaceQueue
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import CLUSTER_ROLES, velero
@@ -33,6 +35,7 @@ from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.item.tenant_rights import ROLE
 from pinnace.restore.selection.validation import validate_and_complete
+from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
@@ -93,7 +96,7 @@ class RestoreWork:
     """What is done with one Restore.
 
     Args:
-        pod_volumes: who restores the content of pod volumes; None where nobody does.
+        pod_volumes: restores the content of pod volumes; None: such volumes are an error.
         availability: shared with the Backup controller.
     """
 
@@ -256,3 +259,29 @@ class RestoreCensus:
     async def resync(self) -> None:
         """Count them."""
         self._scope.metrics.restores_existing(sum(1 for _ in self._informer.objects()))
+
+
+def controller(parts: Parts) -> Controller:
+    """The Restore controller of a server."""
+    informer, workers = parts.informers.of(RESTORES), parts.options.restore_workers
+    queue = parts.queue(parts.lanes.of_restores(informer, parts.informers.of(BACKUPS), workers))
+    work = RestoreWork(
+        parts.scope,
+        parts.locations,
+        options=parts.options.restore,
+        pod_volumes=parts.pod_volumes,
+        availability=parts.availability,
+    )
+    waiting = None if parts.options.parallel_restores_into_namespace else NamespaceQueue(queue.add)
+    reconciler = RunReconciler(parts.scope, RESTORE_RUNS, work, parts.settler, queue=waiting)
+    made = Controller(
+        NAME,
+        reconciler.reconcile,
+        workers=workers,
+        resync=Resync(RestoreCensus(parts.scope, informer).resync, METRICS_PERIOD_SECONDS),
+        clock=parts.timers,
+        queue=queue,
+    )
+    # A Restore that is deleted while it waits must leave the queue, or it would block others.
+    made.watch(informer, predicate=reconciler.concerns, on_delete=True)
+    return made

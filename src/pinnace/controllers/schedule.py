@@ -26,11 +26,12 @@ from pinnace.api.schedule import Schedule, SchedulePhase
 from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, parse_time
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import BACKUPS
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
+from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.kube.errors import AlreadyExists, Conflict, NotFound
 from pinnace.kube.resources import velero
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -339,3 +340,26 @@ def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
         owner = {"apiVersion": API_VERSION, "kind": "Schedule", "name": name, "uid": metadata["uid"]}
         made["ownerReferences"] = [{**owner, "controller": True}]
     return {"apiVersion": API_VERSION, "kind": "Backup", "metadata": made, "spec": spec.get("template") or {}}
+
+
+def controller(parts: Parts) -> Controller:
+    """The Schedule controller of a server."""
+    informer, queue = parts.informers.of(SCHEDULES), parts.queue()
+    reconciler = ScheduleReconciler(
+        parts.scope,
+        informer,
+        metrics=parts.scope.metrics,
+        zone=parts.options.zone,
+        enqueue=queue.add,
+        skip_immediately=parts.options.schedule_skip_immediately,
+    )
+    made = Controller(
+        NAME,
+        reconciler.reconcile,
+        workers=MAIN_WORKERS,
+        resync=Resync(reconciler.poll, POLL_PERIOD_SECONDS),
+        clock=parts.timers,
+        queue=queue,
+    )
+    made.watch(informer)
+    return made

@@ -4,15 +4,23 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
+from pinnace import __version__
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.server_status import ServerStatusRequest
 from pinnace.api.values.times import format_time
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import delete_if_there, patch_status
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import delete_if_there, patch_status
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
+from pinnace.operations.snapshots import csi_plugins
+from pinnace.plugins.builtin.backup.actions import backup_actions
+from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.kinds import PluginId, PluginKind
-from pinnace.runtime.controller import DONE, Result
+from pinnace.plugins.registry import ActionRegistry
+from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.open import BUILT_IN_STORES
@@ -87,3 +95,24 @@ class ServerStatusReconciler:
             case phase:
                 raise ValueError(f"unexpected ServerStatusRequest phase {phase!r}")
         return Result.after(_NEXT_LOOK_SECONDS)
+
+
+def controller(parts: Parts) -> Controller:
+    """The ServerStatusRequest controller of a server."""
+    scope = parts.scope
+    # The built-in actions for CSI give way to a plugin that brings them.
+    csi = csi_plugins(scope.client, parts.discovery, scope.features)
+    built_in = built_in_plugins(scope.client, parts.discovery, scope.namespace)
+    plugins = shown_plugins(built_in, csi, scope.plugins.ids)
+    reconciler = ServerStatusReconciler(scope, version=f"v{__version__}", plugins=plugins)
+    made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.timers)
+    made.watch(parts.informers.of(REQUESTS))
+    return made
+
+
+def built_in_plugins(client: KubeClient, discovery: Discovery, namespace: str) -> Sequence[PluginId]:
+    """The built-in actions of backups and restores."""
+    return ActionRegistry(
+        builtin_backup_actions=backup_actions(client, discovery),
+        builtin_restore_actions=restore_actions(client, discovery, namespace),
+    ).ids

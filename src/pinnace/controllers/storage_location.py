@@ -13,12 +13,13 @@ from pinnace.api.spec_fields import check_spec
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import patch_status
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import patch_status
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.errors import StorageError
@@ -143,3 +144,22 @@ def _next(last: datetime | None, frequency: Duration, now: datetime) -> Result:
         return DONE
     wait = last + frequency.to_timedelta() - now
     return Result.after(max(wait, timedelta(0)).total_seconds())
+
+
+def controller(parts: Parts) -> Controller:
+    """The BackupStorageLocation controller of a server."""
+    reconciler = StorageLocationReconciler(
+        parts.scope,
+        parts.locations,
+        default_location=parts.options.defaults.storage_location,
+        validation_frequency=parts.options.store_validation_frequency,
+    )
+    made = Controller(
+        NAME,
+        reconciler.reconcile,
+        workers=WORKERS,
+        clock=parts.timers,
+        queue=parts.queue(parts.lanes.of_locations(WORKERS)),
+    )
+    made.watch(parts.informers.of(LOCATIONS), on_delete=True)
+    return made

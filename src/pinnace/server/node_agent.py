@@ -17,7 +17,7 @@ from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
 from pinnace.controllers.node.orders import OrderReconciler
 from pinnace.controllers.node.pod_volume_backup import PodVolumeBackupWork
 from pinnace.controllers.node.pod_volume_restore import PodVolumeRestoreWork
-from pinnace.controllers.node.ports import NodeScope
+from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig

@@ -15,17 +15,17 @@ from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.pod_volumes import PodVolumes
-from pinnace.controllers.ports import Scope
+from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
+from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import PODS, SECRETS, velero
 from pinnace.server.monitoring.metrics import ServerMetrics
-from pinnace.server.options import ServerOptions
-from pinnace.server.restic import restic_parts
+from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.access import AccessProvider, Repository
 from pinnace.volumes.restic.client import Restic
+from pinnace.volumes.restic.locks import RepositoryLocks
 from pinnace.volumes.restic.output import Progress
 from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
 from tests.integration.controllers.conftest import Serve, Site
@@ -202,8 +202,9 @@ async def test_volumes_come_back_in_a_pod_of_another_name(
 def _pod_volumes(site: Site, folder: Path) -> PodVolumes:
     """Those of a server, for a restore that the test makes itself."""
     scope = Scope(client=site.client, namespace=site.namespace, metrics=ServerMetrics(), workdir=folder)
-    locations = LocationStores(site.client, site.namespace, folder / "credentials")
-    return restic_parts(scope, locations, ServerOptions(namespace=site.namespace)).pod_volumes
+    restic = Restic(AccessProvider(site.client, site.namespace, folder))
+    repositories = Repositories(site.client, site.namespace, frequency=RESTIC_PRUNE_FREQUENCY)
+    return PodVolumes(scope, restic, repositories, RepositoryLocks())
 
 
 async def test_a_volume_that_fails_fails_its_pod(site: Site, agent: Agent, serve: Serve) -> None:

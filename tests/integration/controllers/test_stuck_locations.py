@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pinnace.controllers import availability, storage_location
+from pinnace.controllers import storage_location
+from pinnace.controllers.shared import availability
 from pinnace.kube.resources import SECRETS, velero
 from tests.integration.controllers.conftest import Serve, Site
 

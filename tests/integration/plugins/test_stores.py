@@ -9,7 +9,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.client import KubeClient
 from pinnace.plugins.installed import InstalledPlugins
 from pinnace.storage.backup_files import BackupFiles, encode_metadata

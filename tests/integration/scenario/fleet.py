@@ -14,7 +14,7 @@ from pinnace.controllers.schedule import counted_from, due_after, judge
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero
 from pinnace.runtime.manager import Manager, ManagerPhase
-from pinnace.server.app import Assembly
+from pinnace.server.app import Assembly, Clocks
 from pinnace.server.options import ServerOptions
 from tests.integration.controllers.conftest import FINAL, Site
 from tests.support.waiting import eventually
@@ -100,7 +100,7 @@ async def serving(cluster: Cluster) -> AsyncIterator[None]:
     workdir = Path(tempfile.mkdtemp(dir=site.folder))
     discovery = await Discovery.load(site.client)
     assembly = Assembly(
-        site.client, discovery, options, workdir, clock=cluster.time, timers=cluster.time.timers
+        site.client, discovery, options, workdir, clocks=Clocks(now=cluster.time, timers=cluster.time.timers)
     )
     manager, stop = assembly.manager(), asyncio.Event()
     running = asyncio.create_task(manager.run(stop))

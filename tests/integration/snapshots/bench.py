@@ -4,22 +4,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.deletion.backup_deletion import REQUESTS, BackupDeletionReconciler
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.ports import Scope
 from pinnace.controllers.restore import RestoreWork
-from pinnace.controllers.runs import RunReconciler
-from pinnace.controllers.settling import Settler
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunReconciler
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.settling import Settler
+from pinnace.controllers.shared.writes import BACKUPS, RESTORES
 from pinnace.controllers.sync.location import Caches, LocationMemory, LocationSync
-from pinnace.controllers.writes import BACKUPS, RESTORES
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
@@ -63,7 +61,7 @@ class Bench:
         """Make a backup; its status."""
         await self.create("backups", name, spec)
         work = BackupWork(self.scope, self.locations, defaults=ServerDefaults())
-        await RunReconciler(self.scope, BACKUPS, Backup, work, self._settler).reconcile(self._key(name))
+        await RunReconciler(self.scope, BACKUP_RUNS, work, self._settler).reconcile(self._key(name))
         return await self.status(BACKUPS, name)
 
     async def restore(self, name: str, backup: str, **spec: Any) -> JSONObject:
@@ -71,7 +69,7 @@ class Bench:
         await self.create("restores", name, {"backupName": backup, **spec})
         options = RestoreOptions(features=self.scope.features, terminating_timeout_seconds=30)
         work = RestoreWork(self.scope, self.locations, options=options)
-        await RunReconciler(self.scope, RESTORES, Restore, work, self._settler).reconcile(self._key(name))
+        await RunReconciler(self.scope, RESTORE_RUNS, work, self._settler).reconcile(self._key(name))
         return await self.status(RESTORES, name)
 
     async def delete(self, name: str, backup: str) -> list[str]:

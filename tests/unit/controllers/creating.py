@@ -8,7 +8,7 @@ import orjson
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
-from pinnace.controllers.locations import LocationStores
+from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.errors import AlreadyExists, Invalid
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.informer import Informer

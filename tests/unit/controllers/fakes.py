@@ -10,8 +10,8 @@ import orjson
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.ports import Scope
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, ConnectionFailed, Invalid, KubeError, NotFound
 from pinnace.kube.resources import APIResource, velero

@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
 from pinnace.controllers.node.pod_volume_backup import PodVolumeBackupWork
 from pinnace.controllers.node.pod_volume_restore import PodVolumeRestoreWork
-from pinnace.controllers.node.ports import NodeScope
+from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer

@@ -12,9 +12,9 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupCensus, BackupWork, last_successes
-from pinnace.controllers.ports import Scope
 from pinnace.controllers.restore import RestoreCensus, RestoreWork
-from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import BACKUPS, RESTORES
 from pinnace.restore.engine import RestoreOptions
 from pinnace.runtime.informer import Informer
 from pinnace.server.monitoring.metrics import ServerMetrics

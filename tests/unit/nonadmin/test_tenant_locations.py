@@ -15,13 +15,13 @@ import pytest
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.durations import Duration
-from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.schedule import SCHEDULES
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.sync import location as location_sync
 from pinnace.controllers.sync.backup_sync import LOCATIONS, BackupSync
 from pinnace.controllers.sync.location import Caches
-from pinnace.controllers.writes import BACKUPS
 from pinnace.http.requests import Reply
 from pinnace.nonadmin.identity import marks
 from pinnace.runtime.keys import Key

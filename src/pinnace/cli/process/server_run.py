@@ -16,6 +16,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.settings import Settings
 from pinnace.controllers import backup, schedule
 from pinnace.controllers.deletion import backup_deletion, gc
+from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
 from pinnace.restore.engine import RestoreOptions
@@ -26,7 +27,7 @@ from pinnace.server.app import run_server
 from pinnace.server.checks import StartupError
 from pinnace.server.monitoring.logging import configure_logging
 from pinnace.server.monitoring.pages import parse_address
-from pinnace.server.options import CLIENT_BURST, CLIENT_QPS, RESTIC_PRUNE_FREQUENCY, ServerOptions
+from pinnace.server.options import CLIENT_BURST, CLIENT_QPS, ServerOptions
 
 log = get_logger(__name__)
 

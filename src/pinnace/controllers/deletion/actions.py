@@ -20,7 +20,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.controllers.ports import Scope
+from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.errors import PluginCallError, PluginError
 from pinnace.plugins.protocols import DeleteItemAction

@@ -25,10 +25,11 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.context import RunContext
 from pinnace.controllers.deletion.actions import delete_actions
 from pinnace.controllers.deletion.scope import foreign_files, undeletable_data
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.pod_volumes import PodVolumes
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import BACKUPS, PASSING_ERRORS, RESTORES, delete_if_there
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import BACKUPS, PASSING_ERRORS, RESTORES, delete_if_there
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
@@ -36,7 +37,7 @@ from pinnace.kube.resources import velero
 from pinnace.operations.deletion import SnapshotDeletion
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.operation import Operation
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -352,3 +353,26 @@ def _labels(backup: Backup) -> Mapping[str, str]:
 
 def _schedule_of(backup: Backup) -> str:
     return backup.metadata.labels.get(labels.SCHEDULE_NAME, "")
+
+
+def controller(parts: Parts) -> Controller:
+    """The BackupDeletion controller of a server."""
+    informer = parts.informers.of(REQUESTS)
+    reconciler = BackupDeletionReconciler(
+        parts.scope,
+        parts.locations,
+        informer,
+        running=parts.backups_in_flight,
+        pod_volumes=parts.pod_volumes,
+    )
+    made = Controller(
+        NAME,
+        reconciler.reconcile,
+        workers=WORKERS,
+        resync=Resync(reconciler.expire, EXPIRY_PERIOD_SECONDS),
+        clock=parts.timers,
+        queue=parts.queue(parts.lanes.of_deletions(informer, parts.informers.of(BACKUPS), WORKERS)),
+    )
+    # Its own patches must not undo the back-off of a request that has to wait.
+    made.watch(informer, on_update=False)
+    return made

@@ -14,11 +14,12 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.delete_request import DeleteBackupRequestPhase
 from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocationAccessMode
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import BACKUPS
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
+from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import velero
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -127,3 +128,19 @@ def _is_expired(backup: Backup, now: datetime) -> bool:
 def _labels(backup: Backup) -> dict[str, str]:
     name = labels.label_value(backup.metadata.name)
     return {labels.BACKUP_NAME: name, labels.BACKUP_UID: backup.metadata.uid}
+
+
+def controller(parts: Parts) -> Controller:
+    """The GC controller of a server."""
+    informer, queue = parts.informers.of(BACKUPS), parts.queue()
+    reconciler = GCReconciler(parts.scope, informer, running=parts.backups_in_flight, enqueue=queue.add)
+    made = Controller(
+        NAME,
+        reconciler.reconcile,
+        workers=MAIN_WORKERS,
+        resync=Resync(reconciler.enqueue_expired, parts.options.gc_frequency.total_seconds()),
+        clock=parts.timers,
+        queue=queue,
+    )
+    made.watch(informer, predicate=reconciler.is_due)
+    return made

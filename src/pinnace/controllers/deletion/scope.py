@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import RESTIC
-from pinnace.controllers.pod_volumes import pod_volume_snapshots
-from pinnace.controllers.ports import Scope
+from pinnace.controllers.shared.pod_volumes import pod_volume_snapshots
+from pinnace.controllers.shared.scope import Scope
 from pinnace.operations.deletion import SnapshotDeletion
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject

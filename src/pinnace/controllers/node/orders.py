@@ -18,8 +18,8 @@ from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase, PodVolumeProgress, PodVolumeRestore
 from pinnace.api.values.times import format_time
-from pinnace.controllers.node.ports import NodeScope
-from pinnace.controllers.writes import PASSING_ERRORS, patch_until_stored
+from pinnace.controllers.node.scope import NodeScope
+from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_until_stored
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.controller import DONE, Result

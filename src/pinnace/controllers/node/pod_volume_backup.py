@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
 from pinnace.api.values.times import parse_time
 from pinnace.controllers.node.orders import OrderFailed, OrderReconciler, Report, is_new
-from pinnace.controllers.node.ports import NodeScope
+from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key

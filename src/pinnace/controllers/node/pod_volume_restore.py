@@ -20,7 +20,7 @@ from pinnace.controllers.node.orders import (
     is_new,
 )
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders
-from pinnace.controllers.node.ports import NodeScope
+from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key

@@ -10,8 +10,8 @@ from pinnace.aio.blocking import in_thread
 from pinnace.api.meta import ObjectReference
 from pinnace.api.objects import JSONObject
 from pinnace.controllers.node.orders import OrderFailed
-from pinnace.controllers.node.ports import NodeScope
-from pinnace.controllers.writes import PASSING_ERRORS
+from pinnace.controllers.node.scope import NodeScope
+from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pinnace.volumes.host_paths import HostPathError, find_volume_path, volume_claim, volume_directory

@@ -18,12 +18,16 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.api.values.durations import Duration
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.ports import Scope
+from pinnace.controllers.schedule import SCHEDULES
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.controllers.sync.location import Caches, LocationMemory, LocationSync
 from pinnace.controllers.sync.synced import effective_period, in_order, is_due
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
+from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
@@ -165,3 +169,20 @@ class BackupSync:
 def _longest_ago(location: BackupStorageLocation) -> datetime:
     """For sorting: those never synced first."""
     return location.status.last_synced_time or datetime.min.replace(tzinfo=UTC)
+
+
+def controller(parts: Parts) -> Controller:
+    """The BackupSync controller of a server."""
+    locations = parts.informers.of(LOCATIONS)
+    caches = Caches(backups=parts.informers.of(BACKUPS), schedules=parts.informers.of(SCHEDULES))
+    sync = BackupSync(
+        parts.scope,
+        parts.locations,
+        locations=locations,
+        caches=caches,
+        default_location=parts.options.defaults.storage_location,
+        period=parts.options.backup_sync_period,
+    )
+    made = Controller(NAME, resync=Resync(sync.run, PERIOD_SECONDS), clock=parts.timers)
+    made.wait_for(locations, caches.backups, caches.schedules)
+    return made

@@ -22,7 +22,8 @@ from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import format_time
-from pinnace.controllers.ports import Scope
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import BACKUPS, delete_if_there, patch_status
 from pinnace.controllers.sync.synced import (
     MAX_POD_VOLUME_BACKUPS,
     Refused,
@@ -30,7 +31,6 @@ from pinnace.controllers.sync.synced import (
     is_found_in_location,
     pod_volume_backup_object,
 )
-from pinnace.controllers.writes import BACKUPS, delete_if_there, patch_status
 from pinnace.csi.snapshots import FEATURE, CSIError
 from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid, InvalidName, KubeError, NotFound
 from pinnace.kube.resources import velero

@@ -7,7 +7,7 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.controllers.deletion.gc import REQUESTS, GCReconciler
-from pinnace.controllers.writes import BACKUPS
+from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError, NotFound
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.keys import Key

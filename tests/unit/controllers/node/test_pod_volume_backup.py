@@ -272,7 +272,7 @@ async def test_a_lost_answer_to_the_end_is_repeated(
         if call[0] == "patch" and patches == 3:  # claim, progress, end
             raise ConnectionFailed("the connection broke")
 
-    monkeypatch.setattr("pinnace.controllers.writes.asyncio.sleep", at_once)
+    monkeypatch.setattr("pinnace.controllers.shared.writes.asyncio.sleep", at_once)
     world.cluster.before = lose_second
     world.add_backup()
 

@@ -13,11 +13,11 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.controllers.schedule import SCHEDULES
+from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.sync import location as location_sync
 from pinnace.controllers.sync.backup_sync import LOCATIONS, BackupSync
 from pinnace.controllers.sync.location import Caches
-from pinnace.controllers.writes import BACKUPS
 from pinnace.kube.errors import Invalid, KubeError, ServerFault
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable

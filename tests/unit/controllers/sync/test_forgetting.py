@@ -8,7 +8,7 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import ObjectMeta
-from pinnace.controllers.pod_volumes import PodVolumes
+from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.access import Repository

@@ -12,8 +12,8 @@ from pinnace.api.restic_repository import ResticRepository
 from pinnace.api.restore import Restore
 from pinnace.api.values.durations import Duration
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.restored_pods import RestoredPods
+from pinnace.controllers.shared.restored_pods import RestoredPods
+from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.stored_data import SavedPodVolume, saved_pod_volumes
 from pinnace.hooks.pod_watches import PodWatches
 from pinnace.kube.resources import APIResource

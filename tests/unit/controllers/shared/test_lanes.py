@@ -4,7 +4,7 @@ import pytest
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.lanes import Lanes
+from pinnace.controllers.shared.lanes import Lanes
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue

@@ -12,9 +12,9 @@ from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
-from pinnace.controllers.locations import LocationStores
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.writes import BACKUPS, RESTORES, Run
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import BACKUPS, RESTORES, Run
 from pinnace.kube.errors import APIStatusError, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.keys import Key

@@ -13,11 +13,11 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationStatus
 from pinnace.backup.request import ServerDefaults
-from pinnace.controllers import availability
-from pinnace.controllers.availability import Availability
 from pinnace.controllers.backup import BackupWork
-from pinnace.controllers.locations import LocationStores
 from pinnace.controllers.restore import RestoreWork
+from pinnace.controllers.shared import availability
+from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.restore.engine import RestoreOptions

@@ -16,7 +16,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
 from pinnace.api.values.times import format_time
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
-from pinnace.controllers.ports import Scope
+from pinnace.controllers.shared.scope import Scope
 from pinnace.hooks.pod_watches import PodSight
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.restore.ports import PodVolumeRestorer

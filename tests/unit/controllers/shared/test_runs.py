@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import cast
 
 import msgspec
@@ -9,9 +10,8 @@ import pytest
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.restore import Restore
-from pinnace.controllers.runs import Plan, RunReconciler, Work, is_new
-from pinnace.controllers.settling import Settler
-from pinnace.controllers.writes import BACKUPS, RESTORES
+from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, Plan, RunReconciler, Work, is_new
+from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.errors import Invalid, KubeError, ServerFault
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.keys import Key
@@ -67,13 +67,11 @@ class Scene:
         self.work = ScriptedWork(world)
         self.running: set[Key] = set()
         self.reconciler = RunReconciler(
-            world.scope,
-            BACKUPS,
-            Backup,
+            replace(world.scope, leads=leads),
+            BACKUP_RUNS,
             self.work,
             Settler(world.scope, world.locations),
-            running=self.running,
-            leads=leads,
+            in_flight=self.running,
         )
 
     async def reconcile(self, name: str = "b1") -> None:
@@ -129,11 +127,10 @@ async def test_a_malformed_key_is_dropped(world: World) -> None:
     """It is of no object; restores have the same reconciler, with other work."""
     reconciler = RunReconciler(
         world.scope,
-        RESTORES,
-        Restore,
+        RESTORE_RUNS,
         cast("Work[Restore]", ScriptedWork(world)),
         Settler(world.scope, world.locations),
-        running=set(),
+        in_flight=set(),
     )
 
     assert await reconciler.reconcile(Key("a/b", "c")) == DONE

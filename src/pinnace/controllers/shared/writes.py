@@ -12,7 +12,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.codec import encode, merge_patch
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
-from pinnace.controllers.ports import Scope
+from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests
 from pinnace.kube.resources import APIResource, velero

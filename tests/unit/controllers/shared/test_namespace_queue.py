@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.restore import Restore, RestorePhase, RestoreSpec
-from pinnace.controllers.runs import Plan, RunReconciler
-from pinnace.controllers.settling import Settler
-from pinnace.controllers.turns import NamespaceTurns, Targets, targets_of
-from pinnace.controllers.writes import RESTORES
+from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets, targets_of
+from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler
+from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
@@ -51,7 +50,7 @@ def test_where_a_restore_writes_to(spec: RestoreSpec, names: set[str] | None) ->
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "meet"),
+    ("one", "other", "overlaps"),
     [
         (None, None, True),
         (None, {"a"}, True),
@@ -61,24 +60,24 @@ def test_where_a_restore_writes_to(spec: RestoreSpec, names: set[str] | None) ->
         (set(), {"a"}, False),
     ],
 )
-def test_which_meet(one: set[str] | None, other: set[str] | None, meet: bool) -> None:
+def test_which_targets_overlap(one: set[str] | None, other: set[str] | None, overlaps: bool) -> None:
     first, second = (Targets(None if names is None else frozenset(names)) for names in (one, other))
-    assert first.meet(second) is second.meet(first) is meet
+    assert first.overlaps(second) is second.overlaps(first) is overlaps
 
 
 class Line:
-    """Turns, with what was woken and not begun again yet."""
+    """A queue, and the names that were woken and not started again yet."""
 
     def __init__(self) -> None:
         self.woken: list[str] = []
-        self.turns = NamespaceTurns(lambda woken: self.woken.append(woken.name))
+        self.queue = NamespaceQueue(lambda woken: self.woken.append(woken.name))
 
     def begin(self, name: str, run: Restore) -> bool:
-        return self.turns.begin(key(name), run)
+        return self.queue.try_start(key(name), run)
 
     def leave(self, name: str) -> list[str]:
         self.woken.clear()
-        self.turns.leave(key(name))
+        self.queue.remove(key(name))
         return self.woken
 
 
@@ -96,7 +95,7 @@ def test_who_waits_is_woken_when_the_way_is_free(caplog: pytest.LogCaptureFixtur
     assert line.leave("r3") == []
     assert line.leave("r1") == ["r2"]
     assert line.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
-    assert line.leave("nobody") == []
+    assert line.leave("unknown") == []
 
 
 def test_who_waits_is_not_overtaken() -> None:
@@ -122,7 +121,7 @@ def test_the_elder_goes_first_even_if_it_was_heard_of_later() -> None:
     assert line.leave("r1") == ["elder"]
 
 
-def test_who_leaves_without_having_begun_frees_its_place() -> None:
+def test_removing_a_waiting_restore_wakes_those_it_blocked() -> None:
     line = Line()
     assert line.begin("r1", restore("a"))
     assert not line.begin("deleted", restore("a", "b", minute=1))
@@ -159,16 +158,16 @@ def test_never_two_in_one_namespace_and_never_a_dead_end(steps: list[tuple[str, 
     wanted: dict[str, Restore] = {}
     running: dict[str, Targets] = {}
     woken: list[str] = []
-    turns = NamespaceTurns(lambda one: woken.append(one.name))
+    queue = NamespaceQueue(lambda one: woken.append(one.name))
 
     def begin(name: str) -> None:
-        if turns.begin(key(name), wanted[name]):
+        if queue.try_start(key(name), wanted[name]):
             mine = targets_of(wanted[name].spec)
-            assert not any(mine.meet(other) for former, other in running.items() if former != name)
+            assert not any(mine.overlaps(other) for former, other in running.items() if former != name)
             running[name] = mine
 
     def leave(name: str) -> None:
-        turns.leave(key(name))
+        queue.remove(key(name))
         wanted.pop(name, None)
         running.pop(name, None)
 
@@ -179,7 +178,7 @@ def test_never_two_in_one_namespace_and_never_a_dead_end(steps: list[tuple[str, 
         elif name not in wanted:
             wanted[name] = restore(*names, minute=number)
             begin(name)
-    # Whoever waits is woken sooner or later, by nothing but those who leave.
+    # Each waiting restore is woken in the end, by the removal of others alone.
     for _ in range(20):
         while woken:
             name = woken.pop(0)
@@ -199,11 +198,10 @@ class Restores:
         self.running: dict[str, asyncio.Event] = {}
         self.reconciler = RunReconciler(
             world.scope,
-            RESTORES,
-            Restore,
+            RESTORE_RUNS,
             self,
             Settler(world.scope, world.locations),
-            turns=NamespaceTurns(self.queue.add),
+            queue=NamespaceQueue(self.queue.add),
         )
 
     def add(self, name: str, *included: str) -> None:

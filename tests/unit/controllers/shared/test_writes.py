@@ -4,7 +4,14 @@ import pytest
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
-from pinnace.controllers.writes import BACKUPS, claim, delete_if_there, finish, patch_progress, patch_status
+from pinnace.controllers.shared.writes import (
+    BACKUPS,
+    claim,
+    delete_if_there,
+    finish,
+    patch_progress,
+    patch_status,
+)
 from pinnace.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServerFault, TooManyRequests
 from pinnace.runtime.backoff import RetryDelay
 from tests.unit.controllers.fakes import BROKEN, LOCATIONS, World, fail_always, key

@@ -2,12 +2,13 @@
 
     New ──plan──> claim ──> InProgress ──execute──> Completed, PartiallyFailed, Failed
            │        └─────> FailedValidation
-           └─ not its turn: stays New until it is
+           └─ must wait in the queue: stays New until it may start
 
-The first patch is conflict-checked: of two servers one gets the object. What is InProgress is ours alone and
-is never left so while this process lives: a defect fails it, an interruption settles it, a lost answer to
-the claim is remembered. So is nothing else, where no other server can be at work: what a former one asked for
-may be stored long after its death, and then shows up here. (docs/spec: CTL 1.2, CTL 3, CTL 8, CTL 15)
+The first patch is conflict-checked: of two servers one gets the object. An object that this server has taken
+is never left InProgress while the process lives: a defect fails it, an interruption settles it, and a claim
+whose answer was lost is remembered. While this server leads, it also settles InProgress objects that no
+running server owns: the claim of a former server may be stored long after that server has ended.
+(docs/spec: CTL 1.2, CTL 3, CTL 8, CTL 15)
 """
 
 import asyncio
@@ -23,10 +24,10 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.times import format_time
-from pinnace.controllers.ports import Scope
-from pinnace.controllers.settling import Settler, is_in_progress
-from pinnace.controllers.turns import NoTurns, Turns
-from pinnace.controllers.writes import claim, finish
+from pinnace.controllers.shared.namespace_queue import NoQueue, RunQueue
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.settling import Settler, is_in_progress
+from pinnace.controllers.shared.writes import BACKUPS, RESTORES, claim, finish
 from pinnace.kube.errors import (
     BadRequest,
     Conflict,
@@ -49,7 +50,7 @@ NEW: Final = frozenset({"", BackupPhase.NEW})
 
 
 def is_new(obj: JSONObject) -> bool:
-    """Whether a Backup or Restore waits to be taken."""
+    """Whether no server has taken the Backup or Restore yet."""
     return ((obj.get("status") or {}).get("phase") or "") in NEW
 
 
@@ -65,6 +66,18 @@ class Plan(Generic[RunT]):
 
     begun: RunT
     execute: Callable[[RunT], Awaitable[RunT]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunKind(Generic[RunT]):
+    """The kind of a run: its resource, and the struct that its objects are decoded to."""
+
+    resource: APIResource
+    struct: type[RunT]
+
+
+BACKUP_RUNS: Final = RunKind(BACKUPS, Backup)
+RESTORE_RUNS: Final = RunKind(RESTORES, Restore)
 
 
 class Work(Protocol[RunT]):
@@ -91,54 +104,49 @@ class RunReconciler(Generic[RunT]):
     """Takes new objects of one kind to their terminal phase.
 
     Args:
-        resource, struct: the kind.
         work: what is done with one.
-        running: keys of the objects in hand; who deletes backups asks it.
-        turns: who may begin; without it, everybody whom a worker takes.
-        leads: whether no other server can be working, so that what is InProgress is ours or nobody's.
+        in_flight: keys of the objects that are being worked on; the deletion of backups reads it.
+        queue: decides which may start; without it, each object starts that a worker takes.
     """
 
     def __init__(
         self,
         scope: Scope,
-        resource: APIResource,
-        struct: type[RunT],
+        kind: RunKind[RunT],
         work: Work[RunT],
         settler: Settler,
         *,
-        running: set[Key] | None = None,
-        turns: Turns[RunT] | None = None,
-        leads: bool = False,
+        in_flight: set[Key] | None = None,
+        queue: RunQueue[RunT] | None = None,
     ) -> None:
         self._scope = scope
-        self._resource = resource
-        self._struct: type[RunT] = struct
+        self._resource = kind.resource
+        self._struct: type[RunT] = kind.struct
         self._work: Work[RunT] = work
         self._settler = settler
-        self._running = set() if running is None else running
-        self._turns: Turns[RunT] = turns if turns is not None else NoTurns()
-        self._leads = leads
+        self._in_flight = set() if in_flight is None else in_flight
+        self._queue: RunQueue[RunT] = queue if queue is not None else NoQueue()
         self._unanswered: dict[Key, list[Plan[RunT]]] = {}
 
     def concerns(self, obj: JSONObject) -> bool:
-        """Whether a change of an object is to be looked at."""
-        return is_new(obj) or (self._leads and is_in_progress(obj))
+        """Whether a change of the object needs a reconcile."""
+        return is_new(obj) or (self._scope.leads and is_in_progress(obj))
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass. What is raised before the first patch was stored lets the key be tried again."""
+        """One pass. An error raised before the first patch is stored makes the key be tried again."""
         waits = False
         try:
             with bound_fields(**{self._resource.kind.lower(): str(key)}):
                 waits = await self._take(key)
         finally:
             if key not in self._unanswered:
-                self._running.discard(key)
+                self._in_flight.discard(key)
                 if not waits:
-                    self._turns.leave(key)
+                    self._queue.remove(key)
         return DONE
 
     async def _take(self, key: Key) -> bool:
-        """Take an object as far as it goes. Returns whether it must wait for its turn."""
+        """Take an object as far as it goes. Returns whether it must wait in the queue."""
         while (obj := await self._read(key)) is not None:
             claimed: JSONObject | None = obj
             plan = self._plan_behind(key, obj)
@@ -146,7 +154,7 @@ class RunReconciler(Generic[RunT]):
                 if not is_new(obj):
                     await self._pass_by(key, obj)
                     return False
-                self._running.add(key)
+                self._in_flight.add(key)
                 try:
                     run = decode(self._struct, obj)
                 except DecodeError as error:
@@ -154,13 +162,13 @@ class RunReconciler(Generic[RunT]):
                     return False
                 findings = check_spec(self._resource.kind, obj)
                 plan = refused(await self._work.plan(run, findings.warnings), findings.errors)
-                # What is not valid waits for nobody. Once it is its turn, it is planned again.
-                if plan.execute is not None and not self._turns.begin(key, plan.begun):
+                # An invalid object does not wait in the queue. One that waited is planned again.
+                if plan.execute is not None and not self._queue.try_start(key, plan.begun):
                     return True
                 try:
                     claimed = await self._claim(key, run, plan)
                 except (Invalid, BadRequest) as error:
-                    # It will not be taken the next time either: without a verdict the object stays New.
+                    # The API server will refuse it the next time too, and the object would stay New for ever.
                     await self._refuse(key, obj, error)
                     return False
             if claimed is not None:
@@ -170,13 +178,13 @@ class RunReconciler(Generic[RunT]):
         return False
 
     async def _pass_by(self, key: Key, obj: JSONObject) -> None:
-        """Leave alone what is not ours to take, unless nobody else could take care of it."""
+        """Leave the object alone, unless it is an orphan that only this server can settle."""
         self._unanswered.pop(key, None)
-        if self._leads and is_in_progress(obj):
+        if self._scope.leads and is_in_progress(obj):
             await self._settler.settle_late(self._resource, obj)
 
     def _plan_behind(self, key: Key, obj: JSONObject) -> Plan[RunT] | None:
-        """Which of our claims without an answer made the object what it is."""
+        """The plan whose claim got no answer and was stored all the same; None if there is none."""
         return next((plan for plan in self._unanswered.get(key, ()) if _is_made_by(obj, plan)), None)
 
     async def _read(self, key: Key) -> JSONObject | None:
@@ -187,7 +195,7 @@ class RunReconciler(Generic[RunT]):
             return None
 
     async def _claim(self, key: Key, run: RunT, plan: Plan[RunT]) -> JSONObject | None:
-        """The object as stored; None if another server took it, or somebody edited or deleted it.
+        """The object as stored; None if another server took it, or it was edited or deleted.
 
         Raises:
             Invalid, BadRequest: the API server does not take what the object would become.
@@ -197,13 +205,13 @@ class RunReconciler(Generic[RunT]):
         except (Conflict, NotFound):
             return None  # what it is now decides (docs/spec: CTL 1.2)
         except (ConnectionFailed, ServerFault):
-            # It may be stored although we were not told, even after the next pass has tried again. Forgotten,
-            # it would stay so.
+            # It may be stored although no answer came, even after the next pass has tried again. If this plan
+            # were forgotten, the object would stay InProgress.
             self._unanswered.setdefault(key, []).append(plan)
             raise
 
     async def _refuse(self, key: Key, obj: JSONObject, error: DecodeError | KubeError) -> None:
-        """An object that cannot be read or claimed is failed, not tried for ever."""
+        """Fail an object that cannot be read or claimed, instead of trying it for ever."""
         log.warning("Object is refused", error=error)
         self._unanswered.pop(key, None)
         status = {"phase": str(BackupPhase.FAILED_VALIDATION), "validationErrors": [str(error)]}

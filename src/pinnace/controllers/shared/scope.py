@@ -19,8 +19,8 @@ MAIN_WORKERS = 1
 """Of controllers that say nothing else; for backups and restores it is the default. (docs/spec: CTL 2.1)"""
 
 
-class RunMetrics(Protocol):
-    """The counters of backups, their deletions, and restores. (docs/spec: SRV 8.1)"""
+class ControllerMetrics(Protocol):
+    """The counters of backups, their deletions, restores and schedules. (docs/spec: SRV 8.1)"""
 
     def backup_attempted(self, schedule: str) -> None: ...
 
@@ -46,6 +46,8 @@ class RunMetrics(Protocol):
 
     def volume_snapshots(self, schedule: str, *, attempted: int, completed: int) -> None: ...
 
+    def schedule_seen(self, schedule: str, phase: str) -> None: ...
+
 
 class RunParticulars(TypedDict, total=False):
     """What differs from run to run; the same members as those of `RunContext`."""
@@ -70,12 +72,14 @@ class Scope:
         features: feature flags that are on.
         log_level, log_format, log_echo: of the logs of backups and restores.
         plugins: what there is beside the built-in actions.
+        leads: whether no other server can be working, so that an InProgress object which this server does
+            not own is an orphan.
         without_status: resources whose served definition has no status subresource, as `patch_status` found.
     """
 
     client: KubeClient
     namespace: str
-    metrics: RunMetrics
+    metrics: ControllerMetrics
     workdir: Path
     features: frozenset[str] = frozenset()
     log_level: str = "info"
@@ -83,6 +87,7 @@ class Scope:
     log_echo: TextIO | None = None
     clock: Callable[[], datetime] = utcnow
     plugins: InstalledPlugins = NO_PLUGINS
+    leads: bool = False
     without_status: set[APIResource] = field(default_factory=set)
 
     def run_context(self, **particulars: Unpack[RunParticulars]) -> RunContext:

@@ -1,0 +1,46 @@
+"""What a server's flags say about its controllers. (docs/spec: SRV 2)"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+from typing import Final
+
+from pinnace.api.values.durations import Duration
+from pinnace.backup.request import ServerDefaults
+from pinnace.controllers.shared.scope import MAIN_WORKERS
+from pinnace.restore.engine import RestoreOptions
+
+GC_FREQUENCY: Final = Duration.hours(1)
+RESTIC_TIMEOUT: Final = Duration.hours(4)
+RESTIC_PRUNE_FREQUENCY: Final = Duration.hours(168)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerOptions:
+    """What flags and environment of the server say about its controllers. (docs/spec: SRV 2)
+
+    Attributes:
+        defaults: what is filled in where a Backup says nothing.
+        restore: how restores are carried out.
+        store_validation_frequency: for locations that name none.
+        backup_sync_period: for locations that name none; one minute if not positive.
+        backup_workers, restore_workers: how many run at once.
+        parallel_restores_into_namespace: let restores run at once that may write to the same namespace.
+        restic_timeout: for all pod volumes of one backup or restore.
+        gc_frequency: how often expired backups are looked for.
+        restic_prune_frequency: of repositories that name none; a week if not positive.
+        schedule_skip_immediately: skip once what is due of Schedules that do not say.
+        zone: of the clock that schedules and the names of their backups follow.
+    """
+
+    defaults: ServerDefaults = field(default_factory=ServerDefaults)
+    restore: RestoreOptions = field(default_factory=RestoreOptions)
+    store_validation_frequency: Duration = field(default_factory=lambda: Duration.minutes(1))
+    backup_sync_period: Duration = field(default_factory=lambda: Duration.minutes(1))
+    backup_workers: int = MAIN_WORKERS
+    restore_workers: int = MAIN_WORKERS
+    parallel_restores_into_namespace: bool = False
+    restic_timeout: Duration = RESTIC_TIMEOUT
+    gc_frequency: Duration = GC_FREQUENCY
+    restic_prune_frequency: Duration = RESTIC_PRUNE_FREQUENCY
+    schedule_skip_immediately: bool = False
+    zone: tzinfo = UTC

@@ -1,0 +1,117 @@
+"""The parts that the controllers of one server share, made once and handed to each controller whole."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pinnace.aio.clock import Clock
+from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.shared.lanes import LOCATIONS, LaneOf, Lanes
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.options import ControllerOptions
+from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.settling import Settler
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import APIResource
+from pinnace.runtime.backoff import FailureBackoff
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
+from pinnace.runtime.queue import RateLimitedQueue, one_lane
+from pinnace.volumes.repositories import Repositories
+from pinnace.volumes.restic.access import AccessProvider
+from pinnace.volumes.restic.client import Restic
+from pinnace.volumes.restic.locks import RepositoryLocks
+
+
+class Informers:
+    """The informers of one server, one for each kind: its controllers share one cache and one watch.
+
+    Args:
+        namespace: the server's.
+        add: told of each new informer; sees to it that it runs.
+    """
+
+    def __init__(self, client: KubeClient, namespace: str, add: Callable[[Informer], Informer]) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._add = add
+        self._informers: dict[APIResource, Informer] = {}
+
+    def of(self, resource: APIResource) -> Informer:
+        """The informer of that kind, made when it is first asked for."""
+        if resource not in self._informers:
+            self._informers[resource] = self._add(Informer(self._client, resource, self._namespace))
+        return self._informers[resource]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the controllers of one server share.
+
+    Attributes:
+        discovery: what the cluster served at the start.
+        locations: opens the stores of BackupStorageLocations.
+        restic, locks: one client and one set of repository locks for all controllers.
+        pod_volumes: saves, restores and forgets the content of pod volumes.
+        backups_in_flight: keys of the Backups that this server is making.
+        timers: what controllers wait by; the event loop's if None.
+    """
+
+    scope: Scope
+    options: ControllerOptions
+    discovery: Discovery
+    informers: Informers
+    locations: LocationStores
+    availability: Availability
+    settler: Settler
+    restic: Restic
+    locks: RepositoryLocks
+    pod_volumes: PodVolumes
+    backups_in_flight: set[Key] = field(default_factory=set)
+    timers: Clock | None = None
+
+    @classmethod
+    def of(
+        cls,
+        scope: Scope,
+        options: ControllerOptions,
+        discovery: Discovery,
+        informers: Informers,
+        *,
+        timers: Clock | None = None,
+    ) -> "Parts":
+        """The parts of a server with that scope; nothing runs yet."""
+        client, namespace = scope.client, scope.namespace
+        locations = LocationStores(client, namespace, scope.workdir / "credentials", plugins=scope.plugins)
+        restic = Restic(AccessProvider(client, namespace, scope.workdir))
+        locks = RepositoryLocks()
+        repositories = Repositories(client, namespace, frequency=options.restic_prune_frequency)
+        return cls(
+            scope=scope,
+            options=options,
+            discovery=discovery,
+            informers=informers,
+            locations=locations,
+            availability=Availability(locations, clock=timers),
+            settler=Settler(scope, locations),
+            restic=restic,
+            locks=locks,
+            pod_volumes=PodVolumes(scope, restic, repositories, locks, timeout=options.restic_timeout),
+            timers=timers,
+        )
+
+    @property
+    def lanes(self) -> Lanes:
+        """Says in which lane of a queue a key waits."""
+        return Lanes(
+            self.scope.namespace,
+            self.informers.of(LOCATIONS),
+            default_location=self.options.defaults.storage_location,
+        )
+
+    def queue(
+        self, lane_of: LaneOf = one_lane, *, backoff: FailureBackoff[Key] | None = None
+    ) -> RateLimitedQueue[Key]:
+        """A new work queue by the server's timers."""
+        return RateLimitedQueue[Key](clock=self.timers, lane_of=lane_of, backoff=backoff)
