@@ -36,10 +36,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.transport.limiting import RateCap
 from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
 from pinnace.nonadmin.settings_source import SettingsFlags
-from pinnace.operations.snapshots import csi_plugins
 from pinnace.operations.workdir import work_directory
-from pinnace.plugins.builtin.backup.actions import backup_actions
-from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins, PluginOptions, find_plugins
 from pinnace.runtime.controller import Controller
@@ -54,7 +51,6 @@ from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.monitoring.profiler import ProfilerServer
 from pinnace.server.options import ServerOptions
 from pinnace.server.signals import stop_on_signals
-from pinnace.volumes.repositories import REPOSITORIES
 from pinnace.server.workdir import work_directory
 
 log = get_logger(__name__)
