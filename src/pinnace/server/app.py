@@ -51,7 +51,6 @@ from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.monitoring.profiler import ProfilerServer
 from pinnace.server.options import ServerOptions
 from pinnace.server.signals import stop_on_signals
-from pinnace.server.workdir import work_directory
 
 log = get_logger(__name__)
 
