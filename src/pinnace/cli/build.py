@@ -1,9 +1,8 @@
-"""Objects from flags: pure functions from what the user typed. (docs/spec: CLI 4.1, 5.1)"""
+"""Makes Backups and Restores of the options of a command. Pure. (docs/spec: CLI 4.1, 5.1)"""
 
 import copy
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec
@@ -11,35 +10,37 @@ from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.cli.common.options import BackupSpecOptions
 from pinnace.cli.errors import InvalidInput
+from pinnace.cli.restore.options import RestoreCreateOptions
 
 
-def backup_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> Backup:
-    """The Backup that `backup create` asks for. Raises InvalidInput."""
+def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> Backup:
+    """The Backup that the options describe. Raises InvalidInput."""
     spec = BackupSpec(
-        included_namespaces=flags["include_namespaces"] or [],
-        excluded_namespaces=flags["exclude_namespaces"] or [],
-        included_resources=flags["include_resources"] or [],
-        excluded_resources=flags["exclude_resources"] or [],
-        label_selector=flags["selector"],
-        snapshot_volumes=flags["snapshot_volumes"],
-        ttl=flags["ttl"],
-        include_cluster_resources=flags["include_cluster_resources"],
-        storage_location=flags["storage_location"],
-        volume_snapshot_locations=flags["volume_snapshot_locations"],
-        default_volumes_to_restic=flags["default_volumes_to_restic"],
-        ordered_resources=ordered_resources(flags["ordered_resources"]),
-        csi_snapshot_timeout=flags["csi_snapshot_timeout"],
+        included_namespaces=list(options.include_namespaces),
+        excluded_namespaces=list(options.exclude_namespaces),
+        included_resources=list(options.include_resources),
+        excluded_resources=list(options.exclude_resources),
+        label_selector=options.selector,
+        snapshot_volumes=options.snapshot_volumes,
+        ttl=options.ttl,
+        include_cluster_resources=options.include_cluster_resources,
+        storage_location=options.storage_location,
+        volume_snapshot_locations=list(options.volume_snapshot_locations),
+        default_volumes_to_restic=options.default_volumes_to_restic,
+        ordered_resources=ordered_resources(options.ordered_resources),
+        csi_snapshot_timeout=options.csi_snapshot_timeout,
     )
-    return Backup(metadata=ObjectMeta(name=name, namespace=namespace, labels=flags["labels"]), spec=spec)
+    return Backup(metadata=ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels)), spec=spec)
 
 
 def backup_from_schedule(
     name: str, namespace: str, schedule: JSONObject, extra_labels: Mapping[str, str], now: datetime
 ) -> JSONObject:
-    """The Backup that a Schedule's template makes, as the server would make it: no field of the spec is lost.
+    """The Backup that the server would make of a Schedule's template, with all fields of its spec.
 
-    Labels given on the command line win.
+    Labels given on the command line take precedence.
     """
     meta, spec = schedule["metadata"], schedule.get("spec") or {}
     owners = []
@@ -55,7 +56,7 @@ def backup_from_schedule(
         )
     template = spec.get("template") or {}
     all_labels = {
-        # Labels of the template take the place of those of the Schedule. (docs/spec: BEY 7.1)
+        # Labels of the template replace those of the Schedule. (docs/spec: BEY 7.1)
         **((template.get("metadata") or {}).get("labels") or meta.get("labels") or {}),
         labels.SCHEDULE_NAME: labels.label_value(meta["name"]),
         **extra_labels,
@@ -72,23 +73,23 @@ def backup_from_schedule(
     return encode(backup, unsent=True) | {"spec": copy.deepcopy(template)}
 
 
-def restore_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> Restore:
-    """The Restore that `restore create` asks for."""
+def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) -> Restore:
+    """The Restore that the options describe."""
     spec = RestoreSpec(
-        backup_name=flags["from_backup"],
-        schedule_name=flags["from_schedule"],
-        included_namespaces=flags["include_namespaces"] or [],
-        excluded_namespaces=flags["exclude_namespaces"] or [],
-        included_resources=flags["include_resources"] or [],
-        excluded_resources=flags["exclude_resources"] or [],
-        namespace_mapping=flags["namespace_mappings"],
-        label_selector=flags["selector"],
-        restore_pvs=flags["restore_volumes"],
-        preserve_node_ports=flags["preserve_nodeports"],
-        include_cluster_resources=flags["include_cluster_resources"],
+        backup_name=options.from_backup,
+        schedule_name=options.from_schedule,
+        included_namespaces=list(options.include_namespaces),
+        excluded_namespaces=list(options.exclude_namespaces),
+        included_resources=list(options.include_resources),
+        excluded_resources=list(options.exclude_resources),
+        namespace_mapping=dict(options.namespace_mappings),
+        label_selector=options.selector,
+        restore_pvs=options.restore_volumes,
+        preserve_node_ports=options.preserve_nodeports,
+        include_cluster_resources=options.include_cluster_resources,
     )
-    metadata = ObjectMeta(name=name, namespace=namespace, labels=flags["labels"])
-    if flags["without_volume_data"]:
+    metadata = ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels))
+    if options.without_volume_data:
         metadata.annotations = {labels.WITHOUT_VOLUME_DATA: "true"}
     return Restore(metadata=metadata, spec=spec)
 
@@ -110,6 +111,6 @@ def ordered_resources(text: str) -> dict[str, str]:
 
 
 def newest(backups: list[JSONObject], phases: tuple[str, ...]) -> JSONObject | None:
-    """The backup of those phases that started last, if there is any."""
-    fitting = [b for b in backups if (b.get("status") or {}).get("phase") in phases]
-    return max(fitting, key=lambda b: b["status"].get("startTimestamp") or "", default=None)
+    """The backup in one of the phases that started last, or None."""
+    matching = [b for b in backups if (b.get("status") or {}).get("phase") in phases]
+    return max(matching, key=lambda b: b["status"].get("startTimestamp") or "", default=None)

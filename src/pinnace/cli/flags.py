@@ -12,12 +12,17 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from pinnace.cli.settings import GlobalFlags
+
+S = TypeVar("S")
+R = TypeVar("R")
 
 _TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
@@ -160,14 +165,68 @@ def optional_boolean(*names: str, help: str) -> Callable[[Any], Any]:
     return click.option(*names, type=Boolean(tristate=True), default=None, help=help, metavar="")
 
 
-def merge_maps(maps: Sequence[dict[str, str]]) -> dict[str, str]:
-    """The value of a repeatable map flag: later occurrences add and win."""
-    return {key: value for one in maps for key, value in one.items()}
+def key_values(*names: str, help: str, separator: str = "=") -> Callable[[Any], Any]:
+    """Declare a repeatable flag whose occurrences make one mapping: later ones add to it and win."""
+
+    def merged(_ctx: click.Context, _param: click.Parameter, maps: Sequence[dict[str, str]]) -> Any:
+        return {key: value for one in maps for key, value in one.items()}
+
+    return click.option(*names, type=KeyValueMap(separator), multiple=True, callback=merged, help=help)
 
 
-def flatten(lists: Sequence[Sequence[str]]) -> list[str]:
-    """The value of a repeatable slice flag."""
-    return [item for one in lists for item in one]
+def string_slice(*names: str, help: str) -> Callable[[Any], Any]:
+    """Declare a repeatable flag whose occurrences make one list."""
+
+    def flattened(_ctx: click.Context, _param: click.Parameter, lists: Sequence[Sequence[str]]) -> Any:
+        return [item for one in lists for item in one]
+
+    return click.option(*names, type=StringSlice(), multiple=True, callback=flattened, help=help)
+
+
+def comma_list(*names: str, help: str, default: str | None = None) -> Callable[[Any], Any]:
+    """Declare a comma-separated flag: a list, empty if the flag is not given."""
+
+    def never_none(_ctx: click.Context, _param: click.Parameter, value: list[str] | None) -> Any:
+        return value or []
+
+    return click.option(*names, type=CommaList(), default=default, callback=never_none, help=help)
+
+
+def takes(options: type[S]) -> Callable[[Callable[[click.Context, S], R]], Callable[..., R]]:
+    """Call a command's function with its context and its parameters as one struct.
+
+    The names of the parameters are the struct's fields; a field with a default may lack a parameter.
+    `Command` refuses to be made when they do not agree.
+    """
+
+    def decorate(function: Callable[[click.Context, S], R]) -> Callable[..., R]:
+        @wraps(function)
+        def callback(**parameters: object) -> R:
+            return function(click.get_current_context(), options(**parameters))
+
+        callback.__dict__[_STRUCT] = options
+        return callback
+
+    return decorate
+
+
+_STRUCT = "takes_options"
+
+
+def _check_struct(command: click.Command) -> None:
+    """Compare a command's parameters with the fields of its struct. Raises TypeError with the difference."""
+    options = getattr(command.callback, _STRUCT, None)
+    if options is None:
+        return
+    parameters = {param.name for param in command.params if param.expose_value}
+    given = {field.name: field for field in fields(options)}
+    needed = {
+        name for name, field in given.items() if field.default is MISSING and field.default_factory is MISSING
+    }
+    if wrong := (parameters - given.keys()) | (needed - parameters):
+        raise TypeError(
+            f"{options.__name__} and the parameters of {command.name} differ in {sorted(map(str, wrong))}"
+        )
 
 
 def check_arguments(
@@ -294,6 +353,7 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        _check_struct(self)
         taken = {opt for param in self.params for opt in param.opts}
         # `install` and `run-plugins` have a `--features` of their own, which hides the global one.
         self.params.extend(o for o in _global_options() if not taken.intersection(o.opts))

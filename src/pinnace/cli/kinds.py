@@ -1,10 +1,31 @@
-"""The kinds that the commands are about, by the noun that stands in their place on the command line."""
+"""The kinds that the commands are about, by the noun that stands for each on the command line."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from pinnace.cli.backend import server_kinds
-from pinnace.cli.backend.server_kinds import Kind
-from pinnace.cli.output import tables
+from pinnace.cli.output import server_tables, tables
+from pinnace.cli.output.printing import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind.
+
+    Attributes:
+        plural: The resource's name in the API.
+        kind: The kind's name in the API.
+        noun: The command's name, which messages use too.
+        table: Its table, made when it is printed: relative times need a now.
+        deleted: What is printed when an object was deleted; `{}` stands for its name.
+    """
+
+    plural: str
+    kind: str
+    noun: str
+    table: Callable[[], Table]
+    deleted: str = ""
+
 
 BACKUP = Kind(
     plural="backups",
@@ -24,18 +45,37 @@ RESTORE = Kind(
     table=tables.restore_table,
     deleted='Restore "{}" deleted',
 )
+SCHEDULE = Kind(
+    plural="schedules",
+    kind="Schedule",
+    noun="schedule",
+    table=server_tables.schedule_table,
+    deleted="Schedule deleted: {}",
+)
+BACKUP_LOCATION = Kind(
+    plural="backupstoragelocations",
+    kind="BackupStorageLocation",
+    noun="backup-location",
+    table=server_tables.backup_location_table,
+    deleted='Backup storage location "{}" deleted successfully.',
+)
+SNAPSHOT_LOCATION = Kind(
+    plural="volumesnapshotlocations",
+    kind="VolumeSnapshotLocation",
+    noun="snapshot-location",
+    table=server_tables.snapshot_location_table,
+)
+RESTIC_REPOSITORY = Kind(
+    plural="resticrepositories",
+    kind="ResticRepository",
+    noun="restic repo",
+    table=server_tables.restic_repository_table,
+)
 
 KINDS: Final = {
     kind.noun: kind
-    for kind in (
-        BACKUP,
-        RESTORE,
-        server_kinds.SCHEDULE,
-        server_kinds.BACKUP_LOCATION,
-        server_kinds.SNAPSHOT_LOCATION,
-        server_kinds.RESTIC_REPOSITORY,
-    )
+    for kind in (BACKUP, RESTORE, SCHEDULE, BACKUP_LOCATION, SNAPSHOT_LOCATION, RESTIC_REPOSITORY)
 }
 
 IN_LOCATIONS: Final = frozenset({BACKUP.noun, RESTORE.noun})
-"""What a location holds too, so that the commands need no server for it."""
+"""The nouns whose objects a location holds too, so that their commands need no server."""

@@ -64,7 +64,7 @@ cli = Group(
             "Install the server and its resources in a cluster.",
         ),
         "uninstall": (
-            "pinnace.cli.install.uninstall_commands:command",
+            "pinnace.cli.install.commands:uninstall",
             "Remove the server and its resources from a cluster.",
         ),
         "client": ("pinnace.cli.client.commands:group", "Work with the settings of this client."),
@@ -74,7 +74,7 @@ cli = Group(
             "Print the version of the client and of the server.",
         ),
         "help": ("pinnace.cli.client.help:command", "Explain a command."),
-        "bug": ("pinnace.cli.debug.bug_commands:command", "Print the text of a bug report to fill in."),
+        "bug": ("pinnace.cli.debug.commands:bug", "Print the text of a bug report to fill in."),
         "debug": (
             "pinnace.cli.debug.commands:command",
             "Write a support bundle: logs, objects and versions.",

@@ -21,7 +21,7 @@ from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import utcnow
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup
-from pinnace.cli.standalone_restore import StoredBackups
+from pinnace.cli.restore.local import StoredBackups
 from pinnace.context import ProgressSink, StoreSource
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery

@@ -16,9 +16,9 @@ from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
+from pinnace.cli.backup.local import make_backup
+from pinnace.cli.restore.local import make_restore
 from pinnace.cli.settings import Settings
-from pinnace.cli.standalone_backup import make_backup
-from pinnace.cli.standalone_restore import make_restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES, PODS

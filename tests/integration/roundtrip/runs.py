@@ -12,10 +12,10 @@ from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.cli.backup.local import make_backup
 from pinnace.cli.errors import ExitCode
+from pinnace.cli.restore.local import make_restore
 from pinnace.cli.settings import Settings
-from pinnace.cli.standalone_backup import make_backup
-from pinnace.cli.standalone_restore import make_restore
 
 OTHER_CLUSTER = Rules(
     fields=[

@@ -1,17 +1,17 @@
-"""Where the commands find backups and restores: custom resources of a server, or a location read directly.
+"""The interface of backends: custom resources of a server, or the files of a location.
 
 Objects are plain dicts in the shape the API server sends, so that those of newer versions print too.
 """
 
 import io
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.cli.errors import CommandError
-from pinnace.cli.settings import Settings
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -21,11 +21,11 @@ class NotFound(CommandError):
 
 
 class FileMissing(CommandError):
-    """The object exists, the file of it does not."""
+    """The object exists, but not the requested file of it."""
 
 
 class Backend(Protocol):
-    """What `get`, `describe`, `logs` and `download` need to know."""
+    """What `get`, `describe`, `logs` and `download` need."""
 
     async def object(self, plural: str, name: str) -> JSONObject:
         """One object of a velero.io kind. Raises NotFound. A location has backups and restores."""
@@ -50,31 +50,13 @@ class Backend(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadOptions:
-    """How a file is fetched: deadline and TLS of the signed URL. (docs/spec: CLI 10)"""
+    """How a file is downloaded: deadline and TLS of the signed URL. (docs/spec: CLI 10)"""
 
-    __slots__ = ("ca_cert", "insecure", "timeout_seconds")
-
-    def __init__(self, *, timeout_seconds: float, ca_cert: str = "", insecure: bool = False) -> None:
-        self.timeout_seconds = timeout_seconds
-        self.ca_cert = ca_cert
-        self.insecure = insecure
-
-
-@asynccontextmanager
-async def open_backend(settings: Settings) -> AsyncIterator[Backend]:
-    """The backend that the settings ask for."""
-    if settings.location is not None:
-        from pinnace.cli.backend.location import LocationBackend
-
-        async with LocationBackend.open(settings.location) as local:
-            yield local
-    else:
-        from pinnace.cli.backend.server import ServerBackend
-        from pinnace.cli.connect import open_cluster
-
-        async with open_cluster(settings) as client:
-            yield ServerBackend(client, settings.namespace)
+    timeout_seconds: float
+    ca_cert: str = ""
+    insecure: bool = False
 
 
 async def fetch(
@@ -90,7 +72,7 @@ async def fetch(
         async for chunk in chunks:
             if first and chunk:
                 first = False
-                # Some HTTP layers have undone the compression already: the magic says.
+                # Some HTTP layers have decompressed it already; the magic number tells.
                 inflater = None if raw or not chunk.startswith(GZIP_MAGIC) else zlib.decompressobj(wbits=31)
             try:
                 sink.write(inflater.decompress(chunk) if inflater else chunk)

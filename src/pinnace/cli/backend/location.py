@@ -5,8 +5,10 @@ directory's name counts, whatever name the file in it claims.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
 
 import orjson
 
@@ -161,3 +163,23 @@ def _raw_backup(data: bytes, name: str) -> JSONObject:
         raise StorageError(f"the metadata of backup {name} cannot be read: {error}") from error
     raw["metadata"] = {**(raw.get("metadata") or {}), "name": name}
     return raw
+
+
+_SAYS_WHOSE: Final = re.compile(rb'Starting restore of backup [^/"\s]+/([^"\\\s]+)')
+_MOST_BYTES: Final = 64 * 1024
+"""Of a log: the line is among its first."""
+
+
+async def backup_of_restore(store: BackupStore, restore: str) -> str | None:
+    """Return the backup that a restore was made from, by its log; None if that does not say."""
+    head = b""
+    try:
+        async with store.read_text(DownloadTargetKind.RESTORE_LOG, restore) as log:
+            async for block in log:
+                head += block
+                if len(head) >= _MOST_BYTES or _SAYS_WHOSE.search(head + b" "):
+                    break
+    except StorageError:
+        return None
+    found = _SAYS_WHOSE.search(head[:_MOST_BYTES])
+    return found[1].decode(errors="replace") if found else None

@@ -1,21 +1,9 @@
 """`backup create|get|describe|logs|download|delete`. (docs/spec: CLI 4)"""
 
-import os
-from typing import Any
-
 import click
 
-from pinnace.cli.flags import (
-    Command,
-    DurationFlag,
-    StringSlice,
-    boolean,
-    check_arguments,
-    flatten,
-    merge_maps,
-    optional_boolean,
-)
-from pinnace.cli.options import (
+from pinnace.cli.backup.options import BackupCreateOptions, BackupDownloadOptions
+from pinnace.cli.common.commands import (
     delete_command,
     describe_command,
     download_options,
@@ -25,7 +13,15 @@ from pinnace.cli.options import (
     labels_option,
     logs_command,
     names_argument,
-    pop_output,
+)
+from pinnace.cli.flags import (
+    Command,
+    DurationFlag,
+    boolean,
+    check_arguments,
+    optional_boolean,
+    string_slice,
+    takes,
 )
 from pinnace.cli.output.printing import output_flags
 
@@ -38,10 +34,7 @@ from pinnace.cli.output.printing import output_flags
 @filter_options("back up")
 @labels_option("Backup")
 @click.option("--storage-location", default="", help="Location to store the backup in (with a server).")
-@click.option(
-    "--volume-snapshot-locations", type=StringSlice(), multiple=True,
-    help="Locations for volume snapshots, at most one per provider.",
-)  # fmt: skip
+@string_slice("--volume-snapshot-locations", help="Locations for volume snapshots, at most one per provider.")
 @click.option(
     "--ordered-resources", default="", help="Order within types: 'pods=ns1/p1,ns1/p2;persistentvolumes=pv1'."
 )
@@ -58,20 +51,17 @@ from pinnace.cli.output.printing import output_flags
 @boolean("-w", "--wait", help="Wait for the end (always so with --location).")
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
 @output_flags
-@click.pass_context
-def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> int:
+@takes(BackupCreateOptions)
+def create(ctx: click.Context, options: BackupCreateOptions) -> int:
     """Create a backup.
 
     With --location the backup is made here and now; the exit code is 0 when it is Completed, 3 when it is
     PartiallyFailed, 4 when it Failed and 2 when the request itself is wrong.
     """
-    from pinnace.cli.backup import create as backup_create
+    from pinnace.cli.backup.create import create
 
-    check_arguments(names, most=1)
-    output = pop_output(flags)
-    flags["labels"] = merge_maps(flags["labels"])
-    flags["volume_snapshot_locations"] = flatten(flags["volume_snapshot_locations"])
-    return backup_create.create(ctx, names[0] if names else "", output, flags)
+    check_arguments(options.names, most=1)
+    return create(ctx, options)
 
 
 @click.command("download", cls=Command, short_help="Download the contents of a backup.")
@@ -81,14 +71,13 @@ def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> int:
 )
 @boolean("--force", help="Overwrite the file if it exists.")
 @download_options("it")
-@click.pass_context
-def download(ctx: click.Context, /, names: tuple[str, ...], output: str, **flags: Any) -> None:
+@takes(BackupDownloadOptions)
+def download(ctx: click.Context, options: BackupDownloadOptions) -> None:
     """Download the tarball of a backup."""
-    from pinnace.cli.backup import download as backup_download
+    from pinnace.cli.backup.download import download
 
-    check_arguments(names, exactly=1)
-    path = output or os.path.join(os.getcwd(), f"{names[0]}-data.tar.gz")
-    backup_download.download(ctx, names[0], path, **flags)
+    check_arguments(options.names, exactly=1)
+    download(ctx, options)
 
 
 get = get_command("backup", "backups")

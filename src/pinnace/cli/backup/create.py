@@ -1,7 +1,5 @@
 """What `backup create` does. (docs/spec: CLI 4.1)"""
 
-from typing import Any
-
 import click
 
 from pinnace.api.codec import encode
@@ -10,6 +8,7 @@ from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
 from pinnace.cli.backend.wait import wait_for_end
+from pinnace.cli.backup.options import BackupCreateOptions
 from pinnace.cli.connect import open_cluster, program_name, run_async, settings_of
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import complain
@@ -20,37 +19,43 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import velero
 
 
-def create(ctx: click.Context, name: str, output: OutputFlags, flags: dict[str, Any]) -> int:
+def create(ctx: click.Context, options: BackupCreateOptions) -> int:
     """Print, submit or make the backup. Returns the exit code."""
-    settings = settings_of(ctx)
-    if not name and not flags["from_schedule"]:
+    output, settings = options.printed(), settings_of(ctx)
+    if not options.names and not options.from_schedule:
         raise InvalidInput("A backup name is required, unless you are creating based on a schedule.")
     if settings.location is not None:
-        _refuse_server_flags(flags)
-    if settings.location is not None or (output.format and not flags["from_schedule"]):
-        backup = build.backup_from_flags(name, settings.namespace, flags)
+        _refuse_server_options(options)
+    if settings.location is not None or (output.format and not options.from_schedule):
+        backup = build.requested_backup(_name(options), settings.namespace, options)
         if output.format:
             print_objects([encode(backup, unsent=True)], backup_table(), output)
             return ExitCode.OK
-        from pinnace.cli.standalone_backup import make_backup
+        from pinnace.cli.backup.local import make_backup
 
         return run_async(make_backup(settings, backup))
-    return run_async(_submit(settings, name, output, flags))
+    return run_async(_submit(settings, output, options))
 
 
-def _refuse_server_flags(flags: dict[str, Any]) -> None:
-    """What only a server can do is refused, not ignored."""
-    for flag in ("from_schedule", "storage_location", "volume_snapshot_locations"):
-        if flags[flag]:
-            raise InvalidInput(
-                f"--{flag.replace('_', '-')} needs a server; it cannot be used with --location"
-            )
+def _name(options: BackupCreateOptions) -> str:
+    return options.names[0] if options.names else ""
 
 
-async def _submit(settings: Settings, name: str, output: OutputFlags, flags: dict[str, Any]) -> int:
+def _refuse_server_options(options: BackupCreateOptions) -> None:
+    """Refuse options that only a server can fulfil, instead of ignoring them. Raises InvalidInput."""
+    for flag, value in (
+        ("--from-schedule", options.from_schedule),
+        ("--storage-location", options.storage_location),
+        ("--volume-snapshot-locations", options.volume_snapshot_locations),
+    ):
+        if value:
+            raise InvalidInput(f"{flag} needs a server; it cannot be used with --location")
+
+
+async def _submit(settings: Settings, output: OutputFlags, options: BackupCreateOptions) -> int:
     async with open_cluster(settings) as client:
-        await _check_locations(client, settings.namespace, flags)
-        backup = await _backup(client, settings.namespace, name, flags)
+        await _check_locations(client, settings.namespace, options)
+        backup = await _backup(client, settings.namespace, options)
         if output.format:
             print_objects([backup], backup_table(), output)
             return ExitCode.OK
@@ -59,11 +64,11 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, flags: dic
             complain(f"WARNING: {text}")
         resource = velero("backups")
         created = await client.create(resource, backup, settings.namespace)
-        if flags["from_schedule"]:
+        if options.from_schedule:
             click.echo("Creating backup from schedule, all other filters are ignored.")
         name = created["metadata"]["name"]
         click.echo(f'Backup request "{name}" submitted successfully.')
-        if flags["wait"]:
+        if options.wait:
             await wait_for_end(client, resource, created, "backup", "itemsBackedUp")
         else:
             program = program_name()
@@ -73,17 +78,18 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, flags: dic
         return ExitCode.OK
 
 
-async def _check_locations(client: KubeClient, namespace: str, flags: dict[str, Any]) -> None:
-    """The locations must exist: a typing error should not become a failed backup. Raises NotFound."""
-    if flags["storage_location"]:
-        await client.get(velero("backupstoragelocations"), flags["storage_location"], namespace)
-    for location in flags["volume_snapshot_locations"]:
+async def _check_locations(client: KubeClient, namespace: str, options: BackupCreateOptions) -> None:
+    """Check that the locations exist: a typing error should not become a failed backup. Raises NotFound."""
+    if options.storage_location:
+        await client.get(velero("backupstoragelocations"), options.storage_location, namespace)
+    for location in options.volume_snapshot_locations:
         await client.get(velero("volumesnapshotlocations"), location, namespace)
 
 
-async def _backup(client: KubeClient, namespace: str, name: str, flags: dict[str, Any]) -> JSONObject:
+async def _backup(client: KubeClient, namespace: str, options: BackupCreateOptions) -> JSONObject:
     """The object to send or print."""
-    if not flags["from_schedule"]:
-        return encode(build.backup_from_flags(name, namespace, flags), unsent=True)
-    schedule = await client.get(velero("schedules"), flags["from_schedule"], namespace)
-    return build.backup_from_schedule(name, namespace, schedule, flags["labels"], utcnow())
+    name = _name(options)
+    if not options.from_schedule:
+        return encode(build.requested_backup(name, namespace, options), unsent=True)
+    schedule = await client.get(velero("schedules"), options.from_schedule, namespace)
+    return build.backup_from_schedule(name, namespace, schedule, options.labels, utcnow())

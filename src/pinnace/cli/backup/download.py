@@ -6,37 +6,30 @@ from pathlib import Path
 import click
 
 from pinnace.api.download_request import DownloadTargetKind
-from pinnace.api.values.durations import Duration
-from pinnace.cli.backend.interface import Backend, DownloadOptions, fetch, open_backend
-from pinnace.cli.backend.reading import download_options
+from pinnace.cli.backend.interface import Backend, DownloadOptions, fetch
+from pinnace.cli.backend.open import open_backend
+from pinnace.cli.backup.options import BackupDownloadOptions
+from pinnace.cli.common.reading import downloads
 from pinnace.cli.connect import run_async, settings_of
 from pinnace.cli.errors import CommandError
 from pinnace.cli.kinds import BACKUP
 
 
-def download(
-    ctx: click.Context,
-    name: str,
-    path: str,
-    *,
-    force: bool,
-    timeout: Duration,
-    insecure_skip_tls_verify: bool,
-    cacert: str,
-) -> None:
+def download(ctx: click.Context, options: BackupDownloadOptions) -> None:
     """Store the tarball of a backup in a private file; a failed download leaves no file."""
-    settings = settings_of(ctx)
-    options = download_options(settings, timeout.total_seconds(), cacert, insecure_skip_tls_verify)
+    settings, (name,) = settings_of(ctx), options.names
+    path = options.output or os.path.join(os.getcwd(), f"{name}-data.tar.gz")
+    how = downloads(settings, options, options.timeout.total_seconds())
 
-    # A link is followed, as opening the file would; what is no file (a device, a folder) is left alone.
+    # A link is followed, as opening the file would; a device or a folder is left alone.
     target = Path(path).resolve()
-    if target.exists() and not (force and target.is_file()):
+    if target.exists() and not (options.force and target.is_file()):
         raise CommandError(f"open {path}: {'file exists' if target.is_file() else 'not a regular file'}")
 
     async def work() -> None:
         async with open_backend(settings) as backend:
             await backend.object(BACKUP.plural, name)
-            await write_file(backend, name, target, options)
+            await write_file(backend, name, target, how)
 
     run_async(work())
     click.echo(f"Backup {name} has been successfully downloaded to {path}")

@@ -59,8 +59,8 @@ async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -
         found = await fetch_json(backend, DownloadTargetKind.CSI_CONTENTS, name, options)
     except FileMissing:
         return []
-    except (CommandError, ValueError) as exc:
-        raise StorageError(str(exc)) from exc
+    except (CommandError, ValueError) as error:
+        raise StorageError(str(error)) from error
     if not isinstance(found, list | None) or not all(_is_content(member) for member in found or ()):
         raise StorageError("not an array of VolumeSnapshotContents")
     return found or []

@@ -2,9 +2,9 @@
 
 import click
 
+from pinnace.cli.common.commands import group_of
 from pinnace.cli.flags import Command, check_arguments
 from pinnace.cli.guard import complain
-from pinnace.cli.options import group_of
 from pinnace.cli.output.printing import data_format, encode
 
 

@@ -1,6 +1,6 @@
 """`version`. (docs/spec: CLI 8.2)"""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -8,6 +8,11 @@ from pinnace import __version__
 from pinnace.api.values.digits import is_digits
 from pinnace.cli.flags import Command, DurationFlag, boolean
 from pinnace.cli.output.printing import data_format, encode
+
+if TYPE_CHECKING:
+    from pinnace.api.objects import JSONObject
+    from pinnace.api.values.durations import Duration
+    from pinnace.cli.settings import Settings
 
 
 @click.command("version", cls=Command, short_help="Print the version of the client and of the server.")
@@ -17,14 +22,14 @@ from pinnace.cli.output.printing import data_format, encode
 )
 @data_format
 @click.pass_context
-def command(ctx: click.Context, /, client_only: bool, timeout: Any, output_format: str | None) -> None:
+def command(ctx: click.Context, /, client_only: bool, timeout: "Duration", output_format: str | None) -> None:
     """Print the version of the client and, through a ServerStatusRequest, of the server."""
     client, server = f"v{__version__}", None
     if not client_only:
         from pinnace.cli.connect import run_async, settings_of
 
         settings = settings_of(ctx)
-        # Asked first: without a cluster only the error is printed. Without a server there is nobody to ask.
+        # Asked first: without a cluster only the error is printed. With a location there is no server to ask.
         if settings.location is None:
             server = run_async(_server_version(settings, timeout.total_seconds()))
     click.echo(
@@ -36,7 +41,7 @@ _OUR_PROVIDER = "pinnace.io/filesystem"
 
 
 class ServerVersion(NamedTuple):
-    """What the server is, or why that cannot be had."""
+    """The version of the server, or why it is not known."""
 
     version: str = ""
     error: str = ""
@@ -56,13 +61,13 @@ def _lines(client: str, server: ServerVersion | None) -> list[str]:
 
 def _data(client: str, server: ServerVersion | None, form: str) -> str:
     """As kubectl's, and the reason in place of a server's version that cannot be had."""
-    found: dict[str, Any] = {"clientVersion": {"version": client}}
+    found: JSONObject = {"clientVersion": {"version": client}}
     if server is not None:
         found["serverVersion"] = {"error": server.error} if server.error else {"version": server.version}
     return encode(found, form).rstrip("\n")
 
 
-async def _server_version(settings: Any, timeout_seconds: float) -> ServerVersion:
+async def _server_version(settings: "Settings", timeout_seconds: float) -> ServerVersion:
     """Ask the server. Raises KubeError when there is no cluster to ask."""
     from pinnace.cli.client.server_status import answered, ask_server
     from pinnace.cli.connect import no_kinds, open_cluster
@@ -79,7 +84,7 @@ async def _server_version(settings: Any, timeout_seconds: float) -> ServerVersio
     return ServerVersion(str(answer["status"].get("serverVersion") or ""), is_ours=_is_ours(answer))
 
 
-def _is_ours(answer: dict[str, Any]) -> bool:
+def _is_ours(answer: "JSONObject") -> bool:
     """Whether the server is a Pinnace: it names a provider that no other has built in."""
     plugins = answer["status"].get("plugins")
     names = [plugin.get("name") for plugin in plugins or () if isinstance(plugin, dict)]

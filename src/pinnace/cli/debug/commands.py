@@ -1,8 +1,9 @@
-"""`debug`. (docs/spec: BEY 8.2)"""
+"""`debug` and `bug`. (docs/spec: BEY 8.2, CLI 8.4)"""
 
 import click
 
 from pinnace.cli.flags import Command, boolean
+from pinnace.cli.guard import complain
 
 
 @click.command("debug", cls=Command, short_help="Write a support bundle: logs, objects and versions.")
@@ -23,3 +24,19 @@ def command(ctx: click.Context, /, output: str, backup: str, restore: str, verbo
     from pinnace.cli.debug import run as debug_run
 
     debug_run.debug(ctx, output, backup=backup, restore=restore, verbose=verbose)
+
+
+@click.command("bug", cls=Command, short_help="Print the text of a bug report to fill in.")
+@click.pass_context
+def bug(ctx: click.Context, /) -> None:
+    """Print a bug report with the facts about this client, to be filled in and sent as an issue.
+
+    Nothing is sent, and no browser is opened.
+    """
+    from pinnace.cli.connect import settings_of
+    from pinnace.cli.debug import bug as bug_report
+
+    facts, warnings = bug_report.facts(settings_of(ctx).features)
+    for warning in warnings:
+        complain(f"WARNING: {warning}")
+    click.echo(bug_report.report(facts), nl=False)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from pinnace.api.values.times import utcnow
-from pinnace.cli.backend.objects import server_settings
+from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.debug.bundle import Bundle, open_bundle
 from pinnace.cli.debug.collect import Collector

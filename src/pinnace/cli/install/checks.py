@@ -1,10 +1,11 @@
-"""What `install` refuses, and the location that its flags mean; pure. (docs/spec: CLI 11.1)"""
+"""Checks the flags of `install`, and names the location that they describe. Pure. (docs/spec: CLI 11.1)"""
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from pinnace.api.values.durations import Duration
+from pinnace.cli.install.flags import GivenFiles, InstallFlags
 from pinnace.storage.open import (
     AWS_PROVIDER,
     AZURE_PROVIDER,
@@ -19,42 +20,49 @@ FILESYSTEM: Final = ("filesystem", FILESYSTEM_PROVIDER)
 BUILT_IN: Final = (AWS_PROVIDER, GCP_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER)
 """Providers of backup locations that need no plugin."""
 
-NEEDING_IMAGE: Final = (
-    "use_restic",
-    "plugins",
-    "restore_only",
-    "default_volumes_to_restic",
-    "default_restic_prune_frequency",
-    "wait",
-)
 
-Flags = Mapping[str, Any]
+def _needing_image(flags: InstallFlags) -> Mapping[str, object]:
+    """The flags that say something about a server, and their values."""
+    return {
+        "--use-restic": flags.use_restic,
+        "--plugins": flags.plugins,
+        "--restore-only": flags.restore_only,
+        "--default-volumes-to-restic": flags.default_volumes_to_restic,
+        "--default-restic-prune-frequency": flags.default_restic_prune_frequency,
+        "--wait": flags.wait,
+    }
 
 
-def check(flags: Flags) -> str | None:
+def check(flags: InstallFlags, files: GivenFiles) -> str | None:
     """The first problem with the flags, in the order of the spec, or None."""
-    if flags["bucket"].startswith("-"):
-        return f"Bucket names cannot begin with a dash. Bucket name was: {flags['bucket']}"
-    if flags["provider"] in FILESYSTEM:
+    if flags.bucket.startswith("-"):
+        return f"Bucket names cannot begin with a dash. Bucket name was: {flags.bucket}"
+    if flags.provider in FILESYSTEM:
         return _check_folder(flags)
     return (
         _check_locations(flags)
         or _check_plugins(flags)
-        or _check_restic(flags)
+        or _check_restic(flags, files)
         or _check_secret(flags)
         or _check_server(flags)
     )
 
 
-def _check_folder(flags: Flags) -> str | None:
+def _check_folder(flags: InstallFlags) -> str | None:
     """A folder needs neither bucket nor credentials, and takes no snapshots of volumes."""
-    path = flags["backup_location_config"].get("path", "")
+    path = flags.backup_location_config.get("path", "")
     if not path.startswith("/") or len(PurePosixPath(path).parts) < 2:
         return "--backup-location-config path=/absolute/folder is required with --provider filesystem"
-    for key in ("no_default_backup_location", "secret_file", "snapshot_location_config", *NEEDING_IMAGE):
-        if flags[key]:
-            return f"Cannot use both --provider filesystem and --{key.replace('_', '-')} at the same time"
-    if flags["image"]:
+    useless = {
+        "--no-default-backup-location": flags.no_default_backup_location,
+        "--secret-file": flags.secret_file,
+        "--snapshot-location-config": flags.snapshot_location_config,
+        **_needing_image(flags),
+    }
+    for flag, value in useless.items():
+        if value:
+            return f"Cannot use both --provider filesystem and {flag} at the same time"
+    if flags.image:
         return (
             "Cannot use both --provider filesystem and --image at the same time: "
             "the folder would be one of the pod, and lost with it"
@@ -62,21 +70,24 @@ def _check_folder(flags: Flags) -> str | None:
     return None
 
 
-def _check_locations(flags: Flags) -> str | None:
-    if flags["no_default_backup_location"]:
-        for key in ("bucket", "prefix", "backup_location_config"):
-            if flags[key]:
-                flag = key.replace("_", "-")
-                return f"Cannot use both --{flag} and --no-default-backup-location at the same time"
-    elif not flags["provider"]:
+def _check_locations(flags: InstallFlags) -> str | None:
+    if flags.no_default_backup_location:
+        for flag, value in (
+            ("--bucket", flags.bucket),
+            ("--prefix", flags.prefix),
+            ("--backup-location-config", flags.backup_location_config),
+        ):
+            if value:
+                return f"Cannot use both {flag} and --no-default-backup-location at the same time"
+    elif not flags.provider:
         return "--provider is required"
-    elif not flags["bucket"]:
+    elif not flags.bucket:
         return "--bucket is required"
-    if flags["use_volume_snapshots"] and not flags["provider"]:
+    if flags.use_volume_snapshots and not flags.provider:
         return "--provider is required when --use-volume-snapshots is set to true"
-    if not flags["use_volume_snapshots"] and flags["snapshot_location_config"]:
+    if not flags.use_volume_snapshots and flags.snapshot_location_config:
         return "--snapshot-location-config must be empty when --use-volume-snapshots=false"
-    if flags["no_default_backup_location"] and not flags["use_volume_snapshots"] and flags["provider"]:
+    if flags.no_default_backup_location and not flags.use_volume_snapshots and flags.provider:
         return (
             "--provider must be empty when using --no-default-backup-location "
             "and --use-volume-snapshots=false"
@@ -84,50 +95,49 @@ def _check_locations(flags: Flags) -> str | None:
     return None
 
 
-def _check_plugins(flags: Flags) -> str | None:
+def _check_plugins(flags: InstallFlags) -> str | None:
     """A provider that the server does not know by itself needs a plugin that does."""
-    provider = flags["provider"]
-    if provider and qualified_provider(provider) not in BUILT_IN and not flags["plugins"]:
+    provider = flags.provider
+    if provider and qualified_provider(provider) not in BUILT_IN and not flags.plugins:
         return f"--plugins flag is required: without one the server does not know the provider {provider}"
     return None
 
 
-def _check_restic(flags: Flags) -> str | None:
-    if flags["default_volumes_to_restic"] and not flags["use_restic"]:
+def _check_restic(flags: InstallFlags, files: GivenFiles) -> str | None:
+    if flags.default_volumes_to_restic and not flags.use_restic:
         return "--use-restic is required when using --default-volumes-to-restic"
-    if flags["restic_password_file"] and not flags["restic_password_file_content"].strip():
+    if flags.restic_password_file and not files.restic_password.strip():
         return "--restic-password-file is empty: it must hold the password of the restic repositories"
     return None
 
 
-def _check_server(flags: Flags) -> str | None:
-    """What only says something about a server, where there is none."""
-    if flags["default_restic_prune_frequency"] < Duration():
+def _check_server(flags: InstallFlags) -> str | None:
+    """Refuse flags about a server if no server is deployed."""
+    if flags.default_restic_prune_frequency < Duration():
         return "--default-restic-prune-frequency must be non-negative"
-    for key in NEEDING_IMAGE:
-        if flags[key] and not flags["image"]:
-            return f"--image is required when using --{key.replace('_', '-')}: there is no server without it"
+    for flag, value in _needing_image(flags).items():
+        if value and not flags.image:
+            return f"--image is required when using {flag}: there is no server without it"
     return None
 
 
-def _check_secret(flags: Flags) -> str | None:
-    if not flags["secret_file"] and not flags["no_secret"]:
+def _check_secret(flags: InstallFlags) -> str | None:
+    if not flags.secret_file and not flags.no_secret:
         return "One of --secret-file or --no-secret is required"
-    if flags["secret_file"] and flags["no_secret"]:
+    if flags.secret_file and flags.no_secret:
         return "Cannot use both --secret-file and --no-secret"
     return None
 
 
-def location_of(flags: Flags) -> tuple[str, str, dict[str, str]]:
-    """Provider, bucket and config of the location.
+def location_of(provider: str, bucket: str, config: Mapping[str, str]) -> tuple[str, str, dict[str, str]]:
+    """Provider, bucket and config of the location that flags describe.
 
-    A folder without `--bucket` is the folder itself, the same that `--location /folder` means; a location
-    names it by its parent and itself.
+    A folder without `--bucket` is the folder itself, the same that `--location /folder` means; its parent is
+    the path of the location, and its name the bucket.
     """
-    config = dict(flags["backup_location_config"])
-    if flags["provider"] not in FILESYSTEM:
-        return flags["provider"], flags["bucket"], config
-    if flags["bucket"]:
-        return FILESYSTEM_PROVIDER, flags["bucket"], config
+    if provider not in FILESYSTEM:
+        return provider, bucket, dict(config)
+    if bucket:
+        return FILESYSTEM_PROVIDER, bucket, dict(config)
     path = PurePosixPath(config["path"])
     return FILESYSTEM_PROVIDER, path.name, {**config, "path": str(path.parent)}

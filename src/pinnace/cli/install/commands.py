@@ -1,14 +1,13 @@
 """`install`: the flags; the resources are made in resources.py. (docs/spec: CLI 11)"""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from pinnace.cli.flags import Boolean, CommaList, Command, DurationFlag, KeyValueMap, boolean, merge_maps
-from pinnace.cli.install.options import NON_ADMIN_FEATURE
-from pinnace.cli.output.printing import output_flags, parse_output_flags
+from pinnace.cli.flags import Boolean, Command, DurationFlag, boolean, comma_list, key_values, takes
+from pinnace.cli.install.flags import InstallFlags
+from pinnace.cli.output.printing import output_flags
 
 
 def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
@@ -34,26 +33,20 @@ def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
 @boolean("--no-secret", help="Confirm that there is no secret file.")
 @boolean("--no-default-backup-location", help="Make no backup location.")
 @click.option("--image", default="", help="Image of the server; without it no server is deployed.")
-@click.option(
-    "--pod-annotations", type=KeyValueMap(), multiple=True, help="Annotations for the server's pod."
-)
-@click.option(
-    "--sa-annotations", type=KeyValueMap(), multiple=True, help="Annotations for the ServiceAccount."
-)
+@key_values("--pod-annotations", help="Annotations for the server's pod.")
+@key_values("--sa-annotations", help="Annotations for the ServiceAccount.")
 @_pod_resources("velero", "500m", "128Mi", "1000m", "512Mi")
 @_pod_resources("restic", "500m", "512Mi", "1000m", "1Gi")
-@click.option(
-    "--backup-location-config", type=KeyValueMap(), multiple=True,
+@key_values(
+    "--backup-location-config",
     help="Config of the backup location: region=...,s3Url=..., or path=/folder with filesystem.",
-)  # fmt: skip
-@click.option(
-    "--snapshot-location-config", type=KeyValueMap(), multiple=True, help="Config of the snapshot location."
 )
+@key_values("--snapshot-location-config", help="Config of the snapshot location.")
 @click.option(
     "--use-volume-snapshots", type=Boolean(), default=True, metavar="",
     help="Make a snapshot location (=false: none).",
 )  # fmt: skip
-@click.option("--plugins", type=CommaList(), help="Images with plugins, comma-separated.")
+@comma_list("--plugins", help="Images with plugins, comma-separated.")
 @boolean("--use-restic", help="Deploy the node agent, which backs up pod volumes with restic.")
 @boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic unless opted out.")
 @click.option("--default-restic-prune-frequency", type=DurationFlag(), default="0s",
@@ -73,8 +66,8 @@ def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
 @click.option("--cacert", default="", help="CA bundle for the backup location.")
 @click.option("--features", default="", help="Feature flags for the server, comma-separated.")
 @output_flags
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:
+@takes(InstallFlags)
+def command(ctx: click.Context, flags: InstallFlags) -> None:
     """Install custom resource definitions, namespace, access rights, a backup location and the server.
 
     Resources that exist already are left as they are; with --apply they get what the flags say, and keep what
@@ -86,14 +79,21 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
     On a cluster:  add --image registry/pinnace:v1 --wait, and --use-restic for pod volumes
     A folder:  pinnace install --provider filesystem --backup-location-config path=/srv/backups
     """
-    from pinnace.cli.install import run as install_run
+    from pinnace.cli.install.run import install
 
-    output = parse_output_flags(
-        flags.pop("output_format"), flags.pop("label_columns"), flags.pop("show_labels")
-    )
-    for key in ("pod_annotations", "sa_annotations", "backup_location_config", "snapshot_location_config"):
-        flags[key] = merge_maps(flags[key])
-    flags["non_admin"] |= NON_ADMIN_FEATURE in flags["features"].split(",")
-    for key in ("secret_file", "cacert", "restic_password_file"):
-        flags[f"{key}_content"] = Path(flags[key]).read_bytes() if flags[key] else b""
-    install_run.install(ctx, output, flags)
+    install(ctx, flags)
+
+
+@click.command("uninstall", cls=Command, short_help="Remove the server and its resources from a cluster.")
+@boolean("--wait", help="Wait until the namespace is gone.")
+@boolean("--force", help="Do not ask.")
+@click.pass_context
+def uninstall(ctx: click.Context, /, wait: bool, force: bool) -> None:
+    """Remove the server's namespace, its access rights and the custom resource definitions.
+
+    All Backup, Restore and Schedule objects of the cluster go with the definitions. What is stored in the
+    backup locations stays, and can be used again by another server or with --location.
+    """
+    from pinnace.cli.install import uninstall as uninstall_run
+
+    uninstall_run.uninstall(ctx, wait=wait, force=force)

@@ -1,7 +1,7 @@
 """What `install` does: check the flags, print or create. (docs/spec: CLI 11.1, 11.3)"""
 
 import asyncio
-from typing import Any
+from pathlib import Path
 
 import click
 
@@ -15,9 +15,10 @@ from pinnace.cli.install.access import ALL_RIGHTS, RBAC
 from pinnace.cli.install.apply import MANAGER, apply, say_overruled
 from pinnace.cli.install.checks import FILESYSTEM, check, location_of
 from pinnace.cli.install.finalizers import defined_by
-from pinnace.cli.install.options import NON_ADMIN_FEATURE, InstallOptions
+from pinnace.cli.install.flags import GivenFiles, InstallFlags
+from pinnace.cli.install.options import InstallOptions
 from pinnace.cli.install.wait import wait_for_workloads
-from pinnace.cli.output.printing import OutputFlags, encode
+from pinnace.cli.output.printing import encode
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
@@ -57,24 +58,25 @@ _FIELDS_SHOWN = 5
 POLL_SECONDS = 1.0
 
 
-def install(ctx: click.Context, output: OutputFlags, flags: dict[str, Any]) -> None:
+def install(ctx: click.Context, flags: InstallFlags) -> None:
     """Print the resources, create them, or both."""
+    output, files = flags.printed(), _read_files(flags)
     if output.format == "table":
         raise InvalidInput("'table' format is not supported with 'install' command")
     settings = settings_of(ctx)
     need_no_location(settings, "install")
-    _check_crds_version(flags["crds_version"])
-    crds, others = make.crds(non_admin=flags["non_admin"]), []
-    if not flags["crds_only"]:
-        options = _options(settings, flags)
+    _check_crds_version(flags.crds_version)
+    crds, others = make.crds(non_admin=flags.with_non_admin), []
+    if not flags.crds_only:
+        options = _options(settings, flags, files)
         others = make.resources(options)
     if output.format:
         listing = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [*crds, *others]}
         click.echo(encode(listing, output.format))
-    if flags["dry_run"]:
+    if flags.dry_run:
         return
     try:
-        run_async(_send(settings, crds, others, merge=flags["apply"], wait=flags["wait"]))
+        run_async(_send(settings, crds, others, merge=flags.apply, wait=flags.wait))
     except CommandError as error:
         raise CommandError(
             f"\n\nError installing Velero. Use `kubectl logs deploy/velero -n {settings.namespace}` "
@@ -83,15 +85,28 @@ def install(ctx: click.Context, output: OutputFlags, flags: dict[str, Any]) -> N
     _closing_words(settings, flags)
 
 
-def _closing_words(settings: Settings, flags: dict[str, Any]) -> None:
-    if flags["crds_only"]:
+def _read_files(flags: InstallFlags) -> GivenFiles:
+    """The files that the flags name. Raises OSError."""
+
+    def content(path: str) -> bytes:
+        return Path(path).read_bytes() if path else b""
+
+    return GivenFiles(
+        secret=content(flags.secret_file),
+        ca_cert=content(flags.cacert),
+        restic_password=content(flags.restic_password_file),
+    )
+
+
+def _closing_words(settings: Settings, flags: InstallFlags) -> None:
+    if flags.crds_only:
         click.echo("The custom resource definitions are installed.")
         return
-    if not flags["secret_file"] and flags["provider"] not in FILESYSTEM:
+    if not flags.secret_file and flags.provider not in FILESYSTEM:
         click.echo("\nNo secret file was specified, no Secret created.\n")
-    if flags["no_default_backup_location"]:
+    if flags.no_default_backup_location:
         click.echo("\nNo bucket and provider were specified, no default backup storage location created.\n")
-    if flags["image"]:
+    if flags.image:
         click.echo(
             f"Velero is installed! ⛵ Use 'kubectl logs deployment/velero -n {settings.namespace}' "
             "to view the status."
@@ -101,53 +116,64 @@ def _closing_words(settings: Settings, flags: dict[str, Any]) -> None:
             f"The resources are installed. No --image was given, so no server was deployed: start one with "
             f"`pinnace server -n {settings.namespace}`."
         )
-        if flags["non_admin"] and NON_ADMIN_FEATURE not in flags["features"].split(","):
+        if flags.non_admin and not flags.server_is_non_admin:
             click.echo(f"For self-service, start `pinnace nonadmin server -n {settings.namespace}` too.")
 
 
-def _options(settings: Settings, flags: dict[str, Any]) -> InstallOptions:
-    problem = check(flags)
+def _options(settings: Settings, flags: InstallFlags, files: GivenFiles) -> InstallOptions:
+    problem = check(flags, files)
     if problem:
         raise InvalidInput(problem)
-    provider, bucket, config = location_of(flags)
+    provider, bucket, config = location_of(flags.provider, flags.bucket, flags.backup_location_config)
     return InstallOptions(
         namespace=settings.namespace,
         provider=provider,
         bucket=bucket,
-        prefix=flags["prefix"],
-        ca_cert=flags["cacert_content"],
+        prefix=flags.prefix,
+        ca_cert=files.ca_cert,
         backup_location_config=config,
-        backup_location=not flags["no_default_backup_location"],
-        snapshot_location_config=flags["snapshot_location_config"],
-        snapshot_location=flags["use_volume_snapshots"],
-        secret=flags["secret_file_content"],
-        image=flags["image"],
-        pod_annotations=flags["pod_annotations"],
-        service_account_annotations=flags["sa_annotations"],
-        resources=_requirements("velero", flags),
-        features=flags["features"],
-        used_rights_only=flags["minimal_rbac"],
-        plugins=flags["plugins"] or (),
-        restore_only=flags["restore_only"],
-        default_volumes_to_restic=flags["default_volumes_to_restic"],
-        restic_prune_frequency=flags["default_restic_prune_frequency"],
-        node_agent=flags["use_restic"],
-        restic_resources=_requirements("restic", flags),
-        restic_password=flags["restic_password_file_content"],
-        non_admin=flags["non_admin"],
+        backup_location=not flags.no_default_backup_location,
+        snapshot_location_config=flags.snapshot_location_config,
+        snapshot_location=flags.use_volume_snapshots,
+        secret=files.secret,
+        image=flags.image,
+        pod_annotations=flags.pod_annotations,
+        service_account_annotations=flags.sa_annotations,
+        resources=_requirements(
+            flags.velero_pod_cpu_request,
+            flags.velero_pod_mem_request,
+            flags.velero_pod_cpu_limit,
+            flags.velero_pod_mem_limit,
+        ),
+        features=flags.features,
+        used_rights_only=flags.minimal_rbac,
+        plugins=flags.plugins,
+        restore_only=flags.restore_only,
+        default_volumes_to_restic=flags.default_volumes_to_restic,
+        restic_prune_frequency=flags.default_restic_prune_frequency,
+        node_agent=flags.use_restic,
+        restic_resources=_requirements(
+            flags.restic_pod_cpu_request,
+            flags.restic_pod_mem_request,
+            flags.restic_pod_cpu_limit,
+            flags.restic_pod_mem_limit,
+        ),
+        restic_password=files.restic_password,
+        non_admin=flags.with_non_admin,
     )
 
 
-def _requirements(pod: str, flags: dict[str, Any]) -> dict[str, dict[str, str]]:
-    names = ("cpu_request", "mem_request", "cpu_limit", "mem_limit")
+def _requirements(
+    cpu_request: str, mem_request: str, cpu_limit: str, mem_limit: str
+) -> dict[str, dict[str, str]]:
     try:
-        return resource_requirements(*(flags[f"{pod}_pod_{name}"] for name in names))
+        return resource_requirements(cpu_request, mem_request, cpu_limit, mem_limit)
     except ValueError as error:
         raise InvalidInput(str(error)) from error
 
 
 def _check_crds_version(version: str) -> None:
-    """Only clusters before 1.16, which nobody supports any more, lack v1. (docs/spec: CLI 11.1)"""
+    """Refuse an unknown version; v1 is always used: every supported cluster has it. (docs/spec: CLI 11.1)"""
     if version not in ("v1", "v1beta1"):
         raise InvalidInput("CRD version must be v1beta1 or v1")
     if version == "v1beta1":
@@ -190,12 +216,12 @@ async def _apply(client: KubeClient, obj: JSONObject) -> None:
     name = f"{obj['kind']}/{obj['metadata']['name']}"
     click.echo(f"{name}: attempting to apply resource")
     try:
-        # A binding never changes its role: the API server would refuse the whole of it.
+        # The role of a binding cannot be changed: the API server would refuse the whole object.
         if other := await _other_role(client, obj):
             _warn_of_other_role(obj, other)
             return
         if obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind:
-            # What others set is in it, so there is nothing to say of it.
+            # It keeps the fields that others set, so none is overruled.
             await apply(client, CUSTOM_RESOURCE_DEFINITIONS, await _without_loss(client, obj))
             overruled = []
         else:
@@ -207,7 +233,7 @@ async def _apply(client: KubeClient, obj: JSONObject) -> None:
 
 
 async def _without_loss(client: KubeClient, obj: JSONObject) -> JSONObject:
-    """The definition to apply: it keeps what the served one has beyond ours."""
+    """The definition to apply: ours, with the fields that only the installed one has."""
     name = obj["metadata"]["name"]
     try:
         served = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
@@ -223,7 +249,7 @@ async def _without_loss(client: KubeClient, obj: JSONObject) -> JSONObject:
 
 
 async def _other_role(client: KubeClient, obj: JSONObject) -> str:
-    """The role that a ClusterRoleBinding gives, if it exists with another than ours; else empty."""
+    """The role of the existing ClusterRoleBinding if it differs from ours; otherwise empty."""
     if obj["kind"] != CLUSTER_ROLE_BINDINGS.kind:
         return ""
     try:
@@ -244,7 +270,7 @@ def _warn_of_other_role(binding: JSONObject, role: str) -> None:
 
 
 async def _wait_for_crds(client: KubeClient, crds: list[JSONObject]) -> None:
-    """Wait until objects of all kinds can be made. Raises CommandError."""
+    """Wait until objects of all kinds can be created. Raises CommandError."""
     try:
         async with asyncio.timeout(CRD_TIMEOUT_SECONDS):
             for crd in crds:

@@ -9,7 +9,7 @@ import click
 from pinnace.api import labels
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.objects import server_settings
+from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import CommandError, aggregate
 from pinnace.cli.install.finalizers import defined_by, held_by, release_objects

@@ -4,7 +4,7 @@ import base64
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,13 +18,20 @@ from pinnace.api.storage_location import (
     SecretKeySelector,
 )
 from pinnace.api.values.durations import Duration
-from pinnace.cli.backend import objects
-from pinnace.cli.backend.interface import Backend, open_backend
-from pinnace.cli.backend.server_kinds import BACKUP_LOCATION
+from pinnace.cli.backend.interface import Backend
+from pinnace.cli.backend.open import open_backend
+from pinnace.cli.common.get import get as get_objects
+from pinnace.cli.common.get import print_list, server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.install.checks import FILESYSTEM, location_of
-from pinnace.cli.output.printing import OutputFlags, print_objects
+from pinnace.cli.kinds import BACKUP_LOCATION
+from pinnace.cli.location.options import (
+    BackupLocationCreateOptions,
+    BackupLocationGetOptions,
+    BackupLocationSetOptions,
+)
+from pinnace.cli.output.printing import print_objects
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
@@ -36,11 +43,12 @@ if TYPE_CHECKING:
 RESOURCE = velero(BACKUP_LOCATION.plural)
 
 
-def create(ctx: click.Context, name: str, output: OutputFlags, flags: dict[str, Any]) -> None:
+def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
     """Print or submit the location."""
-    settings = objects.server_settings(ctx, "backup-location create")
-    _check(flags)
-    location = location_from_flags(name, settings.namespace, flags)
+    output, (name,) = options.printed(), options.names
+    settings = server_settings(ctx, "backup-location create")
+    _check(options)
+    location = requested_location(name, settings.namespace, options)
     if output.format:
         print_objects([encode(location, unsent=True)], BACKUP_LOCATION.table(), output)
         return
@@ -52,20 +60,20 @@ def _configured(name: str) -> None:
     click.echo(f'Backup storage location "{name}" configured successfully.')
 
 
-def _check(flags: Mapping[str, Any]) -> None:
-    """Refuse what cannot be a location, in the order of the spec. Raises InvalidInput."""
-    if not flags["provider"]:
+def _check(options: BackupLocationCreateOptions) -> None:
+    """Refuse options that make no location, in the order of the spec. Raises InvalidInput."""
+    if not options.provider:
         raise InvalidInput("--provider is required")
-    if flags["provider"] in FILESYSTEM:
-        path = PurePosixPath(flags["config"].get("path", ""))
+    if options.provider in FILESYSTEM:
+        path = PurePosixPath(options.config.get("path", ""))
         if not path.is_absolute() or len(path.parts) < 2:
             raise InvalidInput("--config path=/absolute/folder is required with --provider filesystem")
-    elif not flags["bucket"]:
+    elif not options.bucket:
         raise InvalidInput("--bucket is required")
-    period = flags["backup_sync_period"]
+    period = options.backup_sync_period
     if period is not None and period < Duration():
         raise InvalidInput("--backup-sync-period must be non-negative")
-    _check_credential(flags["credential"])
+    _check_credential(options.credential)
 
 
 def _check_credential(credential: Mapping[str, str]) -> None:
@@ -73,11 +81,13 @@ def _check_credential(credential: Mapping[str, str]) -> None:
         raise InvalidInput("--credential can only contain 1 key/value pair")
 
 
-def location_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> BackupStorageLocation:
-    """The location that the flags ask for. Raises InvalidInput."""
-    provider, bucket, config = location_of({**flags, "backup_location_config": flags["config"]})
+def requested_location(
+    name: str, namespace: str, options: BackupLocationCreateOptions
+) -> BackupStorageLocation:
+    """The location that the options describe. Raises InvalidInput."""
+    provider, bucket, config = location_of(options.provider, options.bucket, options.config)
     credential = None
-    for secret, key in flags["credential"].items():
+    for secret, key in options.credential.items():
         credential = SecretKeySelector(name=secret, key=key)
     spec = BackupStorageLocationSpec(
         provider=provider,
@@ -85,14 +95,14 @@ def location_from_flags(name: str, namespace: str, flags: Mapping[str, Any]) -> 
         # Without --credential there is none: an empty one would make the location unusable (CLI 7.1).
         credential=credential,
         object_storage=ObjectStorageLocation(
-            bucket=bucket, prefix=flags["prefix"], ca_cert=_content(flags["cacert"])
+            bucket=bucket, prefix=options.prefix, ca_cert=_content(options.cacert)
         ),
-        default=flags["default"],
-        access_mode=flags["access_mode"],
-        backup_sync_period=flags["backup_sync_period"],
-        validation_frequency=flags["validation_frequency"],
+        default=options.default,
+        access_mode=options.access_mode,
+        backup_sync_period=options.backup_sync_period,
+        validation_frequency=options.validation_frequency,
     )
-    metadata = ObjectMeta(name=name, namespace=namespace, labels=flags["labels"])
+    metadata = ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels))
     return BackupStorageLocation(metadata=metadata, spec=spec)
 
 
@@ -114,39 +124,38 @@ async def _submit(settings: Settings, location: BackupStorageLocation) -> None:
 
 @asynccontextmanager
 async def _others_not_default(client: "KubeClient", namespace: str, name: str) -> AsyncIterator[None]:
-    """Take the mark of the default location off the others; they get it back if the work inside fails."""
+    """Unset `spec.default` of all other locations; it is set again if the work inside fails."""
     others = [
         obj["metadata"]["name"]
         for obj in await client.list_all(RESOURCE, namespace)
         if (obj.get("spec") or {}).get("default") and obj["metadata"]["name"] != name
     ]
-    unmarked = []
+    changed = []
     try:
         for other in others:
             await client.patch(RESOURCE, other, {"spec": {"default": False}}, namespace)
-            unmarked.append(other)
+            changed.append(other)
         yield
     except KubeError:
-        # Else a name that is taken would leave the cluster without any default location.
-        for other in unmarked:
+        # Otherwise a name that is taken would leave the cluster without a default location.
+        for other in changed:
             await client.patch(RESOURCE, other, {"spec": {"default": True}}, namespace)
         raise
 
 
-def get(
-    ctx: click.Context, names: Sequence[str], selector: str, output: OutputFlags, *, only_default: bool
-) -> None:
+def get(ctx: click.Context, options: BackupLocationGetOptions) -> None:
     """Print the named locations or all of them."""
-    if not only_default:
-        objects.get(ctx, BACKUP_LOCATION.noun, names, selector, output)
+    if not options.default:
+        get_objects(ctx, BACKUP_LOCATION.noun, options)
         return
-    settings = objects.server_settings(ctx, "backup-location get")
+    output = options.printed(default="table")
+    settings = server_settings(ctx, "backup-location get")
 
     async def work() -> list[JSONObject]:
         async with open_backend(settings) as backend:
-            return await _defaults(backend, names, selector)
+            return await _defaults(backend, options.names, options.selector)
 
-    objects.print_list(run_async(work()), BACKUP_LOCATION, output)
+    print_list(run_async(work()), BACKUP_LOCATION, output)
 
 
 async def _defaults(backend: Backend, names: Sequence[str], selector: str) -> list[JSONObject]:
@@ -159,27 +168,26 @@ async def _defaults(backend: Backend, names: Sequence[str], selector: str) -> li
     return [location for location in found if (location.get("spec") or {}).get("default")]
 
 
-def change(
-    ctx: click.Context, name: str, *, cacert: str, credential: Mapping[str, str], default: bool | None
-) -> None:
-    """Change what was given, and nothing else. (docs/spec: CLI 7.3)"""
-    settings = objects.server_settings(ctx, "backup-location set")
-    _check_credential(credential)
+def change(ctx: click.Context, options: BackupLocationSetOptions) -> None:
+    """Change the given settings and no others. (docs/spec: CLI 7.3)"""
+    (name,) = options.names
+    settings = server_settings(ctx, "backup-location set")
+    _check_credential(options.credential)
     spec: JSONObject = {}
-    if cacert:
-        spec["objectStorage"] = {"caCert": base64.b64encode(_content(cacert)).decode()}
-    for secret, key in credential.items():
+    if options.cacert:
+        spec["objectStorage"] = {"caCert": base64.b64encode(_content(options.cacert)).decode()}
+    for secret, key in options.credential.items():
         # `optional` belongs to the old reference.
         spec["credential"] = {"name": secret, "key": key, "optional": None}
-    if default is not None:
-        spec["default"] = default
+    if options.default is not None:
+        spec["default"] = options.default
     run_async(_change(settings, name, spec))
     _configured(name)
 
 
 async def _change(settings: Settings, name: str, spec: JSONObject) -> None:
     async with open_cluster(settings) as client:
-        # Read first: a wrong name must not take the mark off the others.
+        # Read first: a wrong name must not unset the default of the others.
         await client.get(RESOURCE, name, settings.namespace)
         if spec.get("default"):
             async with _others_not_default(client, settings.namespace, name):

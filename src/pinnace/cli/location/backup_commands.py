@@ -1,39 +1,35 @@
 """`backup-location create|get|set|delete`. (docs/spec: CLI 7.1-7.4)"""
 
-from typing import Any
-
 import click
 
-from pinnace.cli.flags import (
-    Command,
-    DurationFlag,
-    Enum,
-    KeyValueMap,
-    boolean,
-    check_arguments,
-    merge_maps,
-    optional_boolean,
-)
-from pinnace.cli.options import (
+from pinnace.cli.common.commands import (
     Decorator,
-    config_option,
     delete_command,
     group_of,
     labels_option,
     names_argument,
-    pop_output,
     selector_option,
+)
+from pinnace.cli.flags import (
+    Command,
+    DurationFlag,
+    Enum,
+    boolean,
+    check_arguments,
+    key_values,
+    optional_boolean,
+    takes,
+)
+from pinnace.cli.location.options import (
+    BackupLocationCreateOptions,
+    BackupLocationGetOptions,
+    BackupLocationSetOptions,
 )
 from pinnace.cli.output.printing import output_flags
 
 
 def _credential_option() -> Decorator:
-    return click.option(
-        "--credential",
-        type=KeyValueMap(),
-        multiple=True,
-        help="Secret with the credentials, and the key in it: secret=key.",
-    )
+    return key_values("--credential", help="Secret with the credentials, and the key in it: secret=key.")
 
 
 @click.command("create", cls=Command, short_help="Create a backup location.")
@@ -49,7 +45,9 @@ def _credential_option() -> Decorator:
     "--backup-sync-period", type=DurationFlag(), help="How often to look for backups in it; 0s for never."
 )
 @click.option("--validation-frequency", type=DurationFlag(), help="How often to check it; 0s for once.")
-@config_option("Settings of the provider: region=...,s3Url=..., or path=/folder with filesystem.")
+@key_values(
+    "--config", help="Settings of the provider: region=...,s3Url=..., or path=/folder with filesystem."
+)
 @labels_option("BackupStorageLocation")
 @click.option("--cacert", default="", help="File with the CA bundle to verify the store with.")
 @click.option(
@@ -57,8 +55,8 @@ def _credential_option() -> Decorator:
     help="ReadOnly keeps new backups out.",
 )  # fmt: skip
 @output_flags
-@click.pass_context
-def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+@takes(BackupLocationCreateOptions)
+def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
     """Create a location for backups. It is not looked at here: the server says whether it can use it.
 
     \b
@@ -66,13 +64,10 @@ def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
                    --config region=eu-central-1 --credential cloud-credentials=cloud --default
     A folder:  pinnace backup-location create main --provider filesystem --config path=/srv/backups
     """
-    from pinnace.cli.location import backup as backup_location_run
+    from pinnace.cli.location.backup import create
 
-    check_arguments(names, exactly=1)
-    output = pop_output(flags)
-    for key in ("credential", "config", "labels"):
-        flags[key] = merge_maps(flags[key])
-    backup_location_run.create(ctx, names[0], output, flags)
+    check_arguments(options.names, exactly=1)
+    create(ctx, options)
 
 
 @click.command("get", cls=Command, short_help="List backup locations.")
@@ -80,13 +75,12 @@ def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
 @boolean("--default", help="Show only default locations.")
 @selector_option("Show only locations")
 @output_flags
-@click.pass_context
-def get(ctx: click.Context, /, names: tuple[str, ...], selector: str, default: bool, **flags: Any) -> None:
+@takes(BackupLocationGetOptions)
+def get(ctx: click.Context, options: BackupLocationGetOptions) -> None:
     """List backup locations, or show the named ones."""
-    output = pop_output(flags, default="table")
-    from pinnace.cli.location import backup as backup_location_run
+    from pinnace.cli.location.backup import get
 
-    backup_location_run.get(ctx, names, selector, output, only_default=default)
+    get(ctx, options)
 
 
 @click.command("set", cls=Command, short_help="Change a backup location.")
@@ -94,14 +88,13 @@ def get(ctx: click.Context, /, names: tuple[str, ...], selector: str, default: b
 @click.option("--cacert", default="", help="File with the CA bundle to verify the store with.")
 @_credential_option()
 @optional_boolean("--default", help="Make it the location of backups that name none (=false: no longer).")
-@click.pass_context
-def set_(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+@takes(BackupLocationSetOptions)
+def set_(ctx: click.Context, options: BackupLocationSetOptions) -> None:
     """Change a backup location: what is not given stays as it is."""
-    from pinnace.cli.location import backup as backup_location_run
+    from pinnace.cli.location.backup import change
 
-    check_arguments(names, exactly=1)
-    flags["credential"] = merge_maps(flags["credential"])
-    backup_location_run.change(ctx, names[0], **flags)
+    check_arguments(options.names, exactly=1)
+    change(ctx, options)
 
 
 delete = delete_command(

@@ -5,32 +5,26 @@ import click
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
-from pinnace.cli.backend.objects import server_settings
-from pinnace.cli.backend.server_kinds import SNAPSHOT_LOCATION
+from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.output.printing import OutputFlags, print_objects
+from pinnace.cli.kinds import SNAPSHOT_LOCATION
+from pinnace.cli.location.options import SnapshotLocationCreateOptions
+from pinnace.cli.output.printing import print_objects
 from pinnace.kube.resources import velero
 
 RESOURCE = velero(SNAPSHOT_LOCATION.plural)
 
 
-def create(
-    ctx: click.Context,
-    name: str,
-    output: OutputFlags,
-    *,
-    provider: str,
-    config: dict[str, str],
-    labels: dict[str, str],
-) -> None:
+def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
     """Print or submit the location."""
+    output, (name,) = options.printed(), options.names
     settings = server_settings(ctx, "snapshot-location create")
-    if not provider:
+    if not options.provider:
         raise InvalidInput("--provider is required")
     location = VolumeSnapshotLocation(
-        metadata=ObjectMeta(name=name, namespace=settings.namespace, labels=labels),
-        spec=VolumeSnapshotLocationSpec(provider=provider, config=config),
+        metadata=ObjectMeta(name=name, namespace=settings.namespace, labels=dict(options.labels)),
+        spec=VolumeSnapshotLocationSpec(provider=options.provider, config=dict(options.config)),
     )
     if output.format:
         print_objects([encode(location, unsent=True)], SNAPSHOT_LOCATION.table(), output)

@@ -4,25 +4,29 @@ Every command needs no right but the tenant's own in one namespace: that of `--n
 kubeconfig's context, else `default`.
 """
 
-from typing import Any
-
 import click
 
+from pinnace.cli.common.commands import CONTEXT, all_of
+from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.flags import (
-    CommaList,
     Command,
     DurationFlag,
     Group,
-    KeyValueMap,
     SelectorFlag,
     boolean,
     check_arguments,
-    merge_maps,
+    comma_list,
+    key_values,
     optional_boolean,
+    takes,
 )
-from pinnace.cli.output.printing import output_flags, parse_output_flags
-
-CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+from pinnace.cli.nonadmin.options import (
+    TenantBackupOptions,
+    TenantDeleteOptions,
+    TenantLocationOptions,
+    TenantRestoreOptions,
+)
+from pinnace.cli.output.printing import output_flags
 
 group = Group(
     name="nonadmin",
@@ -38,9 +42,9 @@ location = Group(
     name="storage-location", help="Work with locations in buckets of the own.", context_settings=CONTEXT
 )
 
-_LABELS = click.option("--labels", type=KeyValueMap(), multiple=True, help="Labels for the object: k=v,...")
-_INCLUDE = click.option("--include-resources", type=CommaList(), help="Resource types, '*' for all.")
-_EXCLUDE = click.option("--exclude-resources", type=CommaList(), help="Resource types to leave out.")
+_LABELS = key_values("--labels", help="Labels for the object: k=v,...")
+_INCLUDE = comma_list("--include-resources", help="Resource types, '*' for all.")
+_EXCLUDE = comma_list("--exclude-resources", help="Resource types to leave out.")
 _SELECTOR = click.option(
     "-l", "--selector", type=SelectorFlag(), help="Only objects that match this label selector."
 )
@@ -59,13 +63,13 @@ _SELECTOR = click.option(
 @optional_boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic.")
 @_LABELS
 @output_flags
-@click.pass_context
-def create_backup(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+@takes(TenantBackupOptions)
+def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
     """Ask for a backup of the namespace."""
     from pinnace.cli.nonadmin import create as nonadmin_create
 
-    check_arguments(names, exactly=1)
-    nonadmin_create.backup(ctx, names[0], _output(flags), _flags(flags))
+    check_arguments(options.names, exactly=1)
+    nonadmin_create.backup(ctx, options)
 
 
 @restore.command("create", short_help="Restore an own namespace.")
@@ -80,13 +84,13 @@ def create_backup(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -
 @optional_boolean("--preserve-nodeports", help="Keep the node ports of Services.")
 @_LABELS
 @output_flags
-@click.pass_context
-def create_restore(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+@takes(TenantRestoreOptions)
+def create_restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
     """Ask for a restore of the namespace."""
     from pinnace.cli.nonadmin import create as nonadmin_create
 
-    check_arguments(names, exactly=1)
-    nonadmin_create.restore(ctx, names[0], _output(flags), _flags(flags))
+    check_arguments(options.names, exactly=1)
+    nonadmin_create.restore(ctx, options)
 
 
 @location.command("create", short_help="Ask for a location in an own bucket.")
@@ -94,32 +98,20 @@ def create_restore(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) 
 @click.option("--provider", default="aws", show_default=True, help="Who keeps the bucket.")
 @click.option("--bucket", default="", help="The bucket. Required.")
 @click.option("--prefix", default="", help="Path inside the bucket, after the namespace's name.")
-@click.option(
-    "--credential", type=KeyValueMap(), multiple=True,
-    help="Secret of this namespace with the keys, and the key in it: secret=key. Required.",
-)  # fmt: skip
-@click.option("--config", type=KeyValueMap(), multiple=True, help="Settings of the provider: region=...,...")
+@key_values(
+    "--credential", help="Secret of this namespace with the keys, and the key in it: secret=key. Required."
+)
+@key_values("--config", help="Settings of the provider: region=...,...")
 @click.option("--backup-sync-period", type=DurationFlag(), help="How often to look for backups in it.")
 @_LABELS
 @output_flags
-@click.pass_context
-def create_location(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+@takes(TenantLocationOptions)
+def create_location(ctx: click.Context, options: TenantLocationOptions) -> None:
     """Ask for a storage location; an administrator may have to approve it."""
     from pinnace.cli.nonadmin import create as nonadmin_create
 
-    check_arguments(names, exactly=1)
-    for name in ("credential", "config"):
-        flags[name] = merge_maps(flags[name])
-    nonadmin_create.location(ctx, names[0], _output(flags), _flags(flags))
-
-
-def _output(flags: dict[str, Any]) -> Any:
-    names = ("output_format", "label_columns", "show_labels")
-    return parse_output_flags(*(flags.pop(name) for name in names))
-
-
-def _flags(flags: dict[str, Any]) -> dict[str, Any]:
-    return {**flags, "labels": merge_maps(flags["labels"])}
+    check_arguments(options.names, exactly=1)
+    nonadmin_create.location(ctx, options)
 
 
 def _get(noun: str) -> click.Command:
@@ -127,14 +119,11 @@ def _get(noun: str) -> click.Command:
     @click.argument("names", nargs=-1, metavar="[NAME...]")
     @click.option("-l", "--selector", default="", help=f"Only {noun}s that match this label selector.")
     @output_flags
-    @click.pass_context
-    def get(ctx: click.Context, /, names: tuple[str, ...], selector: str, **flags: Any) -> None:
+    @takes(GetOptions)
+    def get(ctx: click.Context, options: GetOptions) -> None:
         from pinnace.cli.nonadmin import read as nonadmin_read
 
-        output = parse_output_flags(
-            flags["output_format"], flags["label_columns"], flags["show_labels"], default="table"
-        )
-        nonadmin_read.get(ctx, noun, names, selector, output)
+        nonadmin_read.get(ctx, noun, options)
 
     return get
 
@@ -166,30 +155,31 @@ def _logs(noun: str) -> click.Command:
     )
     @boolean("--insecure-skip-tls-verify", help="Accept any TLS certificate for the download.")
     @click.option("--cacert", default="", help="CA bundle to verify the download with.")
-    @click.pass_context
-    def logs(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+    @takes(LogsOptions)
+    def logs(ctx: click.Context, options: LogsOptions) -> None:
         from pinnace.cli.nonadmin import read as nonadmin_read
 
-        check_arguments(names, exactly=1)
-        nonadmin_read.logs(ctx, noun, names[0], **flags)
+        check_arguments(options.names, exactly=1)
+        nonadmin_read.logs(ctx, noun, options)
 
     return logs
 
 
 def _delete(noun: str, help: str) -> click.Command:
+    keep_data = boolean(
+        "--keep-data", help="Delete the object only; the backup stays in storage, and may come back."
+    )
+
     @click.command("delete", cls=Command, short_help=f"Delete {noun}s.", help=help)
     @click.argument("names", nargs=-1, metavar="NAME...")
     @boolean("--confirm", help="Do not ask.")
-    @click.pass_context
-    def delete(ctx: click.Context, /, names: tuple[str, ...], confirm: bool, **flags: Any) -> None:
+    @(keep_data if noun == "backup" else all_of())
+    @takes(TenantDeleteOptions)
+    def delete(ctx: click.Context, options: TenantDeleteOptions) -> None:
         from pinnace.cli.nonadmin import delete as nonadmin_delete
 
-        nonadmin_delete.delete(ctx, noun, names, confirm=confirm, **flags)
+        nonadmin_delete.delete(ctx, noun, options)
 
-    if noun == "backup":
-        boolean(
-            "--keep-data", help="Delete the object only; the backup stays in storage, and may come back."
-        )(delete)
     return delete
 
 

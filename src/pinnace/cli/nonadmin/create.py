@@ -1,8 +1,5 @@
 """What `nonadmin backup|restore|storage-location create` do."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import click
 
 from pinnace.api.backup import BackupSpec
@@ -13,77 +10,76 @@ from pinnace.api.storage_location import BackupStorageLocationSpec, ObjectStorag
 from pinnace.cli.connect import program_name, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.nonadmin.kinds import KINDS, open_home
-from pinnace.cli.output.printing import OutputFlags, print_objects
+from pinnace.cli.nonadmin.options import (
+    RequestOptions,
+    TenantBackupOptions,
+    TenantLocationOptions,
+    TenantRestoreOptions,
+)
+from pinnace.cli.output.printing import print_objects
 
 
-def backup(ctx: click.Context, name: str, output: OutputFlags, flags: Mapping[str, Any]) -> None:
+def backup(ctx: click.Context, options: TenantBackupOptions) -> None:
     """Print or submit a request for a backup."""
     spec = BackupSpec(
-        included_resources=flags["include_resources"] or [],
-        excluded_resources=flags["exclude_resources"] or [],
-        label_selector=flags["selector"],
-        snapshot_volumes=flags["snapshot_volumes"],
-        storage_location=flags["storage_location"],
-        default_volumes_to_restic=flags["default_volumes_to_restic"],
+        included_resources=list(options.include_resources),
+        excluded_resources=list(options.exclude_resources),
+        label_selector=options.selector,
+        snapshot_volumes=options.snapshot_volumes,
+        storage_location=options.storage_location,
+        default_volumes_to_restic=options.default_volumes_to_restic,
     )
     given = encode(spec)
-    # Left out rather than zero: an administrator's value takes the place of what is absent.
+    # Left out rather than zero: an administrator's default replaces an absent value.
     given.pop("ttl", None)
-    if flags["ttl"] is not None:
-        given["ttl"] = str(flags["ttl"])
+    if options.ttl is not None:
+        given["ttl"] = str(options.ttl)
     given.pop("hooks", None)
-    _submit(ctx, "backup", name, given, output, flags)
+    _submit(ctx, "backup", given, options)
 
 
-def restore(ctx: click.Context, name: str, output: OutputFlags, flags: Mapping[str, Any]) -> None:
+def restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
     """Print or submit a request for a restore."""
-    if not flags["from_backup"]:
+    if not options.from_backup:
         raise InvalidInput("--from-backup is required: the name of a backup in this namespace")
     spec = RestoreSpec(
-        backup_name=flags["from_backup"],
-        included_resources=flags["include_resources"] or [],
-        excluded_resources=flags["exclude_resources"] or [],
-        label_selector=flags["selector"],
-        restore_pvs=flags["restore_volumes"],
-        preserve_node_ports=flags["preserve_nodeports"],
+        backup_name=options.from_backup,
+        included_resources=list(options.include_resources),
+        excluded_resources=list(options.exclude_resources),
+        label_selector=options.selector,
+        restore_pvs=options.restore_volumes,
+        preserve_node_ports=options.preserve_nodeports,
     )
     given = encode(spec)
     given.pop("hooks", None)
-    _submit(ctx, "restore", name, given, output, flags)
+    _submit(ctx, "restore", given, options)
 
 
-def location(ctx: click.Context, name: str, output: OutputFlags, flags: Mapping[str, Any]) -> None:
+def location(ctx: click.Context, options: TenantLocationOptions) -> None:
     """Print or submit a request for a storage location."""
-    if not flags["bucket"]:
+    if not options.bucket:
         raise InvalidInput("--bucket is required")
-    if len(flags["credential"]) != 1:
+    if len(options.credential) != 1:
         raise InvalidInput("--credential is required: secret=key, a Secret of this namespace and a key in it")
-    ((secret, key),) = flags["credential"].items()
+    ((secret, key),) = options.credential.items()
     spec = BackupStorageLocationSpec(
-        provider=flags["provider"],
-        config=flags["config"],
+        provider=options.provider,
+        config=dict(options.config),
         credential=SecretKeySelector(name=secret, key=key),
-        object_storage=ObjectStorageLocation(bucket=flags["bucket"], prefix=flags["prefix"]),
-        backup_sync_period=flags["backup_sync_period"],
+        object_storage=ObjectStorageLocation(bucket=options.bucket, prefix=options.prefix),
+        backup_sync_period=options.backup_sync_period,
     )
-    _submit(ctx, "storage-location", name, encode(spec), output, flags)
+    _submit(ctx, "storage-location", encode(spec), options)
 
 
-def _submit(
-    ctx: click.Context,
-    noun: str,
-    name: str,
-    spec: JSONObject,
-    output: OutputFlags,
-    flags: Mapping[str, Any],
-) -> None:
-    kind = KINDS[noun]
+def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOptions) -> None:
+    output, (name,), kind = options.printed(), options.names, KINDS[noun]
 
     async def work() -> None:
         async with open_home(ctx) as home:
-            metadata = {"name": name, "namespace": home.namespace}
-            if flags["labels"]:
-                metadata["labels"] = flags["labels"]
+            metadata: JSONObject = {"name": name, "namespace": home.namespace}
+            if options.labels:
+                metadata["labels"] = options.labels
             body = {
                 "apiVersion": kind.resource.api_version,
                 "kind": kind.resource.kind,

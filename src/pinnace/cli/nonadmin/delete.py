@@ -1,32 +1,29 @@
 """What `nonadmin ... delete` does."""
 
-from collections.abc import Sequence
-
 import click
 
 from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
+from pinnace.cli.nonadmin.options import TenantDeleteOptions
 from pinnace.cli.output.prompt import confirmed
 from pinnace.kube.errors import KubeError
 
 
-def delete(
-    ctx: click.Context, noun: str, names: Sequence[str], *, confirm: bool, keep_data: bool = False
-) -> None:
-    """Delete the named requests; those that cannot be are reported at the end."""
+def delete(ctx: click.Context, noun: str, options: TenantDeleteOptions) -> None:
+    """Delete the named requests; errors are reported at the end, all at once."""
     kind = KINDS[noun]
-    if not names:
+    if not options.names:
         raise InvalidInput(f"the name of a {noun} is required")
-    if not confirm and not confirmed():
+    if not options.confirm and not confirmed():
         return
-    for_good = noun == "backup" and not keep_data
+    for_good = noun == "backup" and not options.keep_data
 
     async def work() -> list[str]:
         async with open_home(ctx) as home:
             return [
                 error
-                for name in dict.fromkeys(names)
+                for name in dict.fromkeys(options.names)
                 if (error := await _delete(home, kind, noun, name, for_good=for_good))
             ]
 
@@ -36,7 +33,7 @@ def delete(
 
 
 async def _delete(home: Home, kind: TenantKind, noun: str, name: str, *, for_good: bool) -> str:
-    """The error, if there is one."""
+    """Delete one request. Returns the error, empty if there is none."""
     try:
         if for_good:
             await home.client.patch(kind.resource, name, {"spec": {"deleteBackup": True}}, home.namespace)

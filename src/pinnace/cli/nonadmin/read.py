@@ -9,16 +9,16 @@ import click
 
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
-from pinnace.api.values.durations import Duration
 from pinnace.cli.backend.interface import DownloadOptions, fetch
 from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
+from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.connect import run_async, settings_of
 from pinnace.cli.errors import CommandError, PlainError
 from pinnace.cli.guard import printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
-from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
+from pinnace.cli.output.printing import encode, object_list, print_objects
 from pinnace.kube.errors import NotFound
 from pinnace.nonadmin.objects import (
     NADRS,
@@ -35,13 +35,13 @@ async def _found(home: Home, kind: TenantKind, names: Sequence[str], selector: s
     return await home.client.list_all(kind.resource, home.namespace, label_selector=selector)
 
 
-def get(ctx: click.Context, noun: str, names: Sequence[str], selector: str, output: OutputFlags) -> None:
+def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     """Print the named requests or all of them."""
-    kind = KINDS[noun]
+    output, kind = options.printed(default="table"), KINDS[noun]
 
     async def work() -> list[JSONObject]:
         async with open_home(ctx) as home:
-            return await _found(home, kind, names, selector)
+            return await _found(home, kind, options.names, options.selector)
 
     objects = run_async(work())
     described = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
@@ -107,19 +107,13 @@ def describe_request(obj: JSONObject, kind: TenantKind) -> str:
     return sheet.render()
 
 
-def logs(
-    ctx: click.Context,
-    noun: str,
-    name: str,
-    *,
-    timeout: Duration,
-    insecure_skip_tls_verify: bool,
-    cacert: str,
-) -> None:
+def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
     """Stream the log of a finished backup or restore to stdout."""
-    kind, ca_cert = KINDS[noun], cacert or settings_of(ctx).ca_cert
-    options = DownloadOptions(
-        timeout_seconds=timeout.total_seconds(), ca_cert=ca_cert, insecure=insecure_skip_tls_verify
+    kind, (name,) = KINDS[noun], options.names
+    download = DownloadOptions(
+        timeout_seconds=options.timeout.total_seconds(),
+        ca_cert=options.cacert or settings_of(ctx).ca_cert,
+        insecure=options.insecure_skip_tls_verify,
     )
 
     async def work() -> None:
@@ -128,7 +122,7 @@ def logs(
             if text(obj, "status", kind.mirror, "status", "phase") not in FINISHED:
                 raise PlainError(f'The log of {noun} "{name}" is not available until it has finished.')
             backend = TenantBackend(home.client, home.namespace)
-            await fetch(backend, LOGS[noun], name, options, sys.stdout.buffer)
+            await fetch(backend, LOGS[noun], name, download, sys.stdout.buffer)
 
     run_async(work())
 

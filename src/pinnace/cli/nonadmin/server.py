@@ -3,14 +3,14 @@
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import click
 
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.flags import Command, DurationFlag, KeyValueMap, boolean, merge_maps, optional_boolean
+from pinnace.cli.flags import Command, DurationFlag, boolean, key_values, optional_boolean, takes
+from pinnace.cli.nonadmin.options import NonAdminServerFlags
 from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
 from pinnace.cli.process.server import Number
 from pinnace.cli.settings import GlobalFlags
@@ -35,15 +35,15 @@ from pinnace.cli.settings import GlobalFlags
               help="How many backups of one namespace may wait or run at once; 0 is any number.")  # fmt: skip
 @click.option("--max-unfinished-restores", type=Number(whole=True),
               help="The same of restores.")  # fmt: skip
-@click.option("--adopt-former-namespaces", "adopted_namespaces", type=KeyValueMap(), multiple=True,
-              help="Who gets backups of a former namespace of its name: name=uid; * is any.")  # fmt: skip
+@key_values("--adopt-former-namespaces", "adopted_namespaces",
+            help="Who gets backups of a former namespace of its name: name=uid; * is any.")  # fmt: skip
 @click.option("--allow-endpoints", "allowed_endpoints", multiple=True, metavar="ADDRESS",
               help="Private network or host where tenants' storage may be; may be repeated.")  # fmt: skip
 @click.option("--default-backup-storage-location", default="default", show_default=True,
               help="What the backup server's flag of this name says.")  # fmt: skip
 @upstream_flags
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:
+@takes(NonAdminServerFlags)
+def command(ctx: click.Context, flags: NonAdminServerFlags) -> None:
     """Run the controllers of self-service in the backup server's namespace, until a signal.
 
     The environment may say WATCH_NAMESPACE (the namespace), LOG_LEVEL (0 panic to 6 trace, or a name) and
@@ -60,27 +60,30 @@ def command(ctx: click.Context, /, **flags: Any) -> None:
 
     settings = settings_of(ctx)
     need_no_location(settings, "nonadmin server")
-    for name in ("metrics_bind_address", "health_probe_bind_address"):
+    for flag, address in (
+        ("--metrics-bind-address", flags.metrics_bind_address),
+        ("--health-probe-bind-address", flags.health_probe_bind_address),
+    ):
         try:
-            parse_address(flags[name])
+            parse_address(address)
         except ValueError as error:
-            raise InvalidInput(f"--{name.replace('_', '-')}: {error}") from error
+            raise InvalidInput(f"{flag}: {error}") from error
     options = NonAdminServerOptions(
         namespace=server_namespace(ctx.ensure_object(GlobalFlags), os.environ),
-        metrics_address=flags["metrics_bind_address"],
-        health_address=flags["health_probe_bind_address"],
-        leader_election=flags["leader_elect"],
-        default_location=flags["default_backup_storage_location"],
+        metrics_address=flags.metrics_bind_address,
+        health_address=flags.health_probe_bind_address,
+        leader_election=flags.leader_elect,
+        default_location=flags.default_backup_storage_location,
         settings=SettingsFlags(
-            config_map=flags["config_map"],
-            require_approval=flags["require_approval"],
-            collection_period=flags["garbage_collection_period"],
-            sync_period=flags["backup_sync_period"],
-            velero_sync_period=flags["velero_backup_sync_period"],
-            max_unfinished_backups=flags["max_unfinished_backups"],
-            max_unfinished_restores=flags["max_unfinished_restores"],
-            adopted_namespaces=merge_maps(flags["adopted_namespaces"]) or None,
-            allowed_endpoints=_entries(flags["allowed_endpoints"]) or None,
+            config_map=flags.config_map,
+            require_approval=flags.require_approval,
+            collection_period=flags.garbage_collection_period,
+            sync_period=flags.backup_sync_period,
+            velero_sync_period=flags.velero_backup_sync_period,
+            max_unfinished_backups=flags.max_unfinished_backups,
+            max_unfinished_restores=flags.max_unfinished_restores,
+            adopted_namespaces=flags.adopted_namespaces or None,
+            allowed_endpoints=_entries(flags.allowed_endpoints) or None,
         ),
     )
     choice = log_choice(os.environ, flags)

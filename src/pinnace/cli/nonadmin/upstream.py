@@ -11,15 +11,16 @@ import click
 
 from pinnace.api.values.digits import is_digits
 from pinnace.cli.flags import Enum, boolean
+from pinnace.cli.nonadmin.options import UpstreamOptions
 
 _LEVELS: Final = ("panic", "fatal", "error", "warning", "info", "debug", "trace")
 _ZAP_LEVELS: Final = ("debug", "info", "error", "panic")
 
 _WITHOUT_EFFECT: Final = {
-    "metrics_secure": "metrics are served over http; for https bind them to this machine, behind a proxy",
-    "enable_http2": "the pages are served over HTTP/1.1",
-    "zap_stacktrace_level": "an error comes with its trace where it is a defect",
-    "zap_time_encoding": "times are in RFC 3339",
+    "metrics-secure": "metrics are served over http; for https bind them to this machine, behind a proxy",
+    "enable-http2": "the pages are served over HTTP/1.1",
+    "zap-stacktrace-level": "an error comes with its trace where it is a defect",
+    "zap-time-encoding": "times are in RFC 3339",
 }
 
 
@@ -51,22 +52,22 @@ class LogChoice:
     remarks: tuple[str, ...] = ()
 
 
-def log_choice(environ: Mapping[str, str], flags: Mapping[str, Any]) -> LogChoice:
-    """Weigh environment and flags."""
-    level, remark = _level(environ.get("LOG_LEVEL", ""), flags)
-    encoder = environ.get("LOG_FORMAT") or flags.get("zap_encoder") or ""
+def log_choice(environ: Mapping[str, str], options: UpstreamOptions) -> LogChoice:
+    """Decide how to log. The environment takes precedence over the flags."""
+    level, remark = _level(environ.get("LOG_LEVEL", ""), options)
+    encoder = environ.get("LOG_FORMAT") or options.zap_encoder or ""
     remarks = [remark] if remark else []
     return LogChoice(
         # Below debug there is nothing to say.
         level="debug" if level == "trace" else level,
         fmt="json" if encoder == "json" else "text",
-        remarks=(*remarks, *_without_effect(flags)),
+        remarks=(*remarks, *_without_effect(options)),
     )
 
 
-def _level(given: str, flags: Mapping[str, Any]) -> tuple[str, str]:
-    """The level, and what is wrong with what was given."""
-    asked = flags.get("zap_log_level") or ""
+def _level(given: str, options: UpstreamOptions) -> tuple[str, str]:
+    """The level, and a remark if the given one is unknown."""
+    asked = options.zap_log_level or ""
     if given:
         if is_digits(given) and int(given) < len(_LEVELS):
             return _LEVELS[int(given)], ""
@@ -76,11 +77,17 @@ def _level(given: str, flags: Mapping[str, Any]) -> tuple[str, str]:
         return asked, ""
     if is_digits(asked) and int(asked) > 0:
         return "debug", ""
-    default = "debug" if flags.get("zap_devel") else "info"
+    default = "debug" if options.zap_devel else "info"
     return default, f"--zap-log-level={asked} is no level, {default} is used" if asked else ""
 
 
-def _without_effect(flags: Mapping[str, Any]) -> Iterable[str]:
+def _without_effect(options: UpstreamOptions) -> Iterable[str]:
+    given = {
+        "metrics-secure": options.metrics_secure,
+        "enable-http2": options.enable_http2,
+        "zap-stacktrace-level": options.zap_stacktrace_level,
+        "zap-time-encoding": options.zap_time_encoding,
+    }
     for name, instead in _WITHOUT_EFFECT.items():
-        if flags.get(name):
-            yield f"--{name.replace('_', '-')} is taken without effect: {instead}"
+        if given[name]:
+            yield f"--{name} is taken without effect: {instead}"

@@ -9,10 +9,8 @@ from typing import Any
 import click
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.flags import CommaList, boolean
+from pinnace.cli.flags import boolean, comma_list
 from pinnace.cli.guard import printable
-
-"""As that of `api.objects`, which pulls in libraries that most commands do not need."""
 
 FORMATS = ("table", "json", "yaml")
 
@@ -44,7 +42,7 @@ def output_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `-o`, `--label-columns` and `--show-labels` to a command."""
     for decorate in (
         click.option("-o", "--output", "output_format", help="Output format: table, json, yaml or name."),
-        click.option("--label-columns", type=CommaList(), default=None, help="Labels to show as columns."),
+        comma_list("--label-columns", help="Labels to show as columns."),
         boolean("--show-labels", help="Show all labels in the last column."),
     ):
         function = decorate(function)
@@ -59,20 +57,24 @@ def data_format(function: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def parse_output_flags(
-    output_format: str | None,
-    label_columns: Sequence[str] | None,
-    show_labels: bool,
-    *,
-    default: str | None = None,
-) -> OutputFlags:
-    """Check the format. Raises click.UsageError when it is not one of ours."""
-    chosen = output_format or default
-    if chosen is not None and chosen not in (*FORMATS, "name"):
-        raise click.UsageError(
-            f"invalid output format \"{chosen}\" - valid values are 'table', 'json', and 'yaml'"
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """The flags of `output_flags` as the user gave them."""
+
+    output_format: str | None
+    label_columns: Sequence[str] = ()
+    show_labels: bool = False
+
+    def printed(self, *, default: str | None = None) -> OutputFlags:
+        """How to print, `default` being the format without `-o`. Raises click.UsageError for a wrong one."""
+        chosen = self.output_format or default
+        if chosen is not None and chosen not in (*FORMATS, "name"):
+            raise click.UsageError(
+                f"invalid output format \"{chosen}\" - valid values are 'table', 'json', and 'yaml'"
+            )
+        return OutputFlags(
+            format=chosen, label_columns=tuple(self.label_columns), show_labels=self.show_labels
         )
-    return OutputFlags(format=chosen, label_columns=tuple(label_columns or ()), show_labels=show_labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

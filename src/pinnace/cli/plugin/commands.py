@@ -1,12 +1,10 @@
 """`plugin add|remove|get`. (docs/spec: CLI 8.1)"""
 
-from typing import Any
-
 import click
 
-from pinnace.cli.flags import Command, DurationFlag, Enum, check_arguments
-from pinnace.cli.options import group_of
-from pinnace.cli.output.printing import parse_output_flags
+from pinnace.cli.common.commands import group_of
+from pinnace.cli.flags import Command, DurationFlag, Enum, check_arguments, takes
+from pinnace.cli.plugin.options import PluginGetOptions
 
 
 @click.command("add", cls=Command, short_help="Add a plugin to the server.")
@@ -40,13 +38,12 @@ def remove(ctx: click.Context, /, names: tuple[str, ...]) -> None:
     "--timeout", type=DurationFlag(), default="5s", show_default=True, help="How long to wait for the server."
 )
 @click.option("-o", "--output", "output_format", help="Output format: table, json, yaml or name.")
-@click.pass_context
-def get(ctx: click.Context, /, timeout: Any, output_format: str | None) -> None:
+@takes(PluginGetOptions)
+def get(ctx: click.Context, options: PluginGetOptions) -> None:
     """List the plugins that the server has, its built-in ones included."""
     from pinnace.cli.plugin import run as plugin_run
 
-    output = parse_output_flags(output_format, None, False, default="table")
-    plugin_run.get(ctx, output, timeout.total_seconds())
+    plugin_run.get(ctx, options.printed(default="table"), options.timeout.total_seconds())
 
 
 group = group_of("plugin", "Work with the plugins of the server.", add, remove, get)

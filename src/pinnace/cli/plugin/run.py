@@ -8,8 +8,8 @@ import click
 from pinnace.api import labels
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.objects import server_settings
 from pinnace.cli.client.server_status import answered, ask_server
+from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import no_kinds, open_cluster, run_async
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain, printable

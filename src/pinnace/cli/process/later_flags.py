@@ -29,11 +29,6 @@ class Flag:
     same: tuple[str, ...] = ()
     switch: bool = False
 
-    @property
-    def parameter(self) -> str:
-        """The name of the command's parameter."""
-        return self.name.removeprefix("--").replace("-", "_")
-
     def caveat(self, value: Any) -> str:
         """What is said of a value that was given; empty if it asks for what happens anyway."""
         if value in (None, False, "") or value in self.same:
@@ -41,6 +36,9 @@ class Flag:
         given = self.name if value is True else f"{self.name}={value}"
         return f"{given} has no effect: {self.why}"
 
+
+_CAVEATS: Final = "pinnace.caveats"
+"""Where the warnings of a command are kept: in click's context."""
 
 _NO_OPERATIONS: Final = "no item operation outlasts a backup or restore"
 _NO_JOBS: Final = "the server itself maintains repositories, without jobs"
@@ -101,17 +99,27 @@ def accepted(flags: Iterable[Flag]) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         for flag in flags:
-            kind: dict[str, Any] = {"type": Boolean(), "metavar": ""} if flag.switch else {}
-            function = click.option(flag.name, flag.parameter, hidden=True, default=None, **kind)(function)
+            switch: dict[str, Any] = {"type": Boolean(), "metavar": ""} if flag.switch else {}
+            function = click.option(
+                flag.name, hidden=True, default=None, expose_value=False, callback=_note(flag), **switch
+            )(function)
         return function
 
     return decorate
 
 
-def caveats(flags: Iterable[Flag], given: dict[str, Any]) -> list[str]:
-    """Take these flags out of what was given. Returns what to warn of."""
-    found = [flag.caveat(given.pop(flag.parameter, None)) for flag in flags]
-    return [text for text in found if text]
+def _note(flag: Flag) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        if text := flag.caveat(value):
+            ctx.meta.setdefault(_CAVEATS, []).append(text)
+
+    return callback
+
+
+def caveats(ctx: click.Context) -> list[str]:
+    """Warnings for the given flags of this kind."""
+    found: list[str] = ctx.meta.get(_CAVEATS, [])
+    return found
 
 
 def known_controllers(names: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -4,16 +4,16 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pinnace.api.values.error_texts import error_text
+from pinnace.cli.common.commands import all_of, names_argument
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.flags import Command, Enum
-from pinnace.cli.options import all_of, names_argument
+from pinnace.cli.flags import Command, Enum, takes
 from pinnace.cli.process import later_flags
+from pinnace.cli.process.options import NodeAgentFlags
 from pinnace.cli.process.server import LEVELS, Number
 
 NODE_VARIABLE = "NODE_NAME"
@@ -55,27 +55,27 @@ _OPTIONS = all_of(
 @click.command("node-agent", cls=Command, short_help="Run the node agent.", hidden=True)
 @names_argument("[server]")
 @_OPTIONS
-@click.pass_context
-def command(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+@takes(NodeAgentFlags)
+def command(ctx: click.Context, flags: NodeAgentFlags) -> None:
     """Run the node agent: it saves and restores the volumes of the pods of its node, until a signal.
 
     The environment says the name of the node (NODE_NAME), the namespace of the server (VELERO_NAMESPACE), and
     where restic keeps its cache (VELERO_SCRATCH_DIR). `node-agent server` is the same.
     """
-    if names not in ((), ("server",)):
-        raise click.UsageError(f'unknown command "{" ".join(names)}"')
+    if flags.names not in ((), ("server",)):
+        raise click.UsageError(f'unknown command "{" ".join(flags.names)}"')
     _serve(ctx, flags)
 
 
 @click.command("server", cls=Command, short_help="Run the node agent.", hidden=True)
 @_OPTIONS
-@click.pass_context
-def server(ctx: click.Context, /, **flags: Any) -> None:
+@takes(NodeAgentFlags)
+def server(ctx: click.Context, flags: NodeAgentFlags) -> None:
     """Run the node agent; the same as `node-agent`, which explains it."""
     _serve(ctx, flags)
 
 
-def _serve(ctx: click.Context, flags: dict[str, Any]) -> None:
+def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
     from pinnace.kube.config import load_config
     from pinnace.kube.errors import KubeError
     from pinnace.runtime.errors import RuntimeFailure
@@ -86,24 +86,23 @@ def _serve(ctx: click.Context, flags: dict[str, Any]) -> None:
     from pinnace.server.node_agent import NodeAgentOptions, run_node_agent
 
     settings = settings_of(ctx)
-    warnings = later_flags.caveats(later_flags.OF_NODE_AGENT, flags)
     need_no_location(settings, "the node agent")
     try:
-        parse_address(flags["metrics_address"])
+        parse_address(flags.metrics_address)
     except ValueError as error:
         raise InvalidInput(f"--metrics-address: {error}") from error
     scratch = os.environ.get(SCRATCH_VARIABLE)
     options = NodeAgentOptions(
         namespace=settings.namespace,
         node=node_name(os.environ),
-        pods_directory=Path(flags["host_pods"]),
-        metrics_address=flags["metrics_address"],
-        backup_workers=_workers("backup_workers", flags),
-        restore_workers=_workers("restore_workers", flags),
+        pods_directory=Path(flags.host_pods),
+        metrics_address=flags.metrics_address,
+        backup_workers=_workers("--backup-workers", flags.backup_workers),
+        restore_workers=_workers("--restore-workers", flags.restore_workers),
         scratch=Path(scratch) if scratch else None,
     )
-    configure_logging(flags["log_level"], flags["log_format"])
-    for warning in warnings:
+    configure_logging(flags.log_level, flags.log_format)
+    for warning in later_flags.caveats(ctx):
         get_logger(__name__).warning(warning)
     try:
         config = load_config(
@@ -125,8 +124,7 @@ def node_name(environ: Mapping[str, str]) -> str:
     return name
 
 
-def _workers(flag: str, flags: Mapping[str, Any]) -> int:
-    count: int = flags[flag]
+def _workers(flag: str, count: int) -> int:
     if count < 1:
-        raise InvalidInput(f"--{flag.replace('_', '-')} must be at least 1")
+        raise InvalidInput(f"{flag} must be at least 1")
     return count

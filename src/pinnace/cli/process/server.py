@@ -1,7 +1,7 @@
 """`server`: the flags of the server process. (docs/spec: CLI 12.1, SRV 2)"""
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import click
 
@@ -11,13 +11,13 @@ from pinnace.cli.flags import (
     DurationFlag,
     Enum,
     FlagType,
-    KeyValueMap,
-    StringSlice,
     boolean,
-    flatten,
-    merge_maps,
+    key_values,
+    string_slice,
+    takes,
 )
 from pinnace.cli.process import later_flags
+from pinnace.cli.process.options import ServerFlags
 
 
 class Number(FlagType):
@@ -66,18 +66,16 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
               help="How many restores run at once, never two into one namespace.")  # fmt: skip
 @boolean("--allow-parallel-restores-into-namespace",
          help="Let restores that run at once write to the same namespace.")  # fmt: skip
-@click.option("--disable-controllers", type=StringSlice(), multiple=True, help="Controllers not to run.")
-@click.option(
-    "--restore-resource-priorities", type=StringSlice(), multiple=True, help="Kinds to restore first."
-)
+@string_slice("--disable-controllers", help="Controllers not to run.")
+@string_slice("--restore-resource-priorities", help="Kinds to restore first.")
 @click.option("--default-backup-storage-location", default="default", show_default=True,
               help="Location of backups that name none, when none is marked as default.")  # fmt: skip
 @click.option("--backup-sync-period", type=DurationFlag(), default="1m0s", show_default=True,
               help="How often locations are looked through that do not say.")  # fmt: skip
 @click.option("--store-validation-frequency", type=DurationFlag(), default="1m0s", show_default=True,
               help="How often locations are checked; 0 = once.")  # fmt: skip
-@click.option("--default-volume-snapshot-locations", type=KeyValueMap(":"), multiple=True,
-              help="Snapshot location of each provider that has several: provider:location,...")  # fmt: skip
+@key_values("--default-volume-snapshot-locations", separator=":",
+            help="Snapshot location of each provider that has several: provider:location,...")  # fmt: skip
 @click.option("--restic-timeout", "--fs-backup-timeout", type=DurationFlag(), default="4h0m0s",
               show_default=True,
               help="How long all pod volumes of one backup or restore may take.")  # fmt: skip
@@ -106,15 +104,12 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
               help="How long a Lease lasts that is not renewed: how soon another server takes over from one "
               "that died, and how long an outage of the API server the leader survives.")  # fmt: skip
 @later_flags.accepted(later_flags.OF_SERVER)
-@click.pass_context
-def command(ctx: click.Context, /, **flags: Any) -> None:
+@takes(ServerFlags)
+def command(ctx: click.Context, flags: ServerFlags) -> None:
     """Run the server: the controllers of one namespace, until a signal."""
     from pinnace.cli.process import server_run
 
-    warnings = later_flags.caveats(later_flags.OF_SERVER, flags)
-    controllers = flatten(flags["disable_controllers"])
-    flags["disable_controllers"], unknown = later_flags.known_controllers(controllers)
-    priorities = flatten(flags["restore_resource_priorities"])
-    flags["restore_resource_priorities"], low = later_flags.high_priorities(priorities)
-    flags["default_volume_snapshot_locations"] = merge_maps(flags["default_volume_snapshot_locations"])
-    server_run.serve(ctx, flags, [*warnings, *unknown, *low])
+    controllers, unknown = later_flags.known_controllers(flags.disable_controllers)
+    priorities, low = later_flags.high_priorities(flags.restore_resource_priorities)
+    flags = replace(flags, disable_controllers=controllers, restore_resource_priorities=priorities)
+    server_run.serve(ctx, flags, [*later_flags.caveats(ctx), *unknown, *low])

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,6 +12,7 @@ from pinnace.api.values.error_texts import error_text
 from pinnace.backup.request import ServerDefaults
 from pinnace.cli.connect import need_no_location, settings_of, user_agent
 from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.process.options import ServerFlags
 from pinnace.cli.settings import Settings
 from pinnace.controllers import backup, schedule
 from pinnace.controllers.deletion import backup_deletion, gc
@@ -50,11 +50,11 @@ SHORTEST_LEASE = Duration.seconds(5)
 RESTORE_ONLY = frozenset({backup.NAME, backup_deletion.NAME, gc.NAME, schedule.NAME})
 
 
-def serve(ctx: click.Context, flags: dict[str, Any], warnings: Sequence[str] = ()) -> None:
+def serve(ctx: click.Context, flags: ServerFlags, warnings: Sequence[str] = ()) -> None:
     """Run the server. Raises CommandError when it cannot start or ends badly.
 
     Args:
-        warnings: what to log at first of the flags.
+        warnings: logged first; they are about the flags.
     """
     settings = settings_of(ctx)
     need_no_location(settings, "server")
@@ -71,56 +71,57 @@ def serve(ctx: click.Context, flags: dict[str, Any], warnings: Sequence[str] = (
         raise CommandError(error_text(error)) from error
 
 
-def server_options(settings: Settings, flags: dict[str, Any]) -> ServerOptions:
+def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
     """Check the flags and turn them into options. Raises InvalidInput."""
-    disabled = set(flags["disable_controllers"])
-    for name in flags["disable_controllers"]:
+    disabled = set(flags.disable_controllers)
+    for name in flags.disable_controllers:
         if name not in DISABLEABLE:
             raise InvalidInput(
                 f"Invalid value for --disable-controllers flag provided: {name}. "
                 f"Valid values are: {','.join(DISABLEABLE)}"
             )
-    if flags["restore_only"]:
+    if flags.restore_only:
         disabled |= RESTORE_ONLY
-    for flag in ("metrics_address", "profiler_address"):
-        _check_address(flag, flags[flag])
-    qps, burst = client_cap(flags["client_qps"], flags["client_burst"])
-    prune_frequency = flags["default_restic_prune_frequency"]
+    _check_address("--metrics-address", flags.metrics_address)
+    if flags.profiler_address:
+        _check_address("--profiler-address", flags.profiler_address)
+    qps, burst = client_cap(flags.client_qps, flags.client_burst)
+    prune_frequency = flags.default_restic_prune_frequency
     return ServerOptions(
         namespace=settings.namespace,
-        metrics_address=flags["metrics_address"],
-        profiler_address=flags["profiler_address"] or None,
-        log_level=flags["log_level"],
-        log_format=flags["log_format"],
+        metrics_address=flags.metrics_address,
+        profiler_address=flags.profiler_address or None,
+        log_level=flags.log_level,
+        log_format=flags.log_format,
         scratch=Path(scratch) if (scratch := os.environ.get("VELERO_SCRATCH_DIR")) else None,
         features=settings.features,
         client_qps=qps,
         client_burst=burst,
         defaults=ServerDefaults(
-            backup_ttl=flags["default_backup_ttl"],
-            storage_location=flags["default_backup_storage_location"],
-            volumes_to_restic=flags["default_volumes_to_restic"],
-            snapshot_locations=flags["default_volume_snapshot_locations"],
+            backup_ttl=flags.default_backup_ttl,
+            storage_location=flags.default_backup_storage_location,
+            volumes_to_restic=flags.default_volumes_to_restic,
+            snapshot_locations=dict(flags.default_volume_snapshot_locations),
         ),
         restore=RestoreOptions(
-            priorities=tuple(flags["restore_resource_priorities"]) or DEFAULT_PRIORITIES,
-            terminating_timeout_seconds=flags["terminating_resource_timeout"].total_seconds(),
-            resource_timeout_seconds=flags["resource_timeout"].total_seconds(),
+            priorities=tuple(flags.restore_resource_priorities) or DEFAULT_PRIORITIES,
+            terminating_timeout_seconds=flags.terminating_resource_timeout.total_seconds(),
+            resource_timeout_seconds=flags.resource_timeout.total_seconds(),
             features=settings.features,
         ),
-        backup_sync_period=flags["backup_sync_period"],
-        store_validation_frequency=flags["store_validation_frequency"],
-        backup_workers=_workers("backup_workers", flags),
-        restore_workers=_workers("restore_workers", flags),
-        parallel_restores_into_namespace=flags["allow_parallel_restores_into_namespace"],
-        plugin_directory=Path(flags["plugin_dir"]),
-        restic_timeout=flags["restic_timeout"],
-        gc_frequency=_positive("garbage_collection_frequency", flags),
-        schedule_skip_immediately=flags["schedule_skip_immediately"],
+        backup_sync_period=flags.backup_sync_period,
+        store_validation_frequency=flags.store_validation_frequency,
+        backup_workers=_workers("--backup-workers", flags.backup_workers),
+        restore_workers=_workers("--restore-workers", flags.restore_workers),
+        parallel_restores_into_namespace=flags.allow_parallel_restores_into_namespace,
+        plugin_directory=Path(flags.plugin_dir),
+        restic_timeout=flags.restic_timeout,
+        gc_frequency=_positive("--garbage-collection-frequency", flags.garbage_collection_frequency),
+        schedule_skip_immediately=flags.schedule_skip_immediately,
         restic_prune_frequency=prune_frequency if prune_frequency > Duration() else RESTIC_PRUNE_FREQUENCY,
         disabled_controllers=frozenset(disabled),
-        leader_election=flags["leader_elect"],
-        lease_duration=_lease_duration(flags["leader_elect_lease_duration"]),
+        leader_election=flags.leader_elect,
+        lease_duration=_lease_duration(flags.leader_elect_lease_duration),
     )
 
 
@@ -145,24 +146,20 @@ def client_cap(qps: float | None, burst: int | None) -> tuple[float | None, int]
     return qps or None, CLIENT_BURST if burst is None else burst
 
 
-def _positive(flag: str, flags: dict[str, Any]) -> Duration:
-    duration: Duration = flags[flag]
+def _positive(flag: str, duration: Duration) -> Duration:
     if duration <= Duration():
-        raise InvalidInput(f"--{flag.replace('_', '-')} must be positive")
+        raise InvalidInput(f"{flag} must be positive")
     return duration
 
 
-def _workers(flag: str, flags: dict[str, Any]) -> int:
-    count: int = flags[flag]
+def _workers(flag: str, count: int) -> int:
     if count < 1:
-        raise InvalidInput(f"--{flag.replace('_', '-')} must be at least 1")
+        raise InvalidInput(f"{flag} must be at least 1")
     return count
 
 
 def _check_address(flag: str, text: str) -> None:
-    if flag == "profiler_address" and not text:
-        return
     try:
         parse_address(text)
     except ValueError as error:
-        raise InvalidInput(f"--{flag.replace('_', '-')}: {error}") from error
+        raise InvalidInput(f"{flag}: {error}") from error

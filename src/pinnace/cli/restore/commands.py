@@ -1,11 +1,8 @@
 """`restore create|get|describe|logs|delete`. (docs/spec: CLI 5)"""
 
-from typing import Any
-
 import click
 
-from pinnace.cli.flags import Command, KeyValueMap, boolean, check_arguments, merge_maps, optional_boolean
-from pinnace.cli.options import (
+from pinnace.cli.common.commands import (
     delete_command,
     describe_command,
     filter_options,
@@ -14,9 +11,10 @@ from pinnace.cli.options import (
     labels_option,
     logs_command,
     names_argument,
-    pop_output,
 )
+from pinnace.cli.flags import Command, boolean, check_arguments, key_values, optional_boolean, takes
 from pinnace.cli.output.printing import output_flags
+from pinnace.cli.restore.options import RestoreCreateOptions
 
 
 @click.command("create", cls=Command, short_help="Create a restore.")
@@ -24,10 +22,9 @@ from pinnace.cli.output.printing import output_flags
 @click.option("--from-backup", default="", help="Backup to restore.")
 @click.option("--from-schedule", default="", help="Schedule whose newest successful backup is restored.")
 @filter_options("restore", "Namespaces (as in the backup)")
-@click.option(
-    "--namespace-mappings", type=KeyValueMap(":"), multiple=True,
-    help="Restore namespaces under other names: src1:dst1,src2:dst2.",
-)  # fmt: skip
+@key_values(
+    "--namespace-mappings", separator=":", help="Restore namespaces under other names: src1:dst1,src2:dst2."
+)
 @labels_option("Restore")
 @optional_boolean("--restore-volumes", help="Restore volumes from snapshots.")
 @boolean(
@@ -37,20 +34,17 @@ from pinnace.cli.output.printing import output_flags
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
 @boolean("-w", "--wait", help="Wait for the end (always so with --location).")
 @output_flags
-@click.pass_context
-def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> int:
+@takes(RestoreCreateOptions)
+def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     """Create a restore.
 
     With --location the restore is made here and now; the exit code is 0 when it is Completed, 3 when it is
     PartiallyFailed, 4 when it Failed and 2 when the request itself is wrong.
     """
-    from pinnace.cli.restore import create as restore_create
+    from pinnace.cli.restore.create import create
 
-    check_arguments(names, most=1)
-    output = pop_output(flags)
-    for key in ("labels", "namespace_mappings"):
-        flags[key] = merge_maps(flags[key])
-    return restore_create.create(ctx, names[0] if names else "", output, flags)
+    check_arguments(options.names, most=1)
+    return create(ctx, options)
 
 
 get = get_command("restore", "restores")

@@ -1,11 +1,12 @@
 """What `restore create` does. (docs/spec: CLI 5.1)"""
 
-from typing import Any
+from dataclasses import replace
 
 import click
 
 from pinnace.api import labels
 from pinnace.api.codec import encode
+from pinnace.api.restore import Restore
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
 from pinnace.cli.backend.wait import wait_for_end
@@ -13,49 +14,47 @@ from pinnace.cli.connect import open_cluster, program_name, run_async, settings_
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.output.printing import OutputFlags, print_objects
 from pinnace.cli.output.tables import restore_table
+from pinnace.cli.restore.options import RestoreCreateOptions
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import velero
 
 
-def create(ctx: click.Context, name: str, output: OutputFlags, flags: dict[str, Any]) -> int:
+def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     """Print, submit or make the restore. Returns the exit code."""
-    settings = settings_of(ctx)
-    if bool(flags["from_backup"]) == bool(flags["from_schedule"]):
+    output, settings = options.printed(), settings_of(ctx)
+    if bool(options.from_backup) == bool(options.from_schedule):
         raise InvalidInput("either a backup or schedule must be specified, but not both")
-    name = name or build.stamped_name(flags["from_backup"] or flags["from_schedule"], utcnow())
+    source = options.from_backup or options.from_schedule
+    name = options.names[0] if options.names else build.stamped_name(source, utcnow())
     if settings.location is None:
-        return run_async(_submit(settings, name, output, flags))
+        return run_async(_submit(settings, name, output, options))
+    restore = build.requested_restore(name, settings.namespace, options)
     if output.format:
-        print_restore(build.restore_from_flags(name, settings.namespace, flags), output)
+        print_restore(restore, output)
         return ExitCode.OK
-    from pinnace.cli.standalone_restore import make_restore
+    from pinnace.cli.restore.local import make_restore
 
-    return run_async(
-        make_restore(
-            settings,
-            build.restore_from_flags(name, settings.namespace, flags),
-            allow_partially_failed=bool(flags["allow_partially_failed"]),
-        )
-    )
+    allow_partially_failed = bool(options.allow_partially_failed)
+    return run_async(make_restore(settings, restore, allow_partially_failed=allow_partially_failed))
 
 
-def print_restore(restore: Any, output: OutputFlags) -> None:
+def print_restore(restore: Restore, output: OutputFlags) -> None:
     """Print a Restore that was never sent."""
     print_objects([encode(restore, unsent=True)], restore_table(), output)
 
 
-async def _submit(settings: Settings, name: str, output: OutputFlags, flags: dict[str, Any]) -> int:
+async def _submit(settings: Settings, name: str, output: OutputFlags, options: RestoreCreateOptions) -> int:
     async with open_cluster(settings) as client:
-        await _resolve_source(client, settings.namespace, flags)
-        restore = build.restore_from_flags(name, settings.namespace, flags)
+        options = await _resolved(client, settings.namespace, options)
+        restore = build.requested_restore(name, settings.namespace, options)
         if output.format:
             print_restore(restore, output)
             return ExitCode.OK
         resource = velero("restores")
         created = await client.create(resource, encode(restore), settings.namespace)
         click.echo(f'Restore request "{name}" submitted successfully.')
-        if flags["wait"]:
+        if options.wait:
             await wait_for_end(client, resource, created, "restore", "itemsRestored")
         else:
             program = program_name()
@@ -66,17 +65,20 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, flags: dic
         return ExitCode.OK
 
 
-async def _resolve_source(client: KubeClient, namespace: str, flags: dict[str, Any]) -> None:
-    """Check the source; with --allow-partially-failed pick the backup here. (docs/spec: CLI 5.1)"""
-    if flags["from_backup"]:
-        await client.get(velero("backups"), flags["from_backup"], namespace)
-        return
-    schedule = flags["from_schedule"]
+async def _resolved(
+    client: KubeClient, namespace: str, options: RestoreCreateOptions
+) -> RestoreCreateOptions:
+    """Check that the source exists. With --allow-partially-failed the backup is chosen here. (CLI 5.1)"""
+    if options.from_backup:
+        await client.get(velero("backups"), options.from_backup, namespace)
+        return options
+    schedule = options.from_schedule
     selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule)}"
     backups = await client.list_all(velero("backups"), namespace, label_selector=selector)
     if not backups:
         raise CommandError(f"No backups found for the schedule {schedule}")
-    if flags["allow_partially_failed"]:
+    if options.allow_partially_failed:
         chosen = build.newest(backups, ("Completed", "PartiallyFailed"))
         if chosen is not None:
-            flags["from_backup"], flags["from_schedule"] = chosen["metadata"]["name"], ""
+            return replace(options, from_backup=chosen["metadata"]["name"], from_schedule="")
+    return options

@@ -7,25 +7,17 @@ from typing import Any
 import click
 
 from pinnace.cli.backup import commands as backup
-from pinnace.cli.flags import (
-    Command,
-    SelectorFlag,
-    boolean,
-    check_arguments,
-    flatten,
-    merge_maps,
-    optional_boolean,
-)
-from pinnace.cli.options import (
+from pinnace.cli.common.commands import (
     delete_command,
     describe_command,
     get_command,
     group_of,
     labels_option,
     names_argument,
-    pop_output,
 )
+from pinnace.cli.flags import Command, SelectorFlag, boolean, check_arguments, optional_boolean, takes
 from pinnace.cli.output.printing import output_flags
+from pinnace.cli.schedule.options import PauseOptions, ScheduleCreateOptions
 
 _NOT_OF_TEMPLATES = frozenset(
     {"names", "labels", "wait", "from_schedule", "output_format", "label_columns", "show_labels"}
@@ -62,8 +54,8 @@ def _skip_immediately() -> Callable[[Any], Any]:
 @_skip_immediately()
 @labels_option("Schedule")
 @output_flags
-@click.pass_context
-def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
+@takes(ScheduleCreateOptions)
+def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
     """Create a schedule: a server makes a backup each time that the schedule says so.
 
     The schedule is a cron expression of five fields, in UTC, or '@every' and a duration.
@@ -82,13 +74,10 @@ def create(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
     Every six hours:     pinnace schedule create often --schedule '@every 6h'
     One namespace only:  pinnace schedule create shop --schedule '@daily' --include-namespaces shop
     """
-    from pinnace.cli.schedule import create as schedule_create
+    from pinnace.cli.schedule.create import create
 
-    check_arguments(names, exactly=1)
-    output = pop_output(flags)
-    flags["labels"] = merge_maps(flags["labels"])
-    flags["volume_snapshot_locations"] = flatten(flags["volume_snapshot_locations"])
-    schedule_create.create(ctx, names[0], output, flags)
+    check_arguments(options.names, exactly=1)
+    create(ctx, options)
 
 
 get = get_command("schedule", "schedules")
@@ -114,18 +103,11 @@ def _pause_command(verb: str, paused: bool) -> click.Command:
         "-l", "--selector", type=SelectorFlag(), help="Only schedules that match this label selector."
     )
     @_skip_immediately()
-    @click.pass_context
-    def command(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-        from pinnace.cli.schedule import pause as schedule_pause
+    @takes(PauseOptions)
+    def command(ctx: click.Context, options: PauseOptions) -> None:
+        from pinnace.cli.schedule.pause import change
 
-        request = schedule_pause.Request(
-            paused=paused,
-            names=names,
-            everything=flags["all"],
-            selector=flags["selector"],
-            skip_immediately=flags["skip_immediately"],
-        )
-        schedule_pause.change(ctx, request)
+        change(ctx, options, paused=paused)
 
     return command
 

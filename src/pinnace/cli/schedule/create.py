@@ -1,27 +1,27 @@
 """What `schedule create` does. (docs/spec: CLI 6)"""
 
-from typing import Any
-
 import click
 
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.schedule import Schedule, ScheduleSpec
 from pinnace.cli import build
-from pinnace.cli.backend.objects import server_settings
-from pinnace.cli.backend.server_kinds import SCHEDULE
+from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.output.printing import OutputFlags, print_objects
+from pinnace.cli.kinds import SCHEDULE
+from pinnace.cli.output.printing import print_objects
+from pinnace.cli.schedule.options import ScheduleCreateOptions
 from pinnace.cli.settings import Settings
 from pinnace.kube.resources import velero
 
 
-def create(ctx: click.Context, name: str, output: OutputFlags, flags: dict[str, Any]) -> None:
+def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
     """Print or submit the schedule."""
+    output, (name,) = options.printed(), options.names
     settings = server_settings(ctx, "schedule create")
-    _check_expression(flags["schedule"])
-    schedule = schedule_from_flags(name, settings.namespace, flags)
+    _check_expression(options.schedule)
+    schedule = requested_schedule(name, settings.namespace, options)
     if output.format:
         print_objects([encode(schedule, unsent=True)], SCHEDULE.table(), output)
         return
@@ -30,7 +30,7 @@ def create(ctx: click.Context, name: str, output: OutputFlags, flags: dict[str, 
 
 
 def _check_expression(expression: str) -> None:
-    """Refuse now what the server would refuse later, where only `describe` shows it. Raises InvalidInput."""
+    """Refuse here what the server would refuse later, seen only in `describe`. Raises InvalidInput."""
     if not expression:
         raise InvalidInput("--schedule is required")
     from pinnace.api.values.cron import CronError, read_schedule
@@ -41,22 +41,22 @@ def _check_expression(expression: str) -> None:
         raise InvalidInput(str(error)) from error
 
 
-def schedule_from_flags(name: str, namespace: str, flags: dict[str, Any]) -> Schedule:
-    """The Schedule that the flags ask for. Raises InvalidInput."""
+def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions) -> Schedule:
+    """The Schedule that the options describe. Raises InvalidInput."""
     return Schedule(
-        metadata=ObjectMeta(name=name, namespace=namespace, labels=flags["labels"]),
+        metadata=ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels)),
         spec=ScheduleSpec(
-            schedule=flags["schedule"],
-            use_owner_references_in_backup=flags["use_owner_references_in_backup"],
-            paused=flags["paused"],
-            skip_immediately=flags["skip_immediately"],
-            template=build.backup_from_flags(name, namespace, flags).spec,
+            schedule=options.schedule,
+            use_owner_references_in_backup=options.use_owner_references_in_backup,
+            paused=options.paused,
+            skip_immediately=options.skip_immediately,
+            template=build.requested_backup(name, namespace, options).spec,
         ),
     )
 
 
 async def _submit(settings: Settings, schedule: Schedule) -> None:
-    """Create it, if its locations exist: a typing error should not become a row of failed backups."""
+    """Create it, if its locations exist: a typing error should not become a series of failed backups."""
     async with open_cluster(settings) as client:
         template = schedule.spec.template
         if template.storage_location:

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from pinnace.cli.flags import Command
+from pinnace.cli.nonadmin.options import UpstreamOptions
 from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
 from pinnace.cli.program import run
 from pinnace.nonadmin.settings_source import SettingsFlags
@@ -31,7 +32,7 @@ from pinnace.server.nonadmin import NonAdminServerOptions
     ids=str,
 )
 def test_how_the_log_is_written(environ: dict[str, str], flags: dict[str, Any], level: str, fmt: str) -> None:
-    choice = log_choice(environ, flags)
+    choice = log_choice(environ, UpstreamOptions(**flags))
     assert (choice.level, choice.fmt, choice.remarks) == (level, fmt, ())
 
 
@@ -50,7 +51,7 @@ def test_how_the_log_is_written(environ: dict[str, str], flags: dict[str, Any], 
     ids=str,
 )
 def test_what_has_no_effect_is_said(environ: dict[str, str], flags: dict[str, Any], said: str) -> None:
-    choice = log_choice(environ, flags)
+    choice = log_choice(environ, UpstreamOptions(**flags))
     assert choice.level == "info"
     (remark,) = choice.remarks
     assert remark.startswith(said)

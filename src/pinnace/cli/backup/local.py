@@ -1,30 +1,34 @@
 """Backups made by the command itself, without a server: the same engine, a location by URL."""
 
+from collections.abc import Sequence
 from contextlib import closing
 
 import msgspec
 
 from pinnace.api.backup import Backup
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.values.times import utcnow
-from pinnace.backup.request import ServerDefaults, SnapshotLocations, prepare_backup
+from pinnace.backup.request import ServerDefaults, SnapshotLocations, Unreadable, prepare_backup
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import InvalidInput
+from pinnace.cli.local import EXIT_CODES, discover, open_plugins, say, say_outcome
 from pinnace.cli.names import check_metadata
 from pinnace.cli.output.progress import ProgressView
 from pinnace.cli.settings import Settings
-from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
-from pinnace.cli.standalone_plugins import open_plugins
-from pinnace.cli.standalone_snapshots import snapshot_locations
 from pinnace.context import RunContext
 from pinnace.csi.snapshots import CSIError
+from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError
 from pinnace.kube.unserved import unserved_names
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.workdir import work_directory
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.errors import BackupExists, InvalidLocation
+from pinnace.volumes.snapshotters import LOCATIONS
 
 
 async def make_backup(settings: Settings, backup: Backup) -> int:
@@ -37,7 +41,7 @@ async def make_backup(settings: Settings, backup: Backup) -> int:
     ):
         await _check_location(place)
         discovery = await discover(client, settings)
-        prepared = _prepare(backup, place, discovery, await snapshot_locations(client, settings, backup))
+        prepared = _prepare(backup, place, discovery, await _snapshot_locations(client, settings, backup))
         if await place.store.exists(prepared.metadata.name):
             raise InvalidInput(f"{BackupExists(prepared.metadata.name)}; choose another name or delete it")
         ids = ActionRegistry(builtin_backup_actions=backup_actions(client, discovery)).ids
@@ -99,3 +103,19 @@ def _prepare(
     if problems:
         raise InvalidInput("the backup is not valid:\n  " + "\n  ".join(problems))
     return prepared
+
+
+async def _snapshot_locations(
+    client: KubeClient, settings: Settings, backup: Backup
+) -> Sequence[VolumeSnapshotLocation] | Unreadable:
+    """The snapshot locations of the cluster, if the backup asks for native snapshots. (docs/spec: BKP 10)
+
+    Otherwise none: their plugins need not be on this machine.
+    """
+    if not backup.spec.volume_snapshot_locations and backup.spec.snapshot_volumes is not True:
+        return []
+    try:
+        listed = await client.list_all(LOCATIONS, settings.namespace)
+        return [decode(VolumeSnapshotLocation, obj) for obj in listed]
+    except (KubeError, DecodeError) as error:
+        return Unreadable(str(error))

@@ -1,6 +1,6 @@
-"""Commands and flags that several nouns have alike: `get`, `describe`, `logs`, `delete`, filters, labels.
+"""Makes the commands and flags that several nouns have alike: `get`, `describe`, `logs`, `delete`, filters.
 
-A noun is a key of `kinds.KINDS`; what a command does is loaded when it is called.
+A noun is a key of `kinds.KINDS`; the code of a command is loaded when it is called.
 """
 
 from collections.abc import Callable
@@ -8,18 +8,20 @@ from typing import Any
 
 import click
 
+from pinnace.cli.common.options import DeleteOptions, DescribeOptions, GetOptions, LogsOptions
 from pinnace.cli.flags import (
-    CommaList,
     Command,
     DurationFlag,
     Group,
-    KeyValueMap,
     SelectorFlag,
     boolean,
     check_arguments,
+    comma_list,
+    key_values,
     optional_boolean,
+    takes,
 )
-from pinnace.cli.output.printing import OutputFlags, output_flags, parse_output_flags
+from pinnace.cli.output.printing import output_flags
 
 Decorator = Callable[[Any], Any]
 
@@ -57,32 +59,16 @@ def selector_option(sentence: str) -> Decorator:
 
 def labels_option(kind: str) -> Decorator:
     """`--labels` of what is created."""
-    return click.option(
-        "--labels", type=KeyValueMap(), multiple=True, help=f"Labels for the {kind} object: k=v,..."
-    )
-
-
-def config_option(help: str) -> Decorator:
-    """`--config` of locations."""
-    return click.option("--config", type=KeyValueMap(), multiple=True, help=help)
+    return key_values("--labels", help=f"Labels for the {kind} object: k=v,...")
 
 
 def filter_options(verb: str, namespaces: str = "Namespaces") -> Decorator:
     """Which namespaces, resources and objects to `verb`."""
     return all_of(
-        click.option(
-            "--include-namespaces",
-            type=CommaList(),
-            default="*",
-            help=f"{namespaces} to {verb}, '*' for all.",
-        ),
-        click.option("--exclude-namespaces", type=CommaList(), help="Namespaces to leave out."),
-        click.option(
-            "--include-resources",
-            type=CommaList(),
-            help=f"Resource types to {verb} (resource.group), '*' for all.",
-        ),
-        click.option("--exclude-resources", type=CommaList(), help="Resource types to leave out."),
+        comma_list("--include-namespaces", default="*", help=f"{namespaces} to {verb}, '*' for all."),
+        comma_list("--exclude-namespaces", help="Namespaces to leave out."),
+        comma_list("--include-resources", help=f"Resource types to {verb} (resource.group), '*' for all."),
+        comma_list("--exclude-resources", help="Resource types to leave out."),
         click.option(
             "-l",
             "--selector",
@@ -114,13 +100,6 @@ def download_options(what: str) -> Decorator:
     )
 
 
-def pop_output(flags: dict[str, Any], *, default: str | None = None) -> OutputFlags:
-    """Take the output flags out of the others. Raises click.UsageError for a format that is none."""
-    return parse_output_flags(
-        flags.pop("output_format"), flags.pop("label_columns"), flags.pop("show_labels"), default=default
-    )
-
-
 def get_command(noun: str, things: str) -> click.Command:
     """`get` of a noun."""
 
@@ -130,12 +109,11 @@ def get_command(noun: str, things: str) -> click.Command:
     @names_argument("[NAME...]")
     @selector_option(f"Show only {things}")
     @output_flags
-    @click.pass_context
-    def get(ctx: click.Context, /, names: tuple[str, ...], selector: str, **flags: Any) -> None:
-        output = pop_output(flags, default="table")
-        from pinnace.cli.backend import objects
+    @takes(GetOptions)
+    def get(ctx: click.Context, options: GetOptions) -> None:
+        from pinnace.cli.common.get import get
 
-        objects.get(ctx, noun, names, selector, output)
+        get(ctx, noun, options)
 
     return get
 
@@ -148,11 +126,11 @@ def describe_command(noun: str, help: str, *, details: str = "") -> click.Comman
     @names_argument("[NAME...]")
     @selector_option(f"Describe only {noun}s")
     @more
-    @click.pass_context
-    def describe(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-        from pinnace.cli.backend import reading
+    @takes(DescribeOptions)
+    def describe(ctx: click.Context, options: DescribeOptions) -> None:
+        from pinnace.cli.common.reading import describe
 
-        reading.describe(ctx, noun, names, **flags)
+        describe(ctx, noun, options)
 
     return describe
 
@@ -168,12 +146,12 @@ def logs_command(noun: str) -> click.Command:
     )
     @names_argument(noun.upper())
     @download_options("the log")
-    @click.pass_context
-    def logs(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-        from pinnace.cli.backend import reading
+    @takes(LogsOptions)
+    def logs(ctx: click.Context, options: LogsOptions) -> None:
+        from pinnace.cli.common.reading import logs
 
-        check_arguments(names, exactly=1)
-        reading.logs(ctx, noun, names[0], **flags)
+        check_arguments(options.names, exactly=1)
+        logs(ctx, noun, options)
 
     return logs
 
@@ -203,19 +181,10 @@ def delete_command(
         "-l", "--selector", type=SelectorFlag(), help=f"Delete the {things} that match this label selector."
     )
     @more
-    @click.pass_context
-    def delete(ctx: click.Context, /, names: tuple[str, ...], **flags: Any) -> None:
-        from pinnace.cli.backend import deletion
+    @takes(DeleteOptions)
+    def delete(ctx: click.Context, options: DeleteOptions) -> None:
+        from pinnace.cli.common.deletion import delete
 
-        deletion.delete(
-            ctx,
-            noun,
-            names,
-            confirm=flags["confirm"],
-            chosen=deletion.Chosen(everything=flags["all"], selector=flags["selector"]),
-            volume_data=deletion.VolumeDataOptions(
-                force=flags.get("force", False), password_file=flags.get("restic_password_file", "")
-            ),
-        )
+        delete(ctx, noun, options)
 
     return delete

@@ -14,13 +14,12 @@ from typing import Final
 
 from pinnace.api.pod_volume import RESTIC
 from pinnace.archive.errors import ArchiveError
-from pinnace.cli.backend.deletion import VolumeDataOptions
 from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError
+from pinnace.cli.local import open_plugins, say
 from pinnace.cli.settings import Settings
-from pinnace.cli.standalone import say
-from pinnace.cli.standalone_plugins import open_plugins
 from pinnace.csi.objects import delete_csi_snapshots
 from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.csi.stored_data import SavedPodVolume, StoredVolumeData, read_volume_data
@@ -42,7 +41,7 @@ _WITH_FORCE: Final = "with --force the rest is deleted, and that is left behind"
 
 
 async def delete_volume_data(
-    settings: Settings, place: LocationBackend, backup: str, options: VolumeDataOptions
+    settings: Settings, place: LocationBackend, backup: str, options: DeleteOptions
 ) -> None:
     """Delete the volume data of a backup that is about to be deleted.
 
@@ -52,8 +51,8 @@ async def delete_volume_data(
     """
     try:
         data = await read_volume_data(place.store, backup, None)
-    except (StorageError, ArchiveError) as exc:
-        _report(backup, [f"its records cannot be read: {exc}"], options)
+    except (StorageError, ArchiveError) as error:
+        _report(backup, [f"its records cannot be read: {error}"], options)
         return
     obstacles = [str(each) for each in data.pod_volumes if each.uploader != RESTIC]
     obstacles += [f"moved data of {each}" for each in data.moved]
@@ -63,8 +62,8 @@ async def delete_volume_data(
         client, no_cluster = None, ""
         try:
             client = await stack.enter_async_context(open_cluster(settings))
-        except ConfigError as exc:
-            no_cluster = str(exc)
+        except ConfigError as error:
+            no_cluster = str(error)
         problems = await _forget(settings, place, client, data, options)
         if data.csi or data.native:
             if client is None:
@@ -77,7 +76,7 @@ async def delete_volume_data(
         _report(backup, problems, options)
 
 
-def _report(backup: str, problems: Sequence[str], options: VolumeDataOptions) -> None:
+def _report(backup: str, problems: Sequence[str], options: DeleteOptions) -> None:
     """Raise CommandError, or warn where going on is wanted."""
     if not options.force:
         raise CommandError(
@@ -98,7 +97,7 @@ async def _forget(
     place: LocationBackend,
     client: KubeClient | None,
     data: StoredVolumeData,
-    options: VolumeDataOptions,
+    options: DeleteOptions,
 ) -> list[str]:
     """Forget the restic snapshots; what went wrong. The space comes back with the next prune."""
     wanted = [each for each in data.pod_volumes if each.uploader == RESTIC]
@@ -109,16 +108,16 @@ async def _forget(
         region = ""
         if needs_region(place.location):
             region = await find_region(place.location.spec.object_storage.bucket)
-    except (ResticError, OSError) as exc:
-        return [f"{_summary([str(each) for each in wanted])} cannot be forgotten: {exc}"]
+    except (ResticError, OSError) as error:
+        return [f"{_summary([str(each) for each in wanted])} cannot be forgotten: {error}"]
     problems = []
     with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
         restic = Restic(LocationAccess(place.location, password, Path(workdir)))
         for saved in wanted:
             try:
                 await _forget_one(restic, place, saved, region)
-            except (ResticError, StorageError) as exc:
-                problems.append(f"{saved} cannot be forgotten: {exc}")
+            except (ResticError, StorageError) as error:
+                problems.append(f"{saved} cannot be forgotten: {error}")
     return problems
 
 
@@ -127,14 +126,14 @@ async def _forget_one(restic: Restic, place: LocationBackend, saved: SavedPodVol
     identifier = repository_identifier(place.location, saved.namespace, bucket_region=region)
     try:
         await restic.forget(Repository(identifier=identifier, location=""), saved.snapshot)
-    except InvalidSnapshot as exc:
-        say(f"WARNING: {saved} was not there: {exc}", err=True)
+    except InvalidSnapshot as error:
+        say(f"WARNING: {saved} was not there: {error}", err=True)
 
 
-async def _password(settings: Settings, client: KubeClient | None, options: VolumeDataOptions) -> bytes:
+async def _password(settings: Settings, client: KubeClient | None, options: DeleteOptions) -> bytes:
     """The password of the repositories. Raises ResticError, OSError."""
     environ = os.environ
-    if file := options.password_file or environ.get("RESTIC_PASSWORD_FILE", ""):
+    if file := options.restic_password_file or environ.get("RESTIC_PASSWORD_FILE", ""):
         return (await asyncio.to_thread(Path(file).read_bytes)).rstrip(b"\r\n")
     if password := environ.get("RESTIC_PASSWORD", ""):
         return password.encode()
@@ -142,8 +141,8 @@ async def _password(settings: Settings, client: KubeClient | None, options: Volu
         raise ResticError("the password is not known: give --restic-password-file")
     try:
         return await read_password(client, settings.namespace)
-    except (ResticError, KubeError) as exc:
-        raise ResticError(f"the password is not known: give --restic-password-file ({exc})") from exc
+    except (ResticError, KubeError) as error:
+        raise ResticError(f"the password is not known: give --restic-password-file ({error})") from error
 
 
 async def _delete_snapshots(
@@ -168,6 +167,6 @@ async def _delete_snapshots(
                 problems += await delete_snapshots(
                     data.native, open_snapshotters(client, settings.namespace, plugins)
                 )
-    except KubeError as exc:
-        problems.append(f"the cluster, by way of which snapshots are deleted, does not answer: {exc}")
+    except KubeError as error:
+        problems.append(f"the cluster, by way of which snapshots are deleted, does not answer: {error}")
     return problems

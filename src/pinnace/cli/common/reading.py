@@ -1,22 +1,22 @@
 """What `describe` and `logs` do, for all kinds alike. (docs/spec: CLI 4.3, 4.5, 5.2, 5.3, 6)"""
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import click
 
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.durations import Duration
-from pinnace.cli.backend.interface import Backend, DownloadOptions, NotFound, fetch, open_backend
-from pinnace.cli.backend.objects import find, settings_for
-from pinnace.cli.backend.server_kinds import SCHEDULE
+from pinnace.cli.backend.interface import Backend, DownloadOptions, NotFound, fetch
+from pinnace.cli.backend.open import open_backend
 from pinnace.cli.backup.read import describe_stored_backup
+from pinnace.cli.common.get import find, settings_for
+from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.connect import program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import printable
-from pinnace.cli.kinds import BACKUP, KINDS, RESTORE
+from pinnace.cli.kinds import BACKUP, KINDS, RESTORE, SCHEDULE
 from pinnace.cli.output.cells import phase, reasons
 from pinnace.cli.output.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.restore.read import describe_stored_restore
@@ -49,46 +49,35 @@ _DESCRIBERS: Final[dict[str, Callable[[Backend, JSONObject, View], Awaitable[str
 }
 
 
-def download_options(
-    settings: Settings, timeout_seconds: float, cacert: str, insecure_skip_tls_verify: bool
-) -> DownloadOptions:
-    """How files are fetched. Raises InvalidInput for flags that `--location` would have to ignore."""
-    if settings.location is not None and (cacert or insecure_skip_tls_verify):
+def downloads(settings: Settings, options: TLSOptions, timeout_seconds: float) -> DownloadOptions:
+    """How files are downloaded. Raises InvalidInput for flags that `--location` would have to ignore."""
+    if settings.location is not None and (options.cacert or options.insecure_skip_tls_verify):
         raise InvalidInput(
             "--cacert and --insecure-skip-tls-verify are for downloads by way of a server; with --location "
             "write caCertFile=... or insecureSkipTLSVerify=true into the S3 URL"
         )
     return DownloadOptions(
         timeout_seconds=timeout_seconds,
-        ca_cert=cacert or settings.ca_cert,
-        insecure=insecure_skip_tls_verify,
+        ca_cert=options.cacert or settings.ca_cert,
+        insecure=options.insecure_skip_tls_verify,
     )
 
 
-def describe(
-    ctx: click.Context,
-    noun: str,
-    names: Sequence[str],
-    *,
-    selector: str,
-    details: bool = False,
-    insecure_skip_tls_verify: bool = False,
-    cacert: str = "",
-) -> None:
+def describe(ctx: click.Context, noun: str, options: DescribeOptions) -> None:
     """Print the descriptions of the named objects or of all."""
     kind = KINDS[noun]
     settings = settings_for(ctx, kind, "describe")
     view = View(
         program=program_name(),
         colour=settings.colour,
-        details=details,
+        details=options.details,
         csi="EnableCSI" in settings.features,
-        downloads=download_options(settings, DOWNLOAD_TIMEOUT_SECONDS, cacert, insecure_skip_tls_verify),
+        downloads=downloads(settings, options, DOWNLOAD_TIMEOUT_SECONDS),
     )
 
     async def work() -> list[str]:
         async with open_backend(settings) as backend:
-            found = await find(backend, kind, names, selector)
+            found = await find(backend, kind, options.names, options.selector)
             return [await _DESCRIBERS[noun](backend, obj, view) for obj in found]
 
     texts = run_async(work())
@@ -96,18 +85,10 @@ def describe(
         click.echo(printable("\n\n\n".join(texts)), color=settings.colour)
 
 
-def logs(
-    ctx: click.Context,
-    noun: str,
-    name: str,
-    *,
-    timeout: Duration,
-    insecure_skip_tls_verify: bool,
-    cacert: str,
-) -> None:
-    """Stream the log of what has finished to stdout. Raises PlainError. (docs/spec: CLI 4.5)"""
-    settings = settings_of(ctx)
-    options = download_options(settings, timeout.total_seconds(), cacert, insecure_skip_tls_verify)
+def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
+    """Stream the log of a finished object to stdout. Raises PlainError. (docs/spec: CLI 4.5)"""
+    settings, (name,) = settings_of(ctx), options.names
+    download = downloads(settings, options, options.timeout.total_seconds())
 
     async def work() -> None:
         async with open_backend(settings) as backend:
@@ -123,6 +104,6 @@ def logs(
                     f'Logs for {noun} "{name}" are not available until it\'s finished processing. '
                     f"Please wait until the {noun} has a phase of Completed or Failed and try again."
                 )
-            await fetch(backend, _LOGS[noun], name, options, sys.stdout.buffer)
+            await fetch(backend, _LOGS[noun], name, download, sys.stdout.buffer)
 
     run_async(work())

@@ -18,11 +18,10 @@ from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.build import newest
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode, InvalidInput
+from pinnace.cli.local import EXIT_CODES, discover, open_plugins, say, say_outcome
 from pinnace.cli.names import check_metadata
 from pinnace.cli.output.progress import ProgressView
 from pinnace.cli.settings import Settings
-from pinnace.cli.standalone import EXIT_CODES, discover, say, say_outcome
-from pinnace.cli.standalone_plugins import open_plugins
 from pinnace.context import RunContext
 from pinnace.operations.restore import RestoreOperation
 from pinnace.operations.workdir import work_directory

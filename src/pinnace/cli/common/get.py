@@ -1,14 +1,15 @@
-"""Objects of all kinds: found and listed alike. (docs/spec: CLI 2, 4.2)"""
+"""`get` of all nouns: finding and listing objects. (docs/spec: CLI 2, 4.2)"""
 
 from collections.abc import Sequence
 
 import click
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.interface import Backend, open_backend
-from pinnace.cli.backend.server_kinds import Kind
+from pinnace.cli.backend.interface import Backend
+from pinnace.cli.backend.open import open_backend
+from pinnace.cli.common.options import GetOptions
 from pinnace.cli.connect import need_no_location, run_async, settings_of
-from pinnace.cli.kinds import IN_LOCATIONS, KINDS
+from pinnace.cli.kinds import IN_LOCATIONS, KINDS, Kind
 from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
 from pinnace.cli.settings import Settings
 
@@ -32,14 +33,14 @@ async def find(backend: Backend, kind: Kind, names: Sequence[str], selector: str
     return await backend.objects(kind.plural, selector)
 
 
-def get(ctx: click.Context, noun: str, names: Sequence[str], selector: str, output: OutputFlags) -> None:
+def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     """Print the named objects or all of them."""
-    kind = KINDS[noun]
+    output, kind = options.printed(default="table"), KINDS[noun]
     settings = settings_for(ctx, kind, "get")
 
     async def work() -> list[JSONObject]:
         async with open_backend(settings) as backend:
-            return await find(backend, kind, names, selector)
+            return await find(backend, kind, options.names, options.selector)
 
     print_list(run_async(work()), kind, output)
 

@@ -1,8 +1,13 @@
-"""What backups and restores share that the command itself makes, without a server."""
+"""What a command needs that makes a backup or restore itself, without a server. (docs/spec: PLG 10)
+
+The cluster's discovery, the plugins of one run, and the lines that say how the run ended.
+"""
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import click
@@ -10,17 +15,23 @@ import click
 from pinnace.api.backup import Backup
 from pinnace.api.restore import Restore
 from pinnace.cli.connect import program_name
-from pinnace.cli.errors import ExitCode
+from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
+from pinnace.plugins.errors import PluginError
+from pinnace.plugins.installed import PluginOptions, find_plugins
+from pinnace.plugins.kinds import PluginId
+from pinnace.plugins.operation import Operation
 
 EXIT_CODES: Final[Mapping[str, ExitCode]] = {
     "Completed": ExitCode.OK,
     "PartiallyFailed": ExitCode.PARTIALLY_FAILED,
     "Failed": ExitCode.FAILED,
 }
+DIRECTORY_VARIABLE: Final = "PINNACE_PLUGIN_DIR"
+"""The directory of plugin programs; without it no plugin programs are run."""
 
 
 async def discover(client: KubeClient, settings: Settings) -> Discovery:
@@ -29,6 +40,34 @@ async def discover(client: KubeClient, settings: Settings) -> Discovery:
     for warning in discovery.warnings:
         say(f"WARNING: {warning}", err=True)
     return discovery
+
+
+@asynccontextmanager
+async def open_plugins(
+    client: KubeClient, settings: Settings, *, builtin: Iterable[PluginId]
+) -> AsyncIterator[Operation]:
+    """The plugins of one run: Python packages and modules, and programs of the directory.
+
+    Args:
+        builtin: what none of them may be.
+
+    Raises:
+        InvalidInput: one cannot be loaded or is no plugin; nothing has been done yet.
+    """
+    environ = dict(os.environ)
+    environ["VELERO_NAMESPACE"] = settings.namespace
+    if settings.kubeconfig:
+        environ["KUBECONFIG"] = settings.kubeconfig
+    directory = environ.get(DIRECTORY_VARIABLE)
+    options = PluginOptions(
+        directory=Path(directory) if directory else None, features=settings.features, environ=environ
+    )
+    try:
+        found = await find_plugins(options, builtin=builtin)
+    except PluginError as error:
+        raise InvalidInput(str(error)) from error
+    async with found.operation(client=client, namespace=settings.namespace) as operation:
+        yield operation
 
 
 def say_outcome(what: str, run: Backup | Restore, items: int, command: str) -> None:

@@ -1,0 +1,25 @@
+"""The options of `backup create` and `backup download`. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinnace.cli.common.options import BackupSpecOptions, FetchOptions
+from pinnace.cli.output.printing import OutputOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupCreateOptions(BackupSpecOptions, OutputOptions):
+    """`backup create`."""
+
+    names: Sequence[str]
+    wait: bool
+    from_schedule: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupDownloadOptions(FetchOptions):
+    """`backup download`; an empty `output` is NAME-data.tar.gz in the current folder."""
+
+    names: Sequence[str]
+    output: str
+    force: bool

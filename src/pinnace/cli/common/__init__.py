@@ -1,0 +1,5 @@
+"""What several nouns have alike: `get`, `describe`, `logs`, `delete`, their options and shared flags.
+
+`commands` makes the commands; `get`, `reading` and `deletion` do their work over one `Backend`.
+Not here: what only one noun can do (its own room), how objects are found (backend), how they print (output).
+"""

@@ -1,0 +1,62 @@
+"""Deletes backups and restores in a location, whose files no server deletes. (docs/spec: CLI 4.4, 5.2)"""
+
+from collections.abc import Awaitable, Callable
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.interface import NotFound
+from pinnace.cli.backend.location import LocationBackend, backup_of_restore
+from pinnace.cli.kinds import BACKUP, Kind
+
+VolumeDataDeletion = Callable[[LocationBackend, str], Awaitable[None]]
+"""Deletes the volume data of a backup, by name; raises CommandError if the backup must stay for it."""
+
+
+class LocationDeleter:
+    """Deletes the files of one kind, by directory: damaged and unfinished backups can be deleted too."""
+
+    def __init__(
+        self, backend: LocationBackend, kind: Kind, *, delete_volume_data: VolumeDataDeletion
+    ) -> None:
+        self._backend = backend
+        self._kind = kind
+        self._delete_volume_data = delete_volume_data
+        self._restores: dict[str, str | None] | None = None
+
+    async def named(self, name: str) -> JSONObject:
+        if name not in await self._backend.names(self._kind.plural):
+            raise NotFound(f'{self._kind.plural}.velero.io "{name}" not found')
+        return {"metadata": {"name": name}}
+
+    async def matching(self, selector: str) -> list[JSONObject]:
+        if selector or self._kind != BACKUP:
+            return await self._backend.objects(self._kind.plural, selector)
+        # Without its metadata file, a backup may be in progress in another process.
+        names, store = await self._backend.names(self._kind.plural), self._backend.store
+        return [{"metadata": {"name": name}} for name in names if await store.exists(name)]
+
+    async def delete(self, obj: JSONObject) -> str:
+        name, store = obj["metadata"]["name"], self._backend.store
+        if self._kind != BACKUP:
+            await store.delete_restore(name)
+            return self._kind.deleted
+        # First: only the files of the backup tell where the data is.
+        await self._delete_volume_data(self._backend, name)
+        for restore, backup in (await self._backups_of_restores()).items():
+            if backup == name:
+                await store.delete_restore(restore)
+        await store.delete_backup(name)
+        return 'Backup "{}" deleted'
+
+    async def _backups_of_restores(self) -> dict[str, str | None]:
+        """The backup of each restore in the location; None where it is unknown."""
+        if self._restores is None:
+            stored = await self._backend.objects("restores")
+            found = {
+                restore["metadata"]["name"]: (restore.get("spec") or {}).get("backupName")
+                for restore in stored
+            }
+            for name in await self._backend.names("restores"):
+                if name not in found:
+                    found[name] = await backup_of_restore(self._backend.store, name)
+            self._restores = found
+        return self._restores

@@ -1,0 +1,97 @@
+"""The options of the commands that several nouns have alike, as structs. Pure.
+
+The flags themselves are declared in `commands`; `flags.takes` proves that the names agree.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pinnace.cli.output.printing import OutputOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.meta import LabelSelector
+    from pinnace.api.values.durations import Duration
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterOptions:
+    """Which namespaces, resources and objects a backup or restore includes: `filter_options`."""
+
+    include_namespaces: Sequence[str]
+    exclude_namespaces: Sequence[str]
+    include_resources: Sequence[str]
+    exclude_resources: Sequence[str]
+    selector: "LabelSelector | None"
+    include_cluster_resources: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupSpecOptions(FilterOptions):
+    """What makes the spec of a backup, or of a schedule's template."""
+
+    ttl: "Duration"
+    storage_location: str
+    volume_snapshot_locations: Sequence[str]
+    ordered_resources: str
+    snapshot_volumes: bool | None
+    default_volumes_to_restic: bool | None
+    csi_snapshot_timeout: "Duration | None"
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TLSOptions:
+    """How the server of a download is verified."""
+
+    insecure_skip_tls_verify: bool = False
+    cacert: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchOptions(TLSOptions):
+    """How one file is downloaded: `download_options`."""
+
+    timeout: "Duration"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GetOptions(OutputOptions):
+    """`get` of a noun."""
+
+    names: Sequence[str]
+    selector: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeOptions(TLSOptions):
+    """`describe` of a noun; schedules have nothing to download, and so no further flags."""
+
+    names: Sequence[str]
+    selector: str
+    details: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogsOptions(FetchOptions):
+    """`logs` of a noun."""
+
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteOptions:
+    """`delete` of a noun.
+
+    Attributes:
+        force: leave behind the volume data that cannot be deleted. (docs/adr/021)
+        restic_password_file: the password of the restic repositories; empty for the other places where a
+            password may be.
+    """
+
+    names: Sequence[str]
+    confirm: bool
+    all: bool
+    selector: "LabelSelector | None"
+    force: bool = False
+    restic_password_file: str = ""

@@ -1,0 +1,57 @@
+"""Deletes objects of a server; a backup by a DeleteBackupRequest. (docs/spec: CLI 4.4, API 9.1)"""
+
+from contextlib import suppress
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.kinds import BACKUP, Kind
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import velero
+
+
+class ServerDeleter:
+    """Deletes the objects of one kind.
+
+    Args:
+        force: leave behind volume data of backups that the server cannot delete. (docs/adr/021)
+    """
+
+    def __init__(self, backend: ServerBackend, kind: Kind, *, force: bool) -> None:
+        self._backend = backend
+        self._kind = kind
+        self._force = force
+
+    async def named(self, name: str) -> JSONObject:
+        return await self._backend.object(self._kind.plural, name)
+
+    async def matching(self, selector: str) -> list[JSONObject]:
+        return await self._backend.objects(self._kind.plural, selector)
+
+    async def delete(self, obj: JSONObject) -> str:
+        client, namespace, name = self._backend.client, self._backend.namespace, obj["metadata"]["name"]
+        if self._kind == BACKUP:
+            request = deletion_request(obj, namespace, force=self._force)
+            await client.create(velero("deletebackuprequests"), request, namespace)
+            return self._kind.deleted
+        with suppress(NotFound):  # another client has deleted it in the meantime
+            await client.delete(velero(self._kind.plural), name, namespace)
+        return self._kind.deleted
+
+
+def deletion_request(backup: JSONObject, namespace: str, *, force: bool = False) -> JSONObject:
+    """The DeleteBackupRequest for a Backup. (docs/spec: API 9.1)"""
+    name, uid = backup["metadata"]["name"], backup["metadata"].get("uid") or ""
+    metadata: JSONObject = {
+        "generateName": f"{name}-",
+        "namespace": namespace,
+        "labels": {labels.BACKUP_NAME: labels.label_value(name), labels.BACKUP_UID: uid},
+    }
+    if force:
+        metadata["annotations"] = {labels.FORCE_DELETION: "true"}
+    return {
+        "apiVersion": "velero.io/v1",
+        "kind": "DeleteBackupRequest",
+        "metadata": metadata,
+        "spec": {"backupName": name},
+    }

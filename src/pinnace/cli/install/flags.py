@@ -1,0 +1,71 @@
+"""The flags of `install` and `uninstall`. Pure; `options` has what they ask for, once it is checked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pinnace.cli.install.options import NON_ADMIN_FEATURE
+from pinnace.cli.output.printing import OutputOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstallFlags(OutputOptions):
+    """`install`."""
+
+    provider: str
+    bucket: str
+    prefix: str
+    secret_file: str
+    no_secret: bool
+    no_default_backup_location: bool
+    image: str
+    pod_annotations: Mapping[str, str]
+    sa_annotations: Mapping[str, str]
+    velero_pod_cpu_request: str
+    velero_pod_mem_request: str
+    velero_pod_cpu_limit: str
+    velero_pod_mem_limit: str
+    restic_pod_cpu_request: str
+    restic_pod_mem_request: str
+    restic_pod_cpu_limit: str
+    restic_pod_mem_limit: str
+    backup_location_config: Mapping[str, str]
+    snapshot_location_config: Mapping[str, str]
+    use_volume_snapshots: bool
+    plugins: Sequence[str]
+    use_restic: bool
+    default_volumes_to_restic: bool
+    default_restic_prune_frequency: "Duration"
+    restic_password_file: str
+    restore_only: bool
+    minimal_rbac: bool
+    non_admin: bool
+    apply: bool
+    wait: bool
+    dry_run: bool
+    crds_only: bool
+    crds_version: str
+    cacert: str
+    features: str
+
+    @property
+    def server_is_non_admin(self) -> bool:
+        """Whether the server runs self-service itself."""
+        return NON_ADMIN_FEATURE in self.features.split(",")
+
+    @property
+    def with_non_admin(self) -> bool:
+        """Whether tenants can back up their own namespaces, whichever process does it."""
+        return self.non_admin or self.server_is_non_admin
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GivenFiles:
+    """The content of the files that the flags name; empty where none is named. Two hold secrets."""
+
+    secret: bytes
+    ca_cert: bytes
+    restic_password: bytes

@@ -1,0 +1,56 @@
+"""The options of `backup-location` and `snapshot-location` commands. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pinnace.cli.common.options import GetOptions
+from pinnace.cli.output.printing import OutputOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupLocationCreateOptions(OutputOptions):
+    """`backup-location create`."""
+
+    names: Sequence[str]
+    provider: str
+    bucket: str
+    prefix: str
+    credential: Mapping[str, str]
+    default: bool
+    backup_sync_period: "Duration | None"
+    validation_frequency: "Duration | None"
+    config: Mapping[str, str]
+    labels: Mapping[str, str]
+    cacert: str
+    access_mode: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupLocationGetOptions(GetOptions):
+    """`backup-location get`."""
+
+    default: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupLocationSetOptions:
+    """`backup-location set`: what is empty or None stays as it is."""
+
+    names: Sequence[str]
+    cacert: str
+    credential: Mapping[str, str]
+    default: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotLocationCreateOptions(OutputOptions):
+    """`snapshot-location create`."""
+
+    names: Sequence[str]
+    provider: str
+    config: Mapping[str, str]
+    labels: Mapping[str, str]

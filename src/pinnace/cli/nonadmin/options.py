@@ -1,0 +1,97 @@
+"""The options of the tenants' commands and of `nonadmin server`. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pinnace.cli.output.printing import OutputOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.meta import LabelSelector
+    from pinnace.api.values.durations import Duration
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestOptions(OutputOptions):
+    """What every request of a tenant has."""
+
+    names: Sequence[str]
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantBackupOptions(RequestOptions):
+    """`nonadmin backup create`."""
+
+    include_resources: Sequence[str]
+    exclude_resources: Sequence[str]
+    selector: "LabelSelector | None"
+    ttl: "Duration | None"
+    storage_location: str
+    snapshot_volumes: bool | None
+    default_volumes_to_restic: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantRestoreOptions(RequestOptions):
+    """`nonadmin restore create`."""
+
+    from_backup: str
+    include_resources: Sequence[str]
+    exclude_resources: Sequence[str]
+    selector: "LabelSelector | None"
+    restore_volumes: bool | None
+    preserve_nodeports: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantLocationOptions(RequestOptions):
+    """`nonadmin storage-location create`."""
+
+    provider: str
+    bucket: str
+    prefix: str
+    credential: Mapping[str, str]
+    config: Mapping[str, str]
+    backup_sync_period: "Duration | None"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantDeleteOptions:
+    """`nonadmin ... delete`; only backups have `--keep-data`."""
+
+    names: Sequence[str]
+    confirm: bool
+    keep_data: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpstreamOptions:
+    """Flags of the upstream manager that the command has only for scripts: `upstream_flags`."""
+
+    metrics_secure: bool = False
+    enable_http2: bool = False
+    zap_devel: bool = False
+    zap_encoder: str | None = None
+    zap_log_level: str | None = None
+    zap_stacktrace_level: str | None = None
+    zap_time_encoding: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonAdminServerFlags(UpstreamOptions):
+    """`nonadmin server`; None leaves a setting to the config map, or to its default."""
+
+    metrics_bind_address: str
+    health_probe_bind_address: str
+    leader_elect: bool
+    config_map: str
+    require_approval: bool | None
+    garbage_collection_period: "Duration | None"
+    backup_sync_period: "Duration | None"
+    velero_backup_sync_period: "Duration | None"
+    max_unfinished_backups: int | None
+    max_unfinished_restores: int | None
+    adopted_namespaces: Mapping[str, str]
+    allowed_endpoints: Sequence[str]
+    default_backup_storage_location: str

@@ -1,0 +1,23 @@
+"""The options of `restore create`. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pinnace.cli.common.options import FilterOptions
+from pinnace.cli.output.printing import OutputOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreCreateOptions(FilterOptions, OutputOptions):
+    """`restore create`."""
+
+    names: Sequence[str]
+    from_backup: str
+    from_schedule: str
+    namespace_mappings: Mapping[str, str]
+    labels: Mapping[str, str]
+    restore_volumes: bool | None
+    without_volume_data: bool
+    preserve_nodeports: bool | None
+    allow_partially_failed: bool | None
+    wait: bool
