@@ -1,7 +1,7 @@
 """The node agent: saves and fills the volumes of the pods of its node. (docs/spec: PVL 3, SRV 16)"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,22 +10,16 @@ from typing import Final
 from pinnace import __version__
 from pinnace.aio.clock import Clock
 from pinnace.aio.racing import unless_stopped
-from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeRestore
 from pinnace.api.values.times import utcnow
 from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
-from pinnace.controllers.node.orders import OrderReconciler
-from pinnace.controllers.node.pod_volume_backup import PodVolumeBackupWork
-from pinnace.controllers.node.pod_volume_restore import PodVolumeRestoreWork
+from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.resources import PODS
 from pinnace.operations.workdir import work_directory
-from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer, Selectors
-from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
 from pinnace.server.host_pods import DEFAULT_DIRECTORY, check_host_pods
@@ -40,7 +34,7 @@ from pinnace.volumes.restic.client import Restic
 log = get_logger(__name__)
 
 GRACE_SECONDS: Final = 5.0
-"""For volumes in hand at a stop. After it restic gets 10 seconds to remove its lock, and the orders are
+"""For volumes in flight at a stop. After it restic gets 10 seconds to remove its lock, and their objects are
 failed: together less than the 30 seconds after which the kubelet kills a pod."""
 
 
@@ -64,6 +58,13 @@ class NodeAgentOptions:
     backup_workers: int = 1
     restore_workers: int = 1
     scratch: Path | None = None
+
+
+CONTROLLERS: Final[Mapping[str, Callable[[NodeParts], NodeController]]] = {
+    pod_volume_backup.NAME: pod_volume_backup.controller,
+    pod_volume_restore.NAME: pod_volume_restore.controller,
+}
+"""The controllers of a node agent by name, in the order in which they start."""
 
 
 async def run_node_agent(config: ClusterConfig, options: NodeAgentOptions, *, user_agent: str) -> None:
@@ -113,104 +114,37 @@ class NodeAgent:
     ) -> None:
         self.metrics = NodeAgentMetrics(options.node)
         self._options = options
-        self._timers = timers
-        self._restic = restic or Restic(AccessProvider(client, options.namespace, workdir))
-        self._scope = NodeScope(
+        namespace = options.namespace
+        scope = NodeScope(
             client=client,
-            namespace=options.namespace,
+            namespace=namespace,
             node=options.node,
             pods_directory=options.pods_directory,
             metrics=self.metrics,
             clock=clock,
         )
-        self._volumes = NodeVolumes(self._scope)
-        self._backups = Informer(
-            client,
-            POD_VOLUME_BACKUPS,
-            options.namespace,
-            indexes={
-                pod_volume_backup.CLAIM_INDEX: pod_volume_backup.by_claim,
-                pod_volume_backup.SNAPSHOT_INDEX: pod_volume_backup.by_snapshot,
-            },
+        self._parts = NodeParts(
+            scope=scope,
+            volumes=NodeVolumes(scope),
+            restic=restic or Restic(AccessProvider(client, namespace, workdir)),
+            backups=Informer(client, POD_VOLUME_BACKUPS, namespace, indexes=pod_volume_backup.indexes()),
+            restores=Informer(client, POD_VOLUME_RESTORES, namespace, indexes=pod_volume_restore.indexes()),
+            pods=Informer(client, PODS, selectors=Selectors(fields=f"spec.nodeName={options.node}")),
+            backup_workers=options.backup_workers,
+            restore_workers=options.restore_workers,
+            timers=timers,
         )
-        self._restores = Informer(
-            client,
-            POD_VOLUME_RESTORES,
-            options.namespace,
-            indexes={pod_volume_restore.POD_INDEX: pod_volume_restore.by_pod},
-        )
-        self._pods = Informer(client, PODS, selectors=Selectors(fields=f"spec.nodeName={options.node}"))
 
     def manager(self) -> Manager:
-        """The manager with everything in it. Once."""
-        manager = Manager(grace_period_seconds=GRACE_SECONDS)
+        """The manager with all parts added. Call it once."""
+        manager, parts = Manager(grace_period_seconds=GRACE_SECONDS), self._parts
         page = StatusServer(self._options.metrics_address, self.metrics.exposition, lambda: manager.health)
         manager.add_service("status", page)
-        # Pods first: which orders can begin depends on them.
-        for informer in (self._pods, self._backups, self._restores):
+        # Pods first: they decide which PodVolumeRestores can begin.
+        for informer in (parts.pods, parts.backups, parts.restores):
             manager.add_informer(informer)
-        self._add_backups(manager)
-        self._add_restores(manager)
+        for name, make in CONTROLLERS.items():
+            made = make(parts)
+            manager.add_preparation(f"orphans of {name}", made.fail_orphans)
+            manager.add_controller(made.controller)
         return manager
-
-    def _add_backups(self, manager: Manager) -> None:
-        work = PodVolumeBackupWork(self._scope, self._volumes, self._restic, self._backups)
-        reconciler: OrderReconciler[PodVolumeBackup] = pod_volume_backup.new_reconciler(self._scope, work)
-        controller = Controller(
-            pod_volume_backup.NAME,
-            reconciler.reconcile,
-            workers=self._options.backup_workers,
-            clock=self._timers,
-        )
-        controller.watch(self._backups, keys=work.enqueued, predicate=work.is_wanted)
-        self._backups.add_handlers(on_delete=reconciler.deleted)
-
-        async def orphans() -> None:
-            await work.fail_orphans(reconciler)
-
-        manager.add_preparation("orphaned backups", orphans)
-        manager.add_controller(controller)
-
-    def _add_restores(self, manager: Manager) -> None:
-        work = PodVolumeRestoreWork(
-            self._scope,
-            self._volumes,
-            self._restic,
-            orders=self._restores,
-            pods=self._pods,
-            backups=self._backups,
-        )
-        reconciler: OrderReconciler[PodVolumeRestore] = pod_volume_restore.new_reconciler(self._scope, work)
-        controller = Controller(
-            pod_volume_restore.NAME,
-            reconciler.reconcile,
-            workers=self._options.restore_workers,
-            clock=self._timers,
-        )
-        controller.watch(self._restores, predicate=work.is_wanted)
-        controller.watch(self._pods, keys=work.keys_of_waiting, predicate=pod_volume_restore.is_waiting)
-        self._restores.add_handlers(on_delete=reconciler.deleted)
-
-        def pod_changed(pod: JSONObject) -> None:
-            # Its kubelet cannot take the volumes away while something of ours is in there.
-            if pod_volume_restore.is_ending(pod):
-                pod_gone(pod)
-
-        def pod_gone(pod: JSONObject) -> None:
-            key = Key.of(pod)
-            for order in work.orders_of(pod):
-                reason = pod_volume_restore.pod_gone(key.namespace, key.name)
-                reconciler.give_up(order["metadata"]["uid"], reason)
-
-        def pod_deleted(pod: JSONObject) -> None:
-            pod_gone(pod)
-            for key in work.keys_of_waiting(pod):
-                controller.enqueue(key)
-
-        self._pods.add_handlers(on_update=lambda _old, new: pod_changed(new), on_delete=pod_deleted)
-
-        async def orphans() -> None:
-            await work.fail_orphans(reconciler)
-
-        manager.add_preparation("orphaned restores", orphans)
-        manager.add_controller(controller)

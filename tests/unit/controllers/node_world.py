@@ -1,4 +1,5 @@
-"""A node in memory: its pods, their volumes below a folder, orders, and a restic that does what tests say."""
+"""A node in memory: its pods, their volumes below a folder, PodVolumeBackups and PodVolumeRestores, and a
+restic that does what tests say."""
 
 import asyncio
 from collections.abc import Mapping
@@ -103,13 +104,8 @@ class NodeWorld:
             metrics=self.metrics,
             clock=self.clock,
         )
-        self.seen_backups = ObjectCache(
-            {
-                pod_volume_backup.CLAIM_INDEX: pod_volume_backup.by_claim,
-                pod_volume_backup.SNAPSHOT_INDEX: pod_volume_backup.by_snapshot,
-            }
-        )
-        self.seen_restores = ObjectCache({pod_volume_restore.POD_INDEX: pod_volume_restore.by_pod})
+        self.seen_backups = ObjectCache(pod_volume_backup.indexes())
+        self.seen_restores = ObjectCache(pod_volume_restore.indexes())
         self.seen_pods = ObjectCache()
         volumes = NodeVolumes(self.scope)
         self.backups = PodVolumeBackupWork(
@@ -119,7 +115,7 @@ class NodeWorld:
             self.scope,
             volumes,
             self.restic,
-            orders=cast("Informer", self.seen_restores),
+            restores=cast("Informer", self.seen_restores),
             pods=cast("Informer", self.seen_pods),
             backups=cast("Informer", self.seen_backups),
         )
@@ -155,8 +151,10 @@ class NodeWorld:
             "repoIdentifier": "s3:x/restic/shop",
             "tags": {"backup": "b1"},
         }
-        marks = {labels.PVC_UID: claim} if claim else {}
-        self.cluster.add("podvolumebackups", name, labels=marks, spec=spec, status={"progress": {}, **status})
+        volume_labels = {labels.PVC_UID: claim} if claim else {}
+        self.cluster.add(
+            "podvolumebackups", name, labels=volume_labels, spec=spec, status={"progress": {}, **status}
+        )
         stored = self.cluster.objects["podvolumebackups", name]
         self.seen_backups.put(stored)
         return stored
@@ -172,9 +170,9 @@ class NodeWorld:
             "repoIdentifier": "s3:x/restic/shop",
             "snapshotID": SNAPSHOT,
         }
-        marks = {labels.POD_UID: f"uid-{pod}"}
+        volume_labels = {labels.POD_UID: f"uid-{pod}"}
         self.cluster.add(
-            "podvolumerestores", name, labels=marks, spec=spec, status={"progress": {}, **status}
+            "podvolumerestores", name, labels=volume_labels, spec=spec, status={"progress": {}, **status}
         )
         stored = self.cluster.objects["podvolumerestores", name]
         owner = {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r1", "uid": RESTORE_UID}

@@ -1,6 +1,7 @@
 """The PodVolumeBackup controller: saves volumes of the pods of its node. (docs/spec: CTL 9, PVL 5.3)"""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -9,9 +10,12 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
 from pinnace.api.values.times import parse_time
-from pinnace.controllers.node.orders import OrderFailed, OrderReconciler, Report, is_new
+from pinnace.controllers.node.parts import NodeController, NodeParts
+from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report, is_new
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.runtime.cache import IndexFunction
+from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
@@ -46,19 +50,19 @@ class Saver(Protocol):
 
 
 def by_claim(obj: JSONObject) -> Iterable[str]:
-    """The index of orders by the claim whose volume they save."""
+    """The index of PodVolumeBackups by the uid of the claim whose volume they save."""
     uid = (obj["metadata"].get("labels") or {}).get(labels.PVC_UID)
     return (uid,) if uid else ()
 
 
 def by_snapshot(obj: JSONObject) -> Iterable[str]:
-    """The index of orders by the snapshot that came of them."""
+    """The index of PodVolumeBackups by their snapshot."""
     snapshot = (obj.get("status") or {}).get("snapshotID")
     return (snapshot,) if snapshot else ()
 
 
 def is_of_node(obj: JSONObject, node: str) -> bool:
-    """Whether an order is for the agent of this node."""
+    """Whether a PodVolumeBackup is for the agent of this node."""
     return bool((obj.get("spec") or {}).get("node") == node)
 
 
@@ -66,62 +70,62 @@ class PodVolumeBackupWork:
     """What is done with one PodVolumeBackup.
 
     Args:
-        orders: all PodVolumeBackups of the namespace, with the index of claims.
+        backups: all PodVolumeBackups of the namespace, with the index of claims.
     """
 
-    def __init__(self, scope: NodeScope, volumes: NodeVolumes, restic: Saver, orders: Informer) -> None:
+    def __init__(self, scope: NodeScope, volumes: NodeVolumes, restic: Saver, backups: Informer) -> None:
         self._scope = scope
         self._volumes = volumes
         self._restic = restic
-        self._orders = orders
+        self._backups = backups
 
     def is_wanted(self, obj: JSONObject) -> bool:
-        """Whether an order is to be taken by this node."""
+        """Whether this agent should claim the PodVolumeBackup."""
         return is_of_node(obj, self._scope.node) and is_new(obj)
 
     def enqueued(self, obj: JSONObject) -> Iterable[Key]:
-        """The key of an order, counted."""
+        """The key of the PodVolumeBackup; counts it as enqueued."""
         self._scope.metrics.backup_enqueued()
         return (Key.of(obj),)
 
-    async def is_due(self, order: PodVolumeBackup) -> bool:
-        """Whether its pod is on this node; it runs there since the order was made."""
-        return order.spec.node == self._scope.node
+    async def is_due(self, pod_volume: PodVolumeBackup) -> bool:
+        """Whether its pod is on this node. A pod does not move, so this needs no look at the pod."""
+        return pod_volume.spec.node == self._scope.node
 
-    async def carry_out(self, order: PodVolumeBackup, report: Report) -> JSONObject:
-        """Save the volume. Raises OrderFailed."""
-        refuse_other_uploaders(order.spec.uploader_type)
-        pod = await self._volumes.pod(order.spec.pod)
-        directory = await self._volumes.directory(pod, order.spec.volume)
+    async def carry_out(self, pod_volume: PodVolumeBackup, report: Report) -> JSONObject:
+        """Save the volume. Raises PodVolumeFailed."""
+        refuse_other_uploaders(pod_volume.spec.uploader_type)
+        pod = await self._volumes.pod(pod_volume.spec.pod)
+        directory = await self._volumes.directory(pod, pod_volume.spec.volume)
         try:
-            path = await self._volumes.path(order.spec.pod.uid, directory)
+            path = await self._volumes.path(pod_volume.spec.pod.uid, directory)
         except HostPathError as error:
-            raise OrderFailed(f"error getting volume path on host: {error}") from error
-        snapshot = await self._save(order, path, report)
+            raise PodVolumeFailed(f"error getting volume path on host: {error}") from error
+        snapshot = await self._save(pod_volume, path, report)
         if not snapshot:
             return {"path": str(path), "message": EMPTY_MESSAGE}
         return {"path": str(path), "snapshotID": snapshot}
 
-    def ended(self, order: PodVolumeBackup | None = None, status: JSONObject | None = None) -> None:
-        """Count the end, and how long a good one took. (docs/spec: PVL 14)"""
+    def ended(self, pod_volume: PodVolumeBackup | None = None, status: JSONObject | None = None) -> None:
+        """Count the end, and the time that a Completed one took. (docs/spec: PVL 14)"""
         metrics = self._scope.metrics
         metrics.backup_dequeued()
-        if order is None or status is None or status["phase"] != PodVolumePhase.COMPLETED:
+        if pod_volume is None or status is None or status["phase"] != PodVolumePhase.COMPLETED:
             return
-        started = order.status.start_timestamp
+        started = pod_volume.status.start_timestamp
         if started is not None:
             seconds = int((parse_time(status["completionTimestamp"]) - started).total_seconds())
-            name = f"{order.metadata.namespace}/{backup_name(order)}"
-            metrics.restic_operation("backup", name, order.metadata.name, seconds)
+            name = f"{pod_volume.metadata.namespace}/{backup_name(pod_volume)}"
+            metrics.restic_operation("backup", name, pod_volume.metadata.name, seconds)
 
-    async def fail_orphans(self, reconciler: OrderReconciler[PodVolumeBackup]) -> None:
+    async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeBackup]) -> None:
         """Fail what a former agent of this node left InProgress. (docs/spec: CTL-062)"""
-        for obj in self._orders.objects():
+        for obj in self._backups.objects():
             if is_of_node(obj, self._scope.node) and phase_of(obj) == PodVolumePhase.IN_PROGRESS:
                 await reconciler.fail_orphan(obj)
 
-    async def _save(self, order: PodVolumeBackup, path: Path, report: Report) -> str:
-        spec = order.spec
+    async def _save(self, pod_volume: PodVolumeBackup, path: Path, report: Report) -> str:
+        spec = pod_volume.spec
         place = Repository(
             identifier=spec.repo_identifier,
             location=spec.backup_storage_location,
@@ -130,41 +134,41 @@ class PodVolumeBackupWork:
         try:
             try:
                 return await self._restic.back_up(
-                    place, path, spec.tags, parent=self._parent(order), on_progress=report
+                    place, path, spec.tags, parent=self._parent(pod_volume), on_progress=report
                 )
             except SnapshotMissing as error:
-                # It was forgotten, or the repository is a new one. All is read then, and saved all the same.
+                # It was forgotten, or the repository is new. Without a parent restic reads all files.
                 log.warning("The parent snapshot is gone", error=error)
                 return await self._restic.back_up(place, path, spec.tags, on_progress=report)
         except AccessError as error:
-            raise OrderFailed(str(error)) from error
+            raise PodVolumeFailed(str(error)) from error
         except CommandFailed as error:
             text = f"error running restic backup, stderr={error.stderr}: {error.reason}"
-            raise OrderFailed(text) from error
+            raise PodVolumeFailed(text) from error
         except ResticError as error:
-            raise OrderFailed(_with_what(str(error))) from error
+            raise PodVolumeFailed(_with_what(str(error))) from error
 
-    def _parent(self, order: PodVolumeBackup) -> str:
+    def _parent(self, pod_volume: PodVolumeBackup) -> str:
         """The snapshot to compare with. (docs/spec: PVL 7.3)"""
         others = []
-        for obj in self._orders.by_index(CLAIM_INDEX, order.metadata.labels.get(labels.PVC_UID, "")):
+        for obj in self._backups.by_index(CLAIM_INDEX, pod_volume.metadata.labels.get(labels.PVC_UID, "")):
             try:
                 others.append(decode(PodVolumeBackup, obj))
             except DecodeError as error:
                 log.warning("A PodVolumeBackup cannot be read", name=obj["metadata"]["name"], error=error)
-        return parent_snapshot(order, others)
+        return parent_snapshot(pod_volume, others)
 
 
 def refuse_other_uploaders(uploader: str) -> None:
-    """Never run restic in place of another program. Raises OrderFailed. (docs/adr/020)"""
+    """Never run restic in place of another program. Raises PodVolumeFailed. (docs/adr/020)"""
     if uploader not in ("", RESTIC):
-        raise OrderFailed(f"this node agent has restic only, and the uploader asked for is {uploader}")
+        raise PodVolumeFailed(f"this node agent has restic only, and the uploader asked for is {uploader}")
 
 
-def backup_name(order: PodVolumeBackup) -> str:
-    """The name of the Backup that an order belongs to. (docs/spec: PVL 5.3)"""
-    owners = order.metadata.owner_references
-    return owners[0].name if owners else order.spec.tags.get("backup", "")
+def backup_name(pod_volume: PodVolumeBackup) -> str:
+    """The name of the Backup that a PodVolumeBackup belongs to. (docs/spec: PVL 5.3)"""
+    owners = pod_volume.metadata.owner_references
+    return owners[0].name if owners else pod_volume.spec.tags.get("backup", "")
 
 
 def _with_what(text: str) -> str:
@@ -173,6 +177,21 @@ def _with_what(text: str) -> str:
     return text if text.startswith(own) else f"error running restic backup, stderr=: {text}"
 
 
-def new_reconciler(scope: NodeScope, work: PodVolumeBackupWork) -> OrderReconciler[PodVolumeBackup]:
+def new_reconciler(scope: NodeScope, work: PodVolumeBackupWork) -> PodVolumeReconciler[PodVolumeBackup]:
     """The reconciler of this kind."""
-    return OrderReconciler(scope, POD_VOLUME_BACKUPS, PodVolumeBackup, work)
+    return PodVolumeReconciler(scope, POD_VOLUME_BACKUPS, PodVolumeBackup, work)
+
+
+def indexes() -> Mapping[str, IndexFunction]:
+    """The indexes that the informer of PodVolumeBackups must have."""
+    return {CLAIM_INDEX: by_claim, SNAPSHOT_INDEX: by_snapshot}
+
+
+def controller(parts: NodeParts) -> NodeController:
+    """The PodVolumeBackup controller of a node agent."""
+    work = PodVolumeBackupWork(parts.scope, parts.volumes, parts.restic, parts.backups)
+    reconciler = new_reconciler(parts.scope, work)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.backup_workers, clock=parts.timers)
+    made.watch(parts.backups, keys=work.enqueued, predicate=work.is_wanted)
+    parts.backups.add_handlers(on_delete=reconciler.deleted)
+    return NodeController(controller=made, fail_orphans=partial(work.fail_orphans, reconciler))

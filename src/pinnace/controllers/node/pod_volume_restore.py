@@ -1,10 +1,11 @@
 """The PodVolumeRestore controller: fills volumes of pods that wait for it on its node.
 
-A pod waits in its init container `restic-wait`. An order begins when that runs, and not before: the volumes
+A pod waits in its init container `restic-wait`. Its volumes are restored once that runs, and not before: they
 are mounted then, and no other container writes to them. (docs/spec: CTL 10, PVL 12.3-12.4)
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -12,16 +13,19 @@ from pinnace.aio.blocking import in_thread
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase, PodVolumeRestore
-from pinnace.controllers.node.orders import (
+from pinnace.controllers.node.parts import NodeController, NodeParts
+from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders
+from pinnace.controllers.node.reconciler import (
     NODE_ANNOTATION,
-    OrderFailed,
-    OrderReconciler,
+    PodVolumeFailed,
+    PodVolumeReconciler,
     Report,
     is_new,
 )
-from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.runtime.cache import IndexFunction
+from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
@@ -58,12 +62,12 @@ class Filler(Protocol):
 
 
 def pod_gone(namespace: str, name: str) -> str:
-    """Why the orders of a pod fail that is no more."""
+    """Why the PodVolumeRestores of a deleted pod fail."""
     return f"the pod {namespace}/{name} was deleted before its volume was restored"
 
 
 def by_pod(obj: JSONObject) -> Iterable[str]:
-    """The index of orders by the uid of their pod."""
+    """The index of PodVolumeRestores by the uid of their pod."""
     uid = (obj["metadata"].get("labels") or {}).get(labels.POD_UID)
     return (uid,) if uid else ()
 
@@ -81,7 +85,7 @@ def is_waiting(pod: JSONObject) -> bool:
 
 
 def is_ending(pod: JSONObject) -> bool:
-    """Whether a pod has been told to go; its volumes go with it."""
+    """Whether a pod is being deleted, and its volumes with it."""
     return pod["metadata"].get("deletionTimestamp") is not None
 
 
@@ -89,7 +93,7 @@ class PodVolumeRestoreWork:
     """What is done with one PodVolumeRestore.
 
     Args:
-        orders: all PodVolumeRestores of the namespace, with the index of pods.
+        restores: all PodVolumeRestores of the namespace, with the index of pods.
         pods: those of this node.
         backups: all PodVolumeBackups of the namespace, with the index of snapshots.
     """
@@ -100,67 +104,72 @@ class PodVolumeRestoreWork:
         volumes: NodeVolumes,
         restic: Filler,
         *,
-        orders: Informer,
+        restores: Informer,
         pods: Informer,
         backups: Informer,
     ) -> None:
         self._scope = scope
         self._volumes = volumes
         self._restic = restic
-        self._orders = orders
+        self._restores = restores
         self._pods = pods
         self._backups = backups
 
     def is_wanted(self, obj: JSONObject) -> bool:
-        """Whether an order can begin now."""
+        """Whether a PodVolumeRestore can begin now."""
         pod = self._pod_of(obj)
         return is_new(obj) and pod is not None and is_waiting(pod) and not is_ending(pod)
 
-    def orders_of(self, pod: JSONObject) -> list[JSONObject]:
-        """The orders for a pod."""
-        return self._orders.by_index(POD_INDEX, pod["metadata"]["uid"])
+    def restores_of(self, pod: JSONObject) -> list[JSONObject]:
+        """The PodVolumeRestores of a pod."""
+        return self._restores.by_index(POD_INDEX, pod["metadata"]["uid"])
 
     def keys_of_waiting(self, pod: JSONObject) -> Iterable[Key]:
-        """The orders that a change of their pod lets begin, or, when the pod has gone, end."""
-        return [Key.of(obj) for obj in self.orders_of(pod) if is_new(obj)]
+        """The PodVolumeRestores that can begin after a change of their pod or, if it was deleted, must
+        end."""
+        return [Key.of(obj) for obj in self.restores_of(pod) if is_new(obj)]
 
-    async def is_due(self, order: PodVolumeRestore) -> bool:
-        """Whether its pod waits here. Raises OrderFailed if the pod is gone."""
-        wanted = order.spec.pod
+    async def is_due(self, pod_volume: PodVolumeRestore) -> bool:
+        """Whether its pod waits here. Raises PodVolumeFailed if the pod is gone."""
+        wanted = pod_volume.spec.pod
         pod = self._pods.get(Key(wanted.namespace, wanted.name))
         if pod is None or pod["metadata"]["uid"] != wanted.uid:
             if not await self._volumes.exists(wanted):
-                raise OrderFailed(pod_gone(wanted.namespace, wanted.name))
+                raise PodVolumeFailed(pod_gone(wanted.namespace, wanted.name))
             return False
         return is_waiting(pod) and not is_ending(pod)
 
-    async def carry_out(self, order: PodVolumeRestore, report: Report) -> JSONObject:
-        """Fill the volume and tell the pod. Raises OrderFailed."""
-        refuse_other_uploaders(order.spec.uploader_type)
-        pod = await self._volumes.pod(order.spec.pod)
+    async def carry_out(self, pod_volume: PodVolumeRestore, report: Report) -> JSONObject:
+        """Fill the volume and tell the pod. Raises PodVolumeFailed."""
+        refuse_other_uploaders(pod_volume.spec.uploader_type)
+        pod = await self._volumes.pod(pod_volume.spec.pod)
         _warn_if_late(pod)
-        directory = await self._volumes.directory(pod, order.spec.volume)
+        directory = await self._volumes.directory(pod, pod_volume.spec.volume)
         try:
-            path = await self._volumes.path(order.spec.pod.uid, directory)
+            path = await self._volumes.path(pod_volume.spec.pod.uid, directory)
         except HostPathError as error:
-            raise OrderFailed(f"error restoring volume: error identifying path of volume: {error}") from error
-        await self._fill(order, path, report, migrated=is_migrated(path, directory))
-        await self._mark(order, path)
+            raise PodVolumeFailed(
+                f"error restoring volume: error identifying path of volume: {error}"
+            ) from error
+        await self._fill(pod_volume, path, report, migrated=is_migrated(path, directory))
+        await self._write_done_file(pod_volume, path)
         return {}
 
-    def ended(self, order: PodVolumeRestore | None = None, status: JSONObject | None = None) -> None:
+    def ended(self, pod_volume: PodVolumeRestore | None = None, status: JSONObject | None = None) -> None:
         """Nothing is counted for restores. (docs/spec: SRV 8.2)"""
 
-    async def fail_orphans(self, reconciler: OrderReconciler[PodVolumeRestore]) -> None:
+    async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeRestore]) -> None:
         """Fail what a former agent of this node left InProgress. (docs/spec: CTL-062)"""
-        for obj in self._orders.objects():
+        for obj in self._restores.objects():
             if phase_of(obj) == PodVolumePhase.IN_PROGRESS and self._was_ours(obj):
                 await reconciler.fail_orphan(obj)
 
-    async def _fill(self, order: PodVolumeRestore, path: Path, report: Report, *, migrated: bool) -> None:
-        spec = order.spec
+    async def _fill(
+        self, pod_volume: PodVolumeRestore, path: Path, report: Report, *, migrated: bool
+    ) -> None:
+        spec = pod_volume.spec
         place = Repository(identifier=spec.repo_identifier, location=spec.backup_storage_location)
-        size = self._size(order)
+        size = self._size(pod_volume)
         try:
             if migrated and await self._restic.has_file(place, spec.snapshot_id, CSI_NOTES):
                 # Velero saved the level above. The kubelet's notes there are of the new volume, and stay.
@@ -170,21 +179,21 @@ class PodVolumeRestoreWork:
             else:
                 await self._restic.restore(place, spec.snapshot_id, path, size_bytes=size, on_progress=report)
         except AccessError as error:
-            raise OrderFailed(str(error)) from error
+            raise PodVolumeFailed(str(error)) from error
         except CommandFailed as error:
-            raise OrderFailed(
+            raise PodVolumeFailed(
                 f"error restoring volume: error running restic restore, cmd={error.command}, "
                 f"stdout={error.stdout}, stderr={error.stderr}: {error.reason}"
             ) from error
         except ResticError as error:
-            raise OrderFailed(
+            raise PodVolumeFailed(
                 f"error restoring volume: error running restic restore, cmd=restic restore, "
                 f"stdout=, stderr=: {error}"
             ) from error
 
-    def _size(self, order: PodVolumeRestore) -> int:
-        """How much was saved; asking restic takes it through all directories. 0 if nobody knows."""
-        spec = order.spec
+    def _size(self, pod_volume: PodVolumeRestore) -> int:
+        """How many bytes were saved; 0 if unknown. Restic would have to read all directories to tell."""
+        spec = pod_volume.spec
         for obj in self._backups.by_index(SNAPSHOT_INDEX, spec.snapshot_id):
             saved = ((obj.get("status") or {}).get("progress") or {}).get("totalBytes")
             same_place = obj["spec"].get("backupStorageLocation") == spec.backup_storage_location
@@ -192,31 +201,31 @@ class PodVolumeRestoreWork:
                 return saved
         return 0
 
-    async def _mark(self, order: PodVolumeRestore, path: Path) -> None:
+    async def _write_done_file(self, pod_volume: PodVolumeRestore, path: Path) -> None:
         try:
             await in_thread(remove_done_files, path)
         except OSError as error:
-            log.warning("The marks of earlier restores cannot be removed", error=error)
+            log.warning("Could not remove the done files of earlier restores", error=error)
         try:
-            await in_thread(write_done_file, path, restore_uid(order))
+            await in_thread(write_done_file, path, restore_uid(pod_volume))
         except DoneFileError as error:
-            raise OrderFailed(f"error restoring volume: {error}") from error
+            raise PodVolumeFailed(f"error restoring volume: {error}") from error
 
     def _pod_of(self, obj: JSONObject) -> JSONObject | None:
-        """The pod of an order, if it is on this node."""
+        """The pod of a PodVolumeRestore; None if it is not on this node."""
         wanted = (obj.get("spec") or {}).get("pod") or {}
         pod = self._pods.get(Key(wanted.get("namespace", ""), wanted.get("name", "")))
         return pod if pod is not None and pod["metadata"]["uid"] == wanted.get("uid") else None
 
     def _was_ours(self, obj: JSONObject) -> bool:
-        """Velero's agent leaves no note of its node, but the pod may still be here."""
+        """Whether the agent of this node claimed it. Velero's notes no node; then the pod's node decides."""
         noted = (obj["metadata"].get("annotations") or {}).get(NODE_ANNOTATION)
         return noted == self._scope.node if noted else self._pod_of(obj) is not None
 
 
-def restore_uid(order: PodVolumeRestore) -> str:
-    """The uid of the Restore, for which the pod waits; empty if nothing says it."""
-    owners = order.metadata.owner_references
+def restore_uid(pod_volume: PodVolumeRestore) -> str:
+    """The uid of the Restore that the pod waits for; empty if no owner reference names it."""
+    owners = pod_volume.metadata.owner_references
     return next((owner.uid for owner in owners if owner.controller), "")
 
 
@@ -229,6 +238,46 @@ def _warn_if_late(pod: JSONObject) -> None:
         )
 
 
-def new_reconciler(scope: NodeScope, work: PodVolumeRestoreWork) -> OrderReconciler[PodVolumeRestore]:
+def new_reconciler(scope: NodeScope, work: PodVolumeRestoreWork) -> PodVolumeReconciler[PodVolumeRestore]:
     """The reconciler of this kind."""
-    return OrderReconciler(scope, POD_VOLUME_RESTORES, PodVolumeRestore, work)
+    return PodVolumeReconciler(scope, POD_VOLUME_RESTORES, PodVolumeRestore, work)
+
+
+def indexes() -> Mapping[str, IndexFunction]:
+    """The index that the informer of PodVolumeRestores must have."""
+    return {POD_INDEX: by_pod}
+
+
+def controller(parts: NodeParts) -> NodeController:
+    """The PodVolumeRestore controller of a node agent."""
+    work = PodVolumeRestoreWork(
+        parts.scope,
+        parts.volumes,
+        parts.restic,
+        restores=parts.restores,
+        pods=parts.pods,
+        backups=parts.backups,
+    )
+    reconciler = new_reconciler(parts.scope, work)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.restore_workers, clock=parts.timers)
+    made.watch(parts.restores, predicate=work.is_wanted)
+    made.watch(parts.pods, keys=work.keys_of_waiting, predicate=is_waiting)
+    parts.restores.add_handlers(on_delete=reconciler.deleted)
+
+    def pod_changed(pod: JSONObject) -> None:
+        # The kubelet cannot unmount the volumes while a restore still writes to them.
+        if is_ending(pod):
+            give_up(pod)
+
+    def give_up(pod: JSONObject) -> None:
+        key = Key.of(pod)
+        for restore in work.restores_of(pod):
+            reconciler.give_up(restore["metadata"]["uid"], pod_gone(key.namespace, key.name))
+
+    def pod_deleted(pod: JSONObject) -> None:
+        give_up(pod)
+        for key in work.keys_of_waiting(pod):
+            made.enqueue(key)
+
+    parts.pods.add_handlers(on_update=lambda _old, new: pod_changed(new), on_delete=pod_deleted)
+    return NodeController(controller=made, fail_orphans=partial(work.fail_orphans, reconciler))

@@ -17,7 +17,7 @@ class NodeMetrics(Protocol):
 
     def backup_dequeued(self) -> None: ...
 
-    def restic_operation(self, operation: str, backup: str, order: str, seconds: float) -> None: ...
+    def restic_operation(self, operation: str, backup: str, pod_volume: str, seconds: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class NodeScope:
     """What the controllers of one node agent share.
 
     Attributes:
-        namespace: the server's; orders elsewhere are not ours.
+        namespace: the server's; objects elsewhere are not ours.
         node: the name of our node.
         pods_directory: where the kubelet's directory of pods is mounted.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 from pinnace.aio.blocking import in_thread
 from pinnace.api.meta import ObjectReference
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.node.orders import OrderFailed
+from pinnace.controllers.node.reconciler import PodVolumeFailed
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.kube.errors import KubeError, NotFound
@@ -24,15 +24,15 @@ class NodeVolumes:
         self._scope = scope
 
     async def pod(self, wanted: ObjectReference) -> JSONObject:
-        """The pod that an order names, and not another that took its name. Raises OrderFailed."""
+        """The pod that is referred to, and not another that took its name. Raises PodVolumeFailed."""
         try:
             pod = await self._scope.client.get(PODS, wanted.name, wanted.namespace)
         except PASSING_ERRORS:
             raise
         except KubeError as error:
-            raise OrderFailed(f"error getting pod: {error}") from error
+            raise PodVolumeFailed(f"error getting pod: {error}") from error
         if pod["metadata"]["uid"] != wanted.uid:
-            raise OrderFailed(f'error getting pod: pod "{wanted.name}" not found, another has its name')
+            raise PodVolumeFailed(f'error getting pod: pod "{wanted.name}" not found, another has its name')
         return pod
 
     async def exists(self, wanted: ObjectReference) -> bool:
@@ -44,7 +44,7 @@ class NodeVolumes:
         return bool(pod["metadata"]["uid"] == wanted.uid)
 
     async def directory(self, pod: JSONObject, volume: str) -> str:
-        """What the volume's directory is called. Raises OrderFailed."""
+        """What the volume's directory is called. Raises PodVolumeFailed."""
         try:
             claim, persistent = volume_claim(pod, volume), None
             if claim:
@@ -53,10 +53,10 @@ class NodeVolumes:
         except PASSING_ERRORS:
             raise
         except (HostPathError, KubeError) as error:
-            raise OrderFailed(f"error getting volume directory name: {error}") from error
+            raise PodVolumeFailed(f"error getting volume directory name: {error}") from error
 
     async def path(self, pod_uid: str, directory: str) -> Path:
-        """Where the volume is. Raises HostPathError, whose text needs what was to be done before it."""
+        """The path of the volume. Raises HostPathError, whose text the caller completes."""
         try:
             return await in_thread(find_volume_path, self._scope.pods_directory, pod_uid, directory)
         except OSError as error:

@@ -68,9 +68,9 @@ class NodeAgentMetrics:
         """A PodVolumeBackup of this node ended, in whatever way."""
         self._dequeued.inc()
 
-    def restic_operation(self, operation: str, backup: str, order: str, seconds: float) -> None:
-        """An order was completed; whole seconds are recorded."""
-        of_it = (self._node, operation, backup, order)
+    def restic_operation(self, operation: str, backup: str, pod_volume: str, seconds: float) -> None:
+        """Count a Completed PodVolumeBackup; whole seconds are recorded."""
+        of_it = (self._node, operation, backup, pod_volume)
         if of_it not in self._operations:
             self._operations.append(of_it)
         self._latency.labels(*of_it).observe(int(seconds))

@@ -1,4 +1,4 @@
-"""The agent saves the volumes of its node, and takes every order to an end."""
+"""The agent saves the volumes of its node, and takes every PodVolumeBackup to its end."""
 
 import asyncio
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.node.orders import NODE_ANNOTATION
 from pinnace.controllers.node.pod_volume_backup import EMPTY_MESSAGE
+from pinnace.controllers.node.reconciler import NODE_ANNOTATION
 from pinnace.kube.errors import ConnectionFailed, Forbidden
 from pinnace.volumes.restic.errors import (
     AccessError,
@@ -47,9 +47,9 @@ def world(tmp_path: Path) -> NodeWorld:
     ],
 )
 async def test_which_orders_are_taken(world: NodeWorld, node: str, phase: str, wanted: bool) -> None:
-    order = world.add_backup(node=node, phase=phase)
+    volume_backup = world.add_backup(node=node, phase=phase)
 
-    assert world.backups.is_wanted(order) is wanted
+    assert world.backups.is_wanted(volume_backup) is wanted
     await world.save()
     assert bool(world.restic.calls) is wanted
 
@@ -115,8 +115,8 @@ COMMAND = "restic backup"
 @pytest.mark.spec("SRV-015", "PVL-073")
 async def test_what_fails_has_its_reason(world: NodeWorld, error: Exception, message: str) -> None:
     world.restic.errors = [error]
-    order = world.add_backup()
-    list(world.backups.enqueued(order))
+    volume_backup = world.add_backup()
+    list(world.backups.enqueued(volume_backup))
 
     status = await world.save()
 
@@ -209,7 +209,7 @@ async def test_a_parent_that_is_gone_costs_time_but_no_backup(world: NodeWorld) 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_lost_answer_to_the_claim(world: NodeWorld, when: str) -> None:
-    """Whether it was stored or not: the next pass finds out, and the order is carried out once."""
+    """Whether it was stored or not: the next pass finds out, and the volume is saved once."""
     setattr(world.cluster, when, fail_once("patch", "podvolumebackups"))
     world.add_backup()
 
@@ -281,12 +281,12 @@ async def test_a_lost_answer_to_the_end_is_repeated(
 
 async def test_an_order_that_is_deleted_is_given_up(world: NodeWorld) -> None:
     world.restic.until = asyncio.Event()
-    order = world.add_backup()
+    volume_backup = world.add_backup()
     task = asyncio.create_task(world.backup_reconciler.reconcile(key("pvb")))
     await world.restic.working.wait()
 
     del world.cluster.objects["podvolumebackups", "pvb"]
-    world.backup_reconciler.deleted(order)
+    world.backup_reconciler.deleted(volume_backup)
     await task
 
     assert world.metrics.calls == [("backup_dequeued",)]
@@ -342,10 +342,10 @@ async def test_an_order_that_cannot_be_read_is_failed(world: NodeWorld) -> None:
 
 @pytest.mark.parametrize("owned", [True, False])
 async def test_how_long_it_took_is_counted(world: NodeWorld, owned: bool) -> None:
-    order = world.add_backup()
+    volume_backup = world.add_backup()
     if owned:
         owner = {"apiVersion": "velero.io/v1", "kind": "Backup", "name": "owner", "uid": "u"}
-        order["metadata"]["ownerReferences"] = [owner]
+        volume_backup["metadata"]["ownerReferences"] = [owner]
 
     def later(*call: Any) -> None:
         if call[:2] == ("get", "pods"):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.node.orders import NODE_ANNOTATION
 from pinnace.controllers.node.pod_volume_restore import is_waiting
+from pinnace.controllers.node.reconciler import NODE_ANNOTATION
 from pinnace.kube.errors import KubeError
 from pinnace.runtime.keys import Key
 from pinnace.volumes.restic.errors import AccessError, CommandFailed, InvalidSnapshot
@@ -47,9 +47,9 @@ def test_when_a_pod_waits(world: NodeWorld, pod: JSONObject, runs: bool) -> None
 @pytest.mark.spec("PVL-041", "CTL-056")
 @pytest.mark.parametrize("phase", ["InProgress", "Completed", "Failed"])
 async def test_what_has_begun_is_not_begun_again(world: NodeWorld, phase: str) -> None:
-    order = world.add_restore(phase=phase)
+    volume_restore = world.add_restore(phase=phase)
 
-    assert not world.restores.is_wanted(order)
+    assert not world.restores.is_wanted(volume_restore)
     await world.fill()
     assert world.restic.calls == []
 
@@ -190,16 +190,16 @@ async def test_a_pod_that_has_gone_ends_its_orders(world: NodeWorld) -> None:
     )
 
     world.restic.until = asyncio.Event()
-    order = world.add_restore()
+    volume_restore = world.add_restore()
     task = asyncio.create_task(world.restore_reconciler.reconcile(key("pvr")))
     await world.restic.working.wait()
-    world.restore_reconciler.give_up(order["metadata"]["uid"], "the pod is gone")
+    world.restore_reconciler.give_up(volume_restore["metadata"]["uid"], "the pod is gone")
     await task
     assert world.cluster.status("podvolumerestores", "pvr")["message"] == "the pod is gone"
 
 
 async def test_an_unknown_pod_while_the_api_server_is_away(world: NodeWorld) -> None:
-    """Nothing is known then; the order is looked at again."""
+    """Nothing is known then; the key is tried again."""
     world.add_restore("lost", pod="unknown")
 
     def away(*call: str) -> None:
@@ -228,9 +228,9 @@ async def test_an_unknown_pod_while_the_api_server_is_away(world: NodeWorld) -> 
 async def test_what_a_former_agent_left(
     world: NodeWorld, pod: str, noted: str | None, phase: str, after: str
 ) -> None:
-    order = world.add_restore(pod=pod, phase=phase)
+    volume_restore = world.add_restore(pod=pod, phase=phase)
     if noted:
-        order["metadata"]["annotations"] = {NODE_ANNOTATION: noted}
+        volume_restore["metadata"]["annotations"] = {NODE_ANNOTATION: noted}
 
     await world.restores.fail_orphans(world.restore_reconciler)
 

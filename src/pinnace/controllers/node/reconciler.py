@@ -3,9 +3,9 @@
     New ──claim──> InProgress ──carry out──> Completed, Failed
      └─ refused: Failed           └─ given up, interrupted, or left by a dead agent: Failed
 
-What this process has claimed it takes to an end, also when answers of the API server are lost; what a former
-one left InProgress it fails when it starts. So nobody waits for an order that nobody works on.
-(docs/spec: CTL 9, CTL 10, PVL 5.3, PVL 12.4)
+An agent takes every object that it has claimed to its end, also when answers of the API server are lost. When
+it starts, it fails those that a former agent left InProgress, so that no backup or restore waits for an
+orphan. (docs/spec: CTL 9, CTL 10, PVL 5.3, PVL 12.4)
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from pinnace.volumes.restic.output import Progress
 
 log = get_logger(__name__)
 
-OrderT = TypeVar("OrderT", PodVolumeBackup, PodVolumeRestore)
-AnyOrderT = TypeVar("AnyOrderT", PodVolumeBackup, PodVolumeRestore, contravariant=True)
+PodVolumeT = TypeVar("PodVolumeT", PodVolumeBackup, PodVolumeRestore)
+AnyPodVolumeT = TypeVar("AnyPodVolumeT", PodVolumeBackup, PodVolumeRestore, contravariant=True)
 
 NODE_ANNOTATION: Final = "pinnace.io/node"
-"""Says on an order in progress whose it is: that of a pod which is gone does not tell otherwise."""
+"""The node whose agent has claimed the object. The pod would tell it too, but may be gone."""
 
 ORPHAN_MESSAGE: Final = (
     'get a {kind} with status "InProgress" during the server starting, mark it as "Failed"'
@@ -43,87 +43,87 @@ INTERRUPTED_MESSAGE: Final = "the node agent was stopped before the {kind} had e
 DELETED_MESSAGE: Final = "it was deleted"
 
 INTERRUPTED_SECONDS: Final = 4.0
-"""For telling that an order was interrupted; a stop must not take long."""
+"""For storing that the work was interrupted; a stop must not take long."""
 
 _NEW: Final = frozenset({"", PodVolumePhase.NEW})
 
 Report = Callable[[Progress], Awaitable[None]]
 
 
-class OrderFailed(Exception):
-    """An order cannot be carried out; the text becomes its message."""
+class PodVolumeFailed(Exception):
+    """A volume cannot be saved or restored; the text becomes the message of its object."""
 
 
 def is_new(obj: JSONObject) -> bool:
-    """Whether an order waits to be taken."""
+    """Whether no agent has claimed the object yet."""
     return phase_of(obj) in _NEW
 
 
-class Work(Protocol[AnyOrderT]):
-    """What backups and restores do differently. Errors in reach of a retry (`PASSING_ERRORS`) may pass."""
+class Work(Protocol[AnyPodVolumeT]):
+    """What backups and restores do differently. It may raise `PASSING_ERRORS`, which are tried again."""
 
-    async def is_due(self, order: AnyOrderT) -> bool:
-        """Whether a new order is ours and can begin; who looks too early is called again by an event.
+    async def is_due(self, pod_volume: AnyPodVolumeT) -> bool:
+        """Whether a new object is for this agent and can begin. If not yet, an event queues its key again.
 
         Raises:
-            OrderFailed: it will never be.
+            PodVolumeFailed: it never can.
         """
         ...
 
-    async def carry_out(self, order: AnyOrderT, report: Report) -> JSONObject:
-        """Do it, and return what the status of a Completed order says besides phase and time.
+    async def carry_out(self, pod_volume: AnyPodVolumeT, report: Report) -> JSONObject:
+        """Save or restore the volume; returns the status of the Completed object besides phase and time.
 
         Raises:
-            OrderFailed: it was not done.
+            PodVolumeFailed: it was not done.
         """
         ...
 
-    def ended(self, order: AnyOrderT | None = None, status: JSONObject | None = None) -> None:
-        """Count the end; with nothing, that of an order which never began."""
+    def ended(self, pod_volume: AnyPodVolumeT | None = None, status: JSONObject | None = None) -> None:
+        """Count the end; without arguments, of an object whose work never began."""
         ...
 
 
 @dataclass(slots=True)
-class _InHand:
-    """An order that is being carried out."""
+class _InFlight:
+    """An object that is being worked on."""
 
     given_up: asyncio.Event = field(default_factory=asyncio.Event)
     reason: str = ""
 
 
-class OrderReconciler(Generic[OrderT]):
-    """Takes the orders of one kind to their end."""
+class PodVolumeReconciler(Generic[PodVolumeT]):
+    """Takes PodVolumeBackups or PodVolumeRestores from New to their terminal phase."""
 
     def __init__(
-        self, scope: NodeScope, resource: APIResource, struct: type[OrderT], work: Work[OrderT]
+        self, scope: NodeScope, resource: APIResource, struct: type[PodVolumeT], work: Work[PodVolumeT]
     ) -> None:
         self._scope = scope
         self._resource = resource
-        self._struct: type[OrderT] = struct
-        self._work: Work[OrderT] = work
-        self._in_hand: dict[str, _InHand] = {}
+        self._struct: type[PodVolumeT] = struct
+        self._work: Work[PodVolumeT] = work
+        self._in_flight: dict[str, _InFlight] = {}
         self._claimed: set[str] = set()
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass. What is raised lets the key be tried again; a claimed order stays ours until its end."""
+        """One pass. An error makes the key be tried again; a claimed object stays ours until its end."""
         with bound_fields(**{self._resource.kind.lower(): str(key)}):
             await self._take(key)
         return DONE
 
     def give_up(self, uid: str, reason: str) -> None:
-        """Drop an order that is in hand; others are left alone."""
-        if (hand := self._in_hand.get(uid)) is not None and not hand.given_up.is_set():
-            hand.reason = reason
-            hand.given_up.set()
+        """End the work on an object that is in flight, with this reason; does nothing for others."""
+        if (work := self._in_flight.get(uid)) is not None and not work.given_up.is_set():
+            work.reason = reason
+            work.given_up.set()
 
     def deleted(self, obj: JSONObject) -> None:
-        """Note that somebody deleted an order: nobody waits for it any more."""
+        """Give up an object that was deleted."""
         uid = obj["metadata"]["uid"]
         self._claimed.discard(uid)
         self.give_up(uid, DELETED_MESSAGE)
 
     async def fail_orphan(self, obj: JSONObject) -> None:
-        """Fail an order that a former agent left InProgress. Only before any is carried out."""
+        """Fail an object that a former agent left InProgress. Call it before the first reconcile only."""
         message = ORPHAN_MESSAGE.format(kind=self._resource.kind.lower())
         log.warning(f"{self._resource.kind} was left InProgress by a former agent", key=str(Key.of(obj)))
         await self._store(obj["metadata"]["uid"], Key.of(obj), self._failed(message))
@@ -134,12 +134,12 @@ class OrderReconciler(Generic[OrderT]):
             if not ours and not is_new(obj):
                 return
             try:
-                order = decode(self._struct, obj)
-                if not ours and not await self._work.is_due(order):
+                pod_volume = decode(self._struct, obj)
+                if not ours and not await self._work.is_due(pod_volume):
                     return
-                claimed = order if ours else await self._claim(order)
-            except (DecodeError, OrderFailed) as error:
-                # One that cannot be read is failed, not tried for ever.
+                claimed = pod_volume if ours else await self._claim(pod_volume)
+            except (DecodeError, PodVolumeFailed) as error:
+                # An object that cannot be read is failed instead of tried for ever.
                 log.warning(f"{self._resource.kind} is refused", error=error)
                 await self._store(obj["metadata"]["uid"], key, self._failed(str(error)))
                 self._work.ended()
@@ -155,9 +155,9 @@ class OrderReconciler(Generic[OrderT]):
             self._work.ended()
             return None
 
-    async def _claim(self, order: OrderT) -> OrderT | None:
-        """The order as stored; None if somebody changed or deleted it meanwhile."""
-        metadata = order.metadata
+    async def _claim(self, pod_volume: PodVolumeT) -> PodVolumeT | None:
+        """The object as stored; None if it was changed or deleted meanwhile."""
+        metadata = pod_volume.metadata
         patch = {
             "metadata": {
                 "resourceVersion": metadata.resource_version,
@@ -168,42 +168,44 @@ class OrderReconciler(Generic[OrderT]):
                 "startTimestamp": format_time(self._scope.clock()),
             },
         }
-        # Before it is asked: without an answer nobody knows, and the next pass finds it InProgress.
+        # Noted before the request: if the answer is lost, the next pass finds the object InProgress.
         self._claimed.add(metadata.uid)
         try:
             stored = await self._scope.client.patch(self._resource, metadata.name, patch, metadata.namespace)
         except (Conflict, NotFound):
             self._claimed.discard(metadata.uid)
-            return None  # what it is now decides
+            return None  # its present state decides
         return decode(self._struct, stored)
 
-    async def _carry_out(self, key: Key, order: OrderT) -> None:
-        uid, hand = order.metadata.uid, _InHand()
-        self._in_hand[uid] = hand
-        log.info(f"{self._resource.kind} begins", volume=order.spec.volume)
+    async def _carry_out(self, key: Key, pod_volume: PodVolumeT) -> None:
+        uid, work = pod_volume.metadata.uid, _InFlight()
+        self._in_flight[uid] = work
+        log.info(f"{self._resource.kind} begins", volume=pod_volume.spec.volume)
         status: JSONObject
         try:
-            done = await unless_stopped(hand.given_up, self._work.carry_out(order, self._reporter(order)))
-            status = self._failed(hand.reason) if done is None else self._completed(done)
+            done = await unless_stopped(
+                work.given_up, self._work.carry_out(pod_volume, self._reporter(pod_volume))
+            )
+            status = self._failed(work.reason) if done is None else self._completed(done)
         except PASSING_ERRORS:
             raise
-        except OrderFailed as error:
+        except PodVolumeFailed as error:
             status = self._failed(str(error))
         except asyncio.CancelledError:
-            await self._tell_interrupted(key, order)
+            await self._tell_interrupted(key, pod_volume)
             raise
-        except Exception as error:  # noqa: BLE001 - a defect must end this order, not leave it InProgress
+        except Exception as error:  # noqa: BLE001 - a defect must not leave the object InProgress
             log.error(f"{self._resource.kind} ended by a defect", error=error)
             status = self._failed(f"unexpected {type(error).__name__}, see the node agent's log")
         finally:
-            del self._in_hand[uid]
+            del self._in_flight[uid]
         await self._store(uid, key, status)
-        self._work.ended(order, status)
+        self._work.ended(pod_volume, status)
 
-    def _reporter(self, order: OrderT) -> Report:
+    def _reporter(self, pod_volume: PodVolumeT) -> Report:
         async def report(progress: Progress) -> None:
             now = PodVolumeProgress(total_bytes=progress.total_bytes, bytes_done=progress.bytes_done)
-            metadata = order.metadata
+            metadata = pod_volume.metadata
             patch = {"metadata": {"uid": metadata.uid}, "status": {"progress": encode(now)}}
             try:
                 await self._scope.client.patch(self._resource, metadata.name, patch, metadata.namespace)
@@ -212,17 +214,17 @@ class OrderReconciler(Generic[OrderT]):
 
         return report
 
-    async def _tell_interrupted(self, key: Key, order: OrderT) -> None:
-        """Fail what we were told to drop; does its best for a short time. The next start does the rest."""
+    async def _tell_interrupted(self, key: Key, pod_volume: PodVolumeT) -> None:
+        """Fail interrupted work, trying for a short time; otherwise the next start of an agent fails it."""
         message = INTERRUPTED_MESSAGE.format(kind=self._resource.kind.lower())
         try:
             async with asyncio.timeout(INTERRUPTED_SECONDS):
-                await self._store(order.metadata.uid, key, self._failed(message))
+                await self._store(pod_volume.metadata.uid, key, self._failed(message))
         except TimeoutError:
             log.warning("Interrupted work stays InProgress until an agent starts")
 
     async def _store(self, uid: str, key: Key, status: JSONObject) -> None:
-        """Store the end of an order, and wait as long as it takes while the API server is out of reach."""
+        """Store the terminal state, and wait as long as it takes while the API server is out of reach."""
         log.info(f"{self._resource.kind} ended", phase=status["phase"], reason=status.get("message", ""))
         patch = {"metadata": {"uid": uid}, "status": status}
         await patch_until_stored(self._scope.client, self._resource, key, patch)
