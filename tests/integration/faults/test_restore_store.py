@@ -2,7 +2,6 @@
 
 import gzip
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -142,12 +141,6 @@ async def in_bucket(lab: Lab, bucket: Bucket, open_bucket: OpenBucket) -> Backup
     return store
 
 
-@pytest.fixture
-def quick_to_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A download that is silent for a second is given up on, not for a minute."""
-    monkeypatch.setattr("pinnace.storage.s3.store._READ_SECONDS", timedelta(seconds=1))
-
-
 DOWNLOAD_FAULTS: Sequence[tuple[str, Fault]] = [
     ("refused", REFUSED),
     ("500", BROKEN),
@@ -158,7 +151,6 @@ DOWNLOAD_FAULTS: Sequence[tuple[str, Fault]] = [
 ]
 
 
-@pytest.mark.usefixtures("quick_to_stall")
 @pytest.mark.parametrize(
     "fault", [case[1] for case in DOWNLOAD_FAULTS], ids=[case[0] for case in DOWNLOAD_FAULTS]
 )
