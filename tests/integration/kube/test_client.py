@@ -46,6 +46,7 @@ REVIEWS = APIResource(
     name="selfsubjectreviews",
     kind="SelfSubjectReview",
     namespaced=False,
+    verbs=frozenset({"create"}),
 )
 WIDGETS = APIResource(group="kube-test.example", version="v1", name="widgets", kind="Widget", namespaced=True)
 
