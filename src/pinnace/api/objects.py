@@ -43,6 +43,51 @@ def objects(obj: object, *path: str) -> list[JSONObject]:
     return [entry for entry in listed(obj, *path) if isinstance(entry, dict)]
 
 
+def copied(obj: JSONObject) -> JSONObject:
+    """A copy that shares no object or list with the original, however deeply it is nested.
+
+    `copy.deepcopy` ends in a RecursionError at some 400 levels, which API servers take.
+    """
+    whole: JSONObject = {}
+    waiting: list[tuple[Any, Any]] = [(obj, whole)]
+    while waiting:
+        source, target = waiting.pop()
+        is_list = isinstance(source, list)
+        for key, value in enumerate(source) if is_list else source.items():
+            entry = value
+            if isinstance(value, dict | list):
+                entry = {} if isinstance(value, dict) else []
+                waiting.append((value, entry))
+            if is_list:
+                target.append(entry)
+            else:
+                target[key] = entry
+    return whole
+
+
+def same_json(left: object, right: object) -> bool:
+    """Whether two values are the same JSON, however deeply they are nested; `true` is not 1."""
+    waiting: list[tuple[object, object]] = [(left, right)]
+    while waiting:
+        one, other = waiting.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            if one.keys() != other.keys():
+                return False
+            waiting += ((value, other[key]) for key, value in one.items())
+        elif isinstance(one, list) and isinstance(other, list):
+            if len(one) != len(other):
+                return False
+            waiting += zip(one, other, strict=True)
+        elif (
+            isinstance(one, dict | list)
+            or isinstance(other, dict | list)
+            or one != other
+            or isinstance(one, bool) != isinstance(other, bool)
+        ):
+            return False
+    return True
+
+
 def dump_json(value: object, *, sort_keys: bool = False) -> bytes:
     """Return compact JSON. Values may be nested as deeply as API servers accept and Python can handle.
 

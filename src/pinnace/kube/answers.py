@@ -212,17 +212,22 @@ def sent_name(body: JSONObject | bytes) -> str:
 
 def contains(found: object, sent: object) -> bool:
     """Whether an object that exists has everything that was sent to create it; it may have more."""
-    if isinstance(sent, Mapping):
-        return isinstance(found, Mapping) and all(
-            value is None or (key in found and contains(found[key], value)) for key, value in sent.items()
-        )
-    if isinstance(sent, list):
-        return (
-            isinstance(found, list)
-            and len(found) == len(sent)
-            and all(contains(one, other) for one, other in zip(found, sent, strict=True))
-        )
-    return found == sent
+    waiting: list[tuple[object, object]] = [(found, sent)]
+    # Without recursion: an API server takes objects that are nested deeper than Python likes.
+    while waiting:
+        there, wanted = waiting.pop()
+        if isinstance(wanted, Mapping):
+            wanted = {key: value for key, value in wanted.items() if value is not None}
+            if not isinstance(there, Mapping) or not wanted.keys() <= there.keys():
+                return False
+            waiting += ((there[key], value) for key, value in wanted.items())
+        elif isinstance(wanted, list):
+            if not isinstance(there, list) or len(there) != len(wanted):
+                return False
+            waiting += zip(there, wanted, strict=True)
+        elif isinstance(there, Mapping | list) or there != wanted:
+            return False
+    return True
 
 
 def _shown(name: str | None) -> str:

@@ -5,9 +5,9 @@ Nothing in the cluster is ever overwritten. Only a ServiceAccount gets what it l
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, copied, same_json
 from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, reset_metadata
 
 TOKEN_SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - a type
@@ -24,7 +24,7 @@ def comparable(in_cluster: JSONObject, restore_labels: Mapping[str, str]) -> JSO
     Returns:
         A copy without status and transient metadata, with the labels of this restore.
     """
-    stripped = copy.deepcopy(in_cluster)
+    stripped = copied(in_cluster)
     reset_metadata(stripped)
     put_labels(stripped, restore_labels)
     return stripped
@@ -43,8 +43,7 @@ def is_same(in_cluster: JSONObject, desired: JSONObject) -> bool:
         drop_empty_leftovers(item)
         if item.get("type") == TOKEN_SECRET_TYPE:
             _hide_generated_token(item)
-    # JSON has one true; Python would say that it equals 1.
-    return left == right and _same_types(left, right)
+    return same_json(left, right)
 
 
 def _hide_generated_token(secret: JSONObject) -> None:
@@ -55,22 +54,13 @@ def _hide_generated_token(secret: JSONObject) -> None:
     secret["metadata"]["annotations"] = annotations
 
 
-def _same_types(left: Any, right: Any) -> bool:
-    """Whether two equal trees also agree on booleans against numbers."""
-    if isinstance(left, dict):
-        return all(_same_types(value, right[key]) for key, value in left.items())
-    if isinstance(left, list):
-        return all(map(_same_types, left, right))
-    return isinstance(left, bool) == isinstance(right, bool)
-
-
 def merged_service_account(in_cluster: JSONObject, from_backup: JSONObject) -> JSONObject:
     """The account in the cluster plus what only the backup has.
 
     Secrets and pull secrets are matched by name and appended in the backup's order. Of labels and annotations
     only missing keys are added; values that exist win. Other fields stay as they are.
     """
-    merged = copy.deepcopy(in_cluster)
+    merged = copied(in_cluster)
     for field in ("secrets", "imagePullSecrets"):
         present = merged.get(field) or []
         names = {entry.get("name") for entry in present}

@@ -112,7 +112,11 @@ class ExistingObjects:
         It is asked to simulate the change (`dryRun=All`), which stores nothing. What it refuses is different.
         """
         before, after = normal_forms(ref.group_resource, in_cluster, desired)
-        patch = merge_patch(before, after)
+        try:
+            patch = merge_patch(before, after)
+        except RecursionError:
+            # Nested some hundred levels deep, and different: that stays what it is without the server's word.
+            return False
         if not patch:
             return True
         if not await self._can_simulate(resource):

@@ -5,12 +5,11 @@ claim. A restore removes such fields from what it creates, or the cluster would 
 says that an object was changed. A warning for each would hide the one that matters.
 """
 
-import copy
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, copied
 from pinnace.restore.item.metadata import BINDING_ANNOTATIONS
 
 _BY_CONTROLLERS: Final = frozenset(
@@ -64,7 +63,7 @@ def normal_forms(
         desired: the object as a restore would create it. Where it leaves a field to the cluster, what the
             cluster has chosen there is no difference.
     """
-    pair = copy.deepcopy(in_cluster), copy.deepcopy(desired)
+    pair = copied(in_cluster), copied(desired)
     for item in pair:
         _drop_annotations(item)
         _drop_empty(item.get("metadata"), ("labels", "annotations"))

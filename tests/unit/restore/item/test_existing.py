@@ -423,3 +423,21 @@ def test_a_single_change_is_found(kind: str, path: tuple[Any, ...], how: str) ->
     desired = comparable(FULL[kind], LABELS)
 
     assert not is_same(*normal_forms(kind, comparable(changed, LABELS), desired))
+
+
+@pytest.mark.parametrize("levels", [375, 600, 900, 5000])
+def test_an_object_is_the_same_as_itself_however_deeply_it_is_nested(levels: int) -> None:
+    def deep(end: str) -> Any:
+        value: Any = end
+        for _ in range(levels):
+            value = [{"a": value}]
+        return obj("Widget", "w", "ns-1", spec={"a": value})
+
+    def same(end: str) -> bool:
+        forms = normal_forms(
+            "widgets.example.io", comparable(deep("x"), LABELS), comparable(deep(end), LABELS)
+        )
+        return is_same(*forms)
+
+    assert same("x")
+    assert not same("y")
