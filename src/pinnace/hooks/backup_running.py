@@ -10,15 +10,15 @@ from pinnace.kube.commands import NO_COMMAND, Executor, PodCommand, run_pod_comm
 
 
 class PodHookRunner:
-    """A `HookRunner` by way of the API server. What a hook leaves open is decided anew for each pod."""
+    """A `HookRunner` that uses the API server. The default container is chosen for each pod."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
     async def run(self, hook: PodHook, pod: JSONObject, log: RunLog) -> None:
-        """Run one hook; its output is logged, also if it fails.
+        """Run one hook, and log its output even if it fails.
 
-        The pod's phase is not looked at: in a pod that does not run, the command fails.
+        The pod's phase is not checked: in a pod that does not run, the command fails.
 
         Raises:
             HookDefective: no such container, or no command.

@@ -42,9 +42,9 @@ class PodHook:
     name: str
     exec: ExecHook
     warnings: Sequence[str] = ()
-    """What is wrong with the annotations without keeping the hook from being run."""
+    """Problems of the annotations that do not keep the hook from running."""
     is_suspect: bool = False
-    """Whether an annotation's command was meant to be a JSON array of strings and is none."""
+    """Whether an annotation's command looks like a JSON array of strings but is not valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class _SpecHooks:
 
 
 class HookChoice:
-    """The hooks of a backup, ready to be chosen from for each pod."""
+    """Chooses the hooks of a backup that apply to a pod."""
 
     def __init__(self, entries: Sequence[_SpecHooks]) -> None:
         self._entries = entries
@@ -107,12 +107,12 @@ class HookChoice:
         ]
 
     def any_for(self, pod: JSONObject) -> bool:
-        """Whether anything is to be run for the pod."""
+        """Whether any hook applies to the pod."""
         return any(self.for_pod(phase, pod) for phase in HookPhase)
 
 
 def hook_of_annotations(phase: HookPhase, annotations: Mapping[str, str]) -> PodHook | None:
-    """The hook that a pod's annotations ask for; the bare prefix is an old form of the pre hook."""
+    """The hook in a pod's annotations; the bare prefix is an old form of the pre hook."""
     prefixes = [PRE_BACKUP_HOOK_PREFIX, LEGACY_BACKUP_HOOK_PREFIX]
     if phase is HookPhase.POST:
         prefixes = [POST_BACKUP_HOOK_PREFIX]

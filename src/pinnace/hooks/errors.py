@@ -1,9 +1,9 @@
-"""What can go wrong with hooks.
+"""The errors of hooks.
 
 HookError
 ├── HookFailed     a hook could not be run, or its command failed
 │   └── HookDefective  the hook itself is wrong, so that nothing was run
-└── InvalidHooks   the hooks of a Restore cannot be understood
+└── InvalidHooks   the hooks of a Restore are not valid
 """
 
 
@@ -20,4 +20,4 @@ class HookDefective(HookFailed):
 
 
 class InvalidHooks(HookError):
-    """The hooks in a Restore's spec cannot be understood; the text says why."""
+    """The hooks in a Restore's spec are not valid; the text says why."""

@@ -1,7 +1,7 @@
-"""How long the hooks of a tenant's backup or restore may hold its worker, all together.
+"""Limits the time that all hooks of a tenant's backup or restore together may take.
 
-A tenant decides on hooks and their timeouts, on pods too, where no setting reaches them; while one runs, the
-worker does nothing else. (docs/spec: NAC 17 A28)
+A tenant chooses hooks and their timeouts, also in annotations of pods, which no setting restricts; while a
+hook runs, the worker is busy. (docs/spec: NAC 17 A28)
 """
 
 import time
@@ -18,21 +18,21 @@ DEFAULT: Final = Duration.minutes(30)
 
 
 class HookTimeUsedUp(KubeError):
-    """The hooks of this backup or restore have had all the time that they may take."""
+    """The hooks of this backup or restore have used up their time."""
 
     def __init__(self, limit: Duration) -> None:
         super().__init__(
-            f"the hooks of this backup or restore may take {limit} altogether, which is used up; an"
+            f"the hooks of this backup or restore may take {limit} in total, which is used up; an"
             " administrator can allow more by maxHookTime in the settings of self-service"
         )
 
 
 def hook_limit(annotations: Mapping[str, str], origin: Origin) -> Duration | None:
-    """How long all hooks of a Backup or Restore may take; None, which is any time, if it is no tenant's.
+    """How long all hooks of a Backup or Restore may take; None, for no limit, if it is not a tenant's.
 
     Args:
         annotations: of the Backup or Restore, written by self-service.
-        origin: which of both it is.
+        origin: whether it is a Backup or a Restore.
     """
     if not annotations.get(origin.namespace_annotation):
         return None
@@ -44,7 +44,7 @@ def hook_limit(annotations: Mapping[str, str], origin: Origin) -> Duration | Non
 
 
 class LimitedExecutor:
-    """An `Executor` whose commands share a time; that of commands side by side counts for each.
+    """An `Executor` whose commands share a total time; the time of parallel commands is added up.
 
     Args:
         clock: monotonic seconds.

@@ -1,7 +1,7 @@
-"""Restored pods seen as they change: one watch for each namespace, however many pods are followed in it.
+"""Follows the changes of restored pods with one watch for each namespace.
 
-A watch sees only the pods of one restore, by their label. It begins with the first pod that is followed and
-ends with the last; so it never outlives the tasks that need it.
+A watch covers only the pods of one restore, by their label. It starts with the first pod that is followed and
+ends with the last, so it never outlives the tasks that need it.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from pinnace.runtime.keys import Key
 Observe = Callable[[JSONObject | None], None]
 
 
-class PodSight(Protocol):
-    """A way to see pods."""
+class PodReader(Protocol):
+    """Reads and follows pods."""
 
     def following(self, pod: JSONObject, observe: Observe) -> AbstractAsyncContextManager[None]:
         """While entered, `observe` gets each new state of the pod, and None when it is gone."""
@@ -35,7 +35,7 @@ class PodSight(Protocol):
 
 @dataclass(slots=True)
 class _Watch:
-    """One watch, and who wants to hear of which pod."""
+    """One watch, and its followers by pod."""
 
     informer: Informer
     task: asyncio.Task[None]
@@ -48,7 +48,7 @@ class _Watch:
 
 
 class PodWatches:
-    """The watches of one restore: a `PodSight` by way of the API server."""
+    """The watches of one restore: a `PodReader` that uses the API server."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
@@ -66,7 +66,7 @@ class PodWatches:
     async def following(self, pod: JSONObject, observe: Observe) -> AsyncIterator[None]:
         """While entered, `observe` gets each new state of the pod, and None when it is gone.
 
-        A deletion in the moment in which the watch begins can be missed: look now and then.
+        A deletion at the moment in which the watch begins can be missed, so call `look` now and then.
         """
         key, place = Key.of(pod), _place(pod)
         watch = self._watches.get(place)
@@ -86,7 +86,7 @@ class PodWatches:
 
     def _begin(self, namespace: str, selector: str) -> _Watch:
         informer = Informer(self._client, PODS, namespace, selectors=Selectors(labels=selector))
-        # The last follower ends and awaits it; until then there is always one in whose time it runs.
+        # The last follower cancels and awaits it, so the task never outlives its followers.
         watch = _Watch(informer, asyncio.create_task(informer.run(), name=f"pods of {namespace}"))
         informer.add_handlers(
             on_add=lambda pod: watch.tell(pod, pod),
@@ -99,7 +99,7 @@ class PodWatches:
 def _place(pod: JSONObject) -> tuple[str, str]:
     metadata = pod["metadata"]
     restore = (metadata.get("labels") or {}).get(labels.RESTORE_NAME)
-    # Should a webhook have taken the label away, the whole namespace is watched.
+    # If a webhook removed the label, the whole namespace is watched.
     return metadata.get("namespace", ""), f"{labels.RESTORE_NAME}={restore}" if restore else ""
 
 
@@ -107,4 +107,4 @@ async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
-        task.result()  # a defect of the watch must not stay unseen
+        task.result()  # raises the error of a failed watch

@@ -1,7 +1,7 @@
 """Runs exec hooks in pods that a restore created, as soon as their containers run. (docs/spec: RST 21)
 
-Pods go their ways side by side; within a pod one command runs at a time. The first error of any pod ends
-what all of them still have before them, though not the commands that are running.
+Pods are handled in parallel; within a pod one command runs at a time. The first error in any pod cancels all
+hooks that have not started, but not the commands that are running.
 """
 
 import asyncio
@@ -16,24 +16,24 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.limit import limited
-from pinnace.hooks.pod_watches import PodSight, PodWatches
+from pinnace.hooks.pod_watches import PodReader, PodWatches
 from pinnace.hooks.restore_selection import PodExecHook, pod_wait_seconds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.commands import Executor, PodCommand, run_pod_command
 from pinnace.kube.errors import KubeError
 
 COMMANDS_AT_ONCE: Final = 32
-"""In all pods together: each is a connection, here and at the API server."""
+"""The limit for all pods together: each command is a connection, here and at the API server."""
 LOOK_SECONDS: Final = 60.0
-"""How often a pod that is waited for is looked at apart from its watch, and mentioned in the log."""
+"""How often a pod that is waited for is read in addition to its watch, and mentioned in the log."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Common:
-    """What the pods of one restore share."""
+    """The state that the pods of one restore share."""
 
     executor: Executor
-    sight: PodSight
+    pod_reader: PodReader
     timer: Timer
     longest_wait_seconds: float | None = None
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
@@ -41,7 +41,7 @@ class _Common:
     failed: bool = False
 
     def fail(self) -> None:
-        """End all hooks that have not begun."""
+        """Cancel all hooks that have not started."""
         self.failed = True
         for news in self.waiting:
             news.set()
@@ -52,41 +52,41 @@ class PodExecHooks:
 
     Args:
         executor: runs commands.
-        sight: shows the pods.
+        pod_reader: reads and follows the pods.
         timer: for the waits for containers.
-        longest_wait_seconds: for the containers of one pod, whatever its hooks say; None is as they say.
+        longest_wait_seconds: the limit for waiting for the containers of a pod; None for the hooks' own.
     """
 
     def __init__(
         self,
         executor: Executor,
-        sight: PodSight,
+        pod_reader: PodReader,
         *,
         timer: Timer | None = None,
         longest_wait_seconds: float | None = None,
     ) -> None:
         self._common = _Common(
             executor=executor,
-            sight=sight,
+            pod_reader=pod_reader,
             timer=timer or SystemTimer(),
             longest_wait_seconds=longest_wait_seconds,
         )
 
     @classmethod
     def of(cls, client: KubeClient, limit: Duration | None = None) -> "PodExecHooks":
-        """With both from one cluster. `limit` is how long all hooks, and each wait, may take."""
+        """The hooks of one restore in a cluster; `limit` is how long all hooks, and each wait, may take."""
         longest = None if limit is None else limit.total_seconds()
         return cls(limited(client, limit), PodWatches(client), longest_wait_seconds=longest)
 
     async def run(self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
-        """Wait for the pod's containers and run their hooks; the errors of those that had to succeed."""
+        """Wait for the pod's containers and run their hooks; return errors of those that must succeed."""
         work = _PodWork(self._common, pod, log)
         await work.run(hooks)
         return work.errors
 
 
 class _PodWork:
-    """The hooks of one pod, until none is left or nothing can be done any more."""
+    """Runs the hooks of one pod until none is left or none can run any more."""
 
     def __init__(self, common: _Common, pod: JSONObject, log: EventLog) -> None:
         self.errors: list[str] = []
@@ -102,13 +102,13 @@ class _PodWork:
         self._wait_seconds: float | None = None
 
     async def run(self, hooks: Sequence[PodExecHook]) -> None:
-        """Do everything; what went wrong is in the log and, where it matters, in `errors`."""
+        """Run all hooks; failures are logged and, for hooks that must succeed, added to `errors`."""
         self._sort(hooks)
         if not self._pending:
             return
         self._common.waiting.add(self._news)
         try:
-            async with self._common.sight.following(self._pod, self._observe):
+            async with self._common.pod_reader.following(self._pod, self._observe):
                 await self._look()
                 reason = await self._run_pending()
         finally:
@@ -118,12 +118,12 @@ class _PodWork:
             self._failed(hook, f"Hook {hook.name} {where} not executed: {reason}")
 
     def _sort(self, hooks: Sequence[PodExecHook]) -> None:
-        """Put the hooks in the order of the pod's containers; within a container, theirs stays."""
+        """Sort the hooks by the order of the pod's containers, and within a container by their own."""
         names = container_names(self._pod)
         for hook in hooks:
             for annotation, text in hook.bad_durations:
                 self._log.warning(
-                    f"Ignoring annotation {annotation}: {text!r} is no duration", **self._fields(hook)
+                    f"Ignoring annotation {annotation}: {text!r} is not a duration", **self._fields(hook)
                 )
             if hook.container not in names:
                 self._log.warning("The pod has no such container: hook is not run", **self._fields(hook))
@@ -138,7 +138,7 @@ class _PodWork:
         return [hook for hooks in self._pending.values() for hook in hooks]
 
     async def _run_pending(self) -> str:
-        """Run hooks as containers come to run; why those that are left were not run."""
+        """Run hooks as their containers start; return why the remaining ones were not run."""
         common = self._common
         while self._pending:
             self._news.clear()
@@ -157,7 +157,7 @@ class _PodWork:
         return ""
 
     def _obstacle(self) -> str | None:
-        """Why no further hook can or may be run."""
+        """Why no further hook can run."""
         if self._common.failed:
             return "a restore hook failed"
         if self._state is None:
@@ -166,7 +166,7 @@ class _PodWork:
         return f"the pod is {phase}" if phase in ("Succeeded", "Failed") else None
 
     def _running_container(self) -> str | None:
-        """The first container that runs, ready or not, and has hooks to run."""
+        """The first running container, ready or not, that has hooks to run."""
         status = (self._state or {}).get("status") or {}
         running = {
             container.get("name")
@@ -225,7 +225,7 @@ class _PodWork:
 
     async def _look(self) -> None:
         try:
-            self._observe(await self._common.sight.look(self._pod))
+            self._observe(await self._common.pod_reader.look(self._pod))
         except KubeError as error:
             self._log.warning("Cannot look at a pod with hooks", error=error, **self._fields(None))
 

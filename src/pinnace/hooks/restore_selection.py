@@ -47,7 +47,7 @@ class PodExecHook:
 
 
 class ExecHookFinder:
-    """The exec hooks of a Restore, ready to be chosen from for each pod.
+    """Chooses the exec hooks of a Restore that apply to a pod.
 
     Raises:
         InvalidHooks: a hook's label selector is not valid.
@@ -63,7 +63,7 @@ class ExecHookFinder:
             raise InvalidHooks(f"error parsing restore hooks: {error}") from error
 
     def hooks_of(self, pod: JSONObject) -> list[PodExecHook]:
-        """The hooks of a pod as the API server returned it; selectors see its namespace of now."""
+        """The hooks of a pod as the API server returned it; selectors apply to its current namespace."""
         metadata = pod["metadata"]
         annotations = metadata.get("annotations") or {}
         first = next(iter(container_names(pod)), "")
@@ -78,7 +78,7 @@ class ExecHookFinder:
 
 
 def pod_wait_seconds(hooks: list[PodExecHook]) -> float | None:
-    """How long a pod is watched: its most patient hook decides. (docs/spec: RST 21)"""
+    """How long to wait for a pod: the longest wait of its hooks. (docs/spec: RST 21)"""
     waits = [hook.wait_seconds for hook in hooks]
     limits = [wait for wait in waits if wait is not None]
     return max(limits) if limits and len(limits) == len(waits) else None

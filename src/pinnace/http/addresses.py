@@ -1,9 +1,9 @@
-"""Where connections to a tenant's store may go. Pure. (docs/spec: NAC 17 A20, docs/adr/025)
+"""The addresses that connections to a tenant's store may have. Pure. (docs/spec: NAC 17 A20, docs/adr/025)
 
 A tenant names the endpoint and the server connects to it, from inside the cluster and past every network
-policy that keeps the tenant's own pods away. So only addresses of the public internet pass, and none of the
-cluster's own, unless the administrator allows a network or a host. What counts is the address that a name
-resolves to at the moment of the connection, never how the endpoint is spelled.
+policy that restricts the tenant's own pods. So only public addresses are allowed, and none of the cluster's
+own, unless the administrator allows a network or a host. The address that a name resolves to at the moment of
+the connection is checked, not the spelling of the endpoint.
 """
 
 import ipaddress
@@ -32,7 +32,7 @@ _EMBEDDING: Final = tuple(
         ("2002::/16", 80),  # 6to4
     )
 )
-"""Networks whose addresses hold an IPv4 address, and how far from the end it stands."""
+"""Networks whose addresses hold an IPv4 address, and its distance in bits from the end."""
 
 _NEVER_PUBLIC: Final = tuple(
     ipaddress.ip_network(network)
@@ -43,7 +43,7 @@ _NEVER_PUBLIC: Final = tuple(
         "fec0::/10",  # site-local
     )
 )
-"""Not public, and not known so by the standard library of every version."""
+"""Not public, but not recognised by the standard library of every version."""
 
 
 class AddressRefused(StoreConfigError):
@@ -78,7 +78,7 @@ class Addresses:
             raise AddressRefused(host)
 
     def check_literal(self, host: str) -> None:
-        """Raise AddressRefused for a host that is an address itself, and not allowed, or says `localhost`."""
+        """Raise AddressRefused for a host that is `localhost`, or an address that is not allowed."""
         name = host.rstrip(".").lower()
         if name == "localhost" or name.endswith(".localhost"):
             self.check(host, ["127.0.0.1"])
@@ -86,7 +86,7 @@ class Addresses:
             self.check(host, [str(address)])
 
     def allows_host(self, host: str) -> bool:
-        """Whether the administrator allows a host by its name, whatever it resolves to."""
+        """Whether the administrator allows a host by its name, whatever its addresses."""
         name = host.rstrip(".").lower()
         return any(name == allowed or name.endswith(f".{allowed}") for allowed in self.hosts)
 
@@ -99,14 +99,14 @@ class Addresses:
         forms = (address, *embedded)
         if any(form in network for form in forms for network in self.networks):
             return True
-        # Where an IPv4 address is inside, that one is connected to in the end.
+        # With an embedded IPv4 address, the connection goes to that address.
         return all(is_public(form) for form in embedded or forms) and not any(
             form in network for form in forms for network in self.own
         )
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether an address is of the public internet, as far as the registries of special networks say."""
+    """Whether an address is public, by the registries of special networks."""
     return address.is_global and not (
         address.is_multicast
         or address.is_reserved
@@ -126,7 +126,7 @@ def _embedded(address: IPAddress) -> tuple[IPAddress, ...]:
 
 
 def literal_address(host: str) -> IPAddress | None:
-    """The address that a host is, in any spelling that resolvers take; None for a name.
+    """The address that a host is, in any spelling that resolvers accept; None for a name.
 
     `127.1`, `2130706433`, `0x7f000001` and `0177.0.0.1` are 127.0.0.1.
     """
@@ -150,7 +150,7 @@ def parse_allowed(entries: Iterable[str], own: Sequence[IPNetwork] = ()) -> Addr
         entries: addresses, networks such as `10.1.0.0/16`, or names of hosts.
 
     Raises:
-        ValueError: naming the entry that is none of them.
+        ValueError: an entry is none of them; the text names it.
     """
     networks: list[IPNetwork] = []
     hosts: list[str] = []
@@ -162,14 +162,14 @@ def parse_allowed(entries: Iterable[str], own: Sequence[IPNetwork] = ()) -> Addr
             host = entry.lower().removesuffix(".")
         if literal_address(host) is not None or not _HOST.fullmatch(host) or is_digits(host.replace(".", "")):
             raise ValueError(
-                f"{entry[:253]!r} is no address, no network such as 10.1.0.0/16, no name of a host"
+                f"{entry[:253]!r} is not an address, a network such as 10.1.0.0/16, or the name of a host"
             )
         hosts.append(host)
     return Addresses(networks=tuple(networks), hosts=tuple(hosts), own=tuple(own))
 
 
 def addresses_of(location: BackupStorageLocation, own: Sequence[IPNetwork] = ()) -> Addresses | None:
-    """Where connections to a location's store may go; None, which is anywhere, for the administrator's.
+    """The addresses that connections to a location's store may have; None, for any, if it is no tenant's.
 
     Args:
         own: networks of the cluster itself.

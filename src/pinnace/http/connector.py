@@ -1,10 +1,10 @@
-"""The connections of a session to an object store or a cloud, none of which outlives the session.
+"""The connections of a session to an object store or a cloud, all of which end with the session.
 
-aiohttp says goodbye to a TLS connection that is not kept, forgets it, and leaves waiting for the other side's
-goodbye to the event loop. Who closes the session and then the loop leaves such a connection behind, open.
+aiohttp starts the TLS shutdown of a connection that is not kept, forgets the connection, and lets the event
+loop wait for the other side. A program that then closes the session and the loop would leave it open.
 
-Here alone connections are made, so here the addresses of tenants' stores are checked: those that a connection
-is about to be made to, after names have been resolved.
+All connections are made here, so the addresses of tenants' stores are checked here, after names have been
+resolved.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Connector(aiohttp.TCPConnector):
         return connection
 
     async def close(self, *, abort_ssl: bool = False) -> None:
-        """See BaseConnector.close; what waits for a goodbye is cut."""
+        """See BaseConnector.close; connections that wait for the TLS shutdown are dropped."""
         await super().close(abort_ssl=abort_ssl)
         for transport in list(self._ends):
             transport.abort()
@@ -66,10 +66,10 @@ class Connector(aiohttp.TCPConnector):
 
 
 async def check_host(host: str, addresses: Addresses) -> None:
-    """See that a host may be connected to, for a program that makes its connections itself.
+    """Check the addresses of a host, for a program that makes its connections itself.
 
     Raises:
-        AddressRefused: it may not.
+        AddressRefused: an address is not allowed.
         StoreUnavailable: it cannot be resolved.
     """
     addresses.check_literal(host)
@@ -86,7 +86,7 @@ async def check_host(host: str, addresses: Addresses) -> None:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names, and refuses those with an address that connections may not go to."""
+    """Resolves names, and refuses those with an address that is not allowed."""
 
     def __init__(self, resolver: AbstractResolver, addresses: Addresses) -> None:
         self._resolver = resolver

@@ -1,10 +1,10 @@
-"""What can go wrong with a remote service: an object store, or the interface of a cloud.
+"""The errors of a remote service: an object store, or the API of a cloud.
 
 StorageError               the base of all errors of stores; one line of text that holds no secret
 ├── StoreUnavailable       unreachable, too slow or overloaded: the same call may succeed later
 └── StoreConfigError       a setting, a credential or a file it names is wrong: trying again is useless
 
-`pinnace.http.errors` has those that only stores raise.
+`pinnace.storage.errors` has those that only stores raise.
 """
 
 

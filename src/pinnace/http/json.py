@@ -1,4 +1,4 @@
-"""JSON answers of cloud services, and what their refusals mean.
+"""Parses the JSON answers of cloud services and their errors.
 
 The services wrap errors in three ways: `{"error": {"code", "message"}}` (Google, Azure Resource Manager),
 `{"error": "code", "error_description": "…"}` (OAuth), `{"code", "message"}` (some Azure providers).
@@ -14,7 +14,7 @@ _MAX_TEXT_CHARACTERS = 300
 
 
 def json_object(body: bytes, what: str) -> dict[str, Any]:
-    """The object that an answer consists of. Raises StorageError that begins with `what`."""
+    """The JSON object in an answer. Raises StorageError with a text that begins with `what`."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -25,7 +25,7 @@ def json_object(body: bytes, what: str) -> dict[str, Any]:
 
 
 def json_error(what: str, status: int, body: bytes) -> StorageError:
-    """The error that an answer of an error status means; the rest of the body is not shown."""
+    """The error for an answer with an error status; only code and message are shown."""
     code, message = error_texts(body)
     code = "" if code == str(status) else code
     text = f"{what}: {message or f'HTTP status {status}'}{f' ({code})' if code else ''}"

@@ -1,7 +1,7 @@
-"""Requests over HTTP to object stores and clouds: TLS, bounded retries, errors as clear texts.
+"""HTTP requests to object stores and clouds: TLS, limited retries, errors as clear texts.
 
-Answers are read whole, within a limit; downloads, which are streamed, are the work of downloads.py. Redirects
-are never followed: they would carry requests, and signatures, to other hosts.
+Answers are read completely, within a limit; `storage.downloads` streams objects. Redirects are never
+followed: they would send requests, and signatures, to other hosts.
 """
 
 import asyncio
@@ -36,17 +36,17 @@ RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and how patiently a request is tried.
+    """The limits and pauses of the attempts at a request.
 
     Attributes:
-        attempts: the first try included.
-        delay_seconds: the wait before the second try at most; doubled for each further one.
-        request_seconds: the deadline of one request that moves little data.
-        upload_seconds: the deadline of one request that sends a part of an object.
-        connect_seconds: the deadline of a connection, TLS included.
-        silence_seconds: how long nothing may move, in either direction, before a request is given up: the
-            deadline of the first byte of an answer, and of each block after it.
-        retry_seconds: no try begins later than this after the first one, so that a service that accepts
+        attempts: the number of attempts, including the first.
+        delay_seconds: the longest pause before the second attempt; doubled for each further one.
+        request_seconds: the timeout of one request that transfers little data.
+        upload_seconds: the timeout of one request that sends a part of an object.
+        connect_seconds: the timeout for connecting, TLS included.
+        silence_seconds: how long no data may flow, in either direction, before a request fails: the timeout
+            of the first byte of an answer, and of each block after it.
+        retry_seconds: no attempt starts later than this after the first one, so that a service that accepts
             connections and never answers is an error after one or two silences.
     """
 
@@ -59,18 +59,18 @@ class RetryPolicy:
     retry_seconds: float = 15.0
 
     async def wait(self, tries: int) -> None:
-        """Wait after `tries` failed tries: a random part of the growing delay, so that clients spread out."""
+        """Wait after `tries` failed attempts: a random part of the growing delay, to spread the load."""
         jitter = random.random()  # noqa: S311 - spreads load, protects nothing
         await asyncio.sleep(self.delay_seconds * 2 ** (tries - 1) * jitter)
 
     def began(self) -> "Tries":
-        """The count of the tries of one request, which begins now."""
+        """Return the counter for the attempts of a request that starts now."""
         return Tries(self, asyncio.get_running_loop().time())
 
 
 @dataclass(slots=True)
 class Tries:
-    """The tries of one request so far."""
+    """The attempts of one request so far."""
 
     policy: RetryPolicy
     since: float
@@ -78,12 +78,12 @@ class Tries:
 
     @property
     def used_up(self) -> bool:
-        """Whether there is no further try after the one that has just ended."""
+        """Whether the attempt that just ended was the last one."""
         late = asyncio.get_running_loop().time() - self.since >= self.policy.retry_seconds
         return late or self.count >= self.policy.attempts
 
     async def wait(self) -> None:
-        """Wait before the next try."""
+        """Wait before the next attempt."""
         await self.policy.wait(self.count)
 
 
@@ -98,10 +98,10 @@ class Reply:
 
 @lru_cache(maxsize=64)
 def tls_context(ca_cert: str = "", *, insecure: bool = False) -> ssl.SSLContext:
-    """What to trust: `ca_cert` instead of the system's roots if given, or anything. (docs/spec: STO 14.1)
+    """Return a context that trusts `ca_cert` if given, else the system's roots, or anything. (STO 14.1)
 
-    Equal arguments give the same context: each holds half a megabyte of certificates outside of Python's
-    sight, and stores are opened again and again.
+    Equal arguments return the same context: each one holds half a megabyte of certificates outside of
+    Python's memory, and stores are opened repeatedly.
 
     Raises:
         StoreConfigError: `ca_cert` holds no certificate.
@@ -119,10 +119,10 @@ def tls_context(ca_cert: str = "", *, insecure: bool = False) -> ssl.SSLContext:
 def new_session(
     tls: ssl.SSLContext, *, use_proxy: bool = True, addresses: Addresses | None = None
 ) -> aiohttp.ClientSession:
-    """A session that the caller closes. Metadata services and tenants' stores are asked without a proxy.
+    """Return a session, which the caller closes. Metadata services and tenants' stores use no proxy.
 
     Args:
-        addresses: where connections may go; None is anywhere.
+        addresses: the addresses that connections may have; None for any.
     """
     return aiohttp.ClientSession(
         # No limit of connections: waiting for one would count as silence of the service.
@@ -134,28 +134,29 @@ def new_session(
 
 
 def _new_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that takes little more than what the network takes.
+    """Return a socket with a small send buffer.
 
-    The kernel would else accept megabytes at once, and on a slow line their way would look like silence.
+    The kernel would otherwise accept megabytes at once, and sending them on a slow line would look like
+    silence.
     """
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        with contextlib.suppress(OSError):  # only a refinement, which not every kernel has
+        with contextlib.suppress(OSError):  # an improvement that not every kernel supports
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
     return made
 
 
 Complaint = Callable[[Reply], str]
-"""What is wrong with an answer that says that all went well, empty for nothing: why it is not the service's.
+"""Returns why an answer of success is not the service's own; empty if it is.
 
-A proxy, a login page or a cache in the way answers 200 to anything. Such an answer is no answer: the request
-is tried again, and its outcome is unknown when it stays so.
+A proxy, a login page or a cache in between may answer 200 to anything. Such an answer does not count: the
+request is repeated, and its outcome is unknown if all answers are like that.
 """
 
 
 def web_page(reply: Reply) -> str:
-    """The complaint about a page made for people, which no service here sends."""
+    """The complaint about a web page, which no service here sends."""
     kind = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind in ("text/html", "application/xhtml+xml"):
         return "a web page; is there a proxy or a login page in the way?"
@@ -167,12 +168,12 @@ class Request:
     """An idempotent request.
 
     Attributes:
-        url: complete and quoted; sent as it is.
-        headers: asked before every try, as signatures grow old.
+        url: complete and quoted; sent unchanged.
+        headers: called before every attempt, as signatures expire.
         data: the body, or the fields of a form.
-        complaint: judges answers of success.
-        what: what cannot be done when all of them are bad, for the error.
-        silence_seconds: instead of the policy's, for what takes a service long.
+        complaint: checks answers of success.
+        what: the operation that failed, for the error.
+        silence_seconds: replaces the policy's, for operations that take a service long.
     """
 
     method: str
@@ -193,16 +194,16 @@ async def send(
     headers: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
     data: Mapping[str, str] | bytes | None = None,
 ) -> Reply:
-    """Send a request whose answer needs no judgement beyond its status and content. See send_request()."""
+    """Send a request whose answer is not checked beyond its status and content. See send_request()."""
     request = Request(method=method, url=url, headers=headers, data=data)
     return await send_request(session, request, policy=policy)
 
 
 async def send_request(session: aiohttp.ClientSession, request: Request, *, policy: RetryPolicy) -> Reply:
-    """Send a request, again after transient faults, and return the last answer of any status.
+    """Send a request, repeat it after transient failures, and return the last answer of any status.
 
     Raises:
-        StoreUnavailable: no answer, or none that can be the service's, after all tries.
+        StoreUnavailable: no answer, or none of the service's own, in all attempts.
     """
     tries = policy.began()
     while True:
@@ -224,10 +225,10 @@ async def send_request(session: aiohttp.ClientSession, request: Request, *, poli
 
 
 def not_an_answer(url: str, reply: Reply, complaint: str, *, what: str = "") -> StoreUnavailable:
-    """The error that an answer of success means which cannot be the service's."""
+    """The error for an answer of success that is not the service's own."""
     return StoreUnavailable(
         f"{what}{': ' if what else ''}{origin_of(url)} answered with status {reply.status}, "
-        f"but not as the service would: {complaint}"
+        f"but this is not the service's answer: {complaint}"
     )
 
 
@@ -259,7 +260,7 @@ async def _send_once(session: aiohttp.ClientSession, request: Request, policy: R
 
 
 class _Silence:
-    """A deadline that begins anew whenever something moves. Raises TimeoutError out of its block."""
+    """A timeout that restarts whenever data flows. Its block raises TimeoutError."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -279,13 +280,13 @@ class _Silence:
 
     def broken(self) -> None:
         """Something moved."""
-        # The body is written by a task of its own, which may be a step behind the end of the request.
+        # Another task writes the body, and may end a step after the request.
         if self._open and not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
 
 class _WatchedBody(BytesIO):
-    """A body, sent in pieces (unlike plain bytes); each piece is read when the one before has left."""
+    """A body that is sent in pieces (unlike plain bytes); each is read after the previous one was sent."""
 
     def __init__(self, data: bytes, silence: _Silence) -> None:
         super().__init__(data)
@@ -298,7 +299,7 @@ class _WatchedBody(BytesIO):
 
 
 def origin_of(url: str) -> str:
-    """Scheme and host of a URL, which is all of it that error texts show."""
+    """Scheme and host of a URL, the only parts that error texts show."""
     parts = URL(url, encoded=True)
     return f"{parts.scheme}://{parts.authority}"
 
@@ -314,7 +315,7 @@ def reason_of(error: Exception) -> str:
 
 
 def parse_xml(body: bytes, what: str) -> ElementTree.Element:
-    """Parse an answer. Expat refuses entity bombs by itself, and the body has been limited.
+    """Parse an answer. Expat refuses entity bombs by itself, and the size of the body is limited.
 
     Raises:
         StorageError: it is not XML.
@@ -322,7 +323,7 @@ def parse_xml(body: bytes, what: str) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(body)  # noqa: S314
     except ElementTree.ParseError as error:
-        raise StorageError(f"{what}: the answer is not XML, which the service speaks") from error
+        raise StorageError(f"{what}: the answer is not XML, as the service sends it") from error
 
 
 def other_root(reply: Reply, name: str) -> str:
@@ -337,7 +338,7 @@ def other_root(reply: Reply, name: str) -> str:
 
 
 def error_within(reply: Reply) -> str:
-    """What an error document says that came with a status of success; empty if the body is none."""
+    """The message of an error document that has a status of success; empty if the body is not one."""
     try:
         root = ElementTree.fromstring(reply.body) if reply.body.strip() else None  # noqa: S314
     except (ElementTree.ParseError, ValueError):
@@ -359,9 +360,9 @@ def child_text(element: ElementTree.Element, name: str) -> str:
 
 
 def error_for(what: str, status: int, body: bytes | str) -> StorageError:
-    """The error that an answer of an error status means.
+    """The error for an answer with an error status.
 
-    Of the body only `Code` and `Message` are shown: others hold key ids and what was signed.
+    Only `Code` and `Message` of the body are shown: other elements hold key ids and signed texts.
     """
     code, message = code_and_message(body)
     text = f"{what}: {message or 'HTTP status ' + str(status)}{f' ({code})' if code else ''}"
@@ -373,13 +374,13 @@ def error_for(what: str, status: int, body: bytes | str) -> StorageError:
 
 
 def code_and_message(body: bytes | str) -> tuple[str, str]:
-    """What an answer of an error status says of its reason; empty texts if nothing."""
+    """Code and message of an answer with an error status; empty texts if it has none."""
     try:
         root = ElementTree.fromstring(body) if body else None  # noqa: S314
     except (ElementTree.ParseError, ValueError):
         root = None
     if root is None:
         return "", ""
-    # Anywhere in it: S3 has them at the top, STS one level below.
+    # At any level: S3 has them at the top, STS one level below.
     texts = {local_name(element): " ".join((element.text or "").split()) for element in root.iter()}
     return texts.get("Code", "")[:_MAX_TEXT_CHARACTERS], texts.get("Message", "")[:_MAX_TEXT_CHARACTERS]

@@ -1,4 +1,4 @@
-"""A cluster: the way to it, its client, and what it serves.
+"""A cluster: how to connect to it, its client, and the resources that it serves.
 
 `config` finds the cluster and the credentials, `client` talks to it, `discovery` knows its resources,
 `errors` has everything that can go wrong. The other modules are their parts:

@@ -1,12 +1,12 @@
-"""Whether an answer is the API server's, and the one to what was asked. Pure.
+"""Checks that an answer was sent by the API server, and that it answers the request. Pure.
 
 A proxy, a login page or a broken balancer between us and the API server may answer in its place: with HTML,
 with `{}`, with nothing, with half a document, with the answer to another request, and with a status that
-says success. Believed, such an answer loses objects without a word. So every answer is checked before it
-counts: status and content type by `transport`, the body here. A body is read as far as the check needs:
+says success. Trusting such an answer would lose objects silently. So every answer is checked before it is
+used: status and content type by `transport`, the body here. A body is read as far as the check needs:
 the head of an object, or the beginning or end of a list.
 
-Each function raises `InvalidResponse` with what is wrong; `retrying` adds to which request.
+Each function raises `InvalidResponse` with what is wrong; `retrying` adds the request.
 (docs/adr/010)
 """
 
@@ -26,7 +26,7 @@ from pinnace.kube.resources import APIResource
 T = TypeVar("T")
 
 Reading = Callable[[bytes], T]
-"""Makes of a body what the caller wants. Raises InvalidResponse if it is not the answer to the request."""
+"""Converts a body for the caller. Raises InvalidResponse if it is not the answer to the request."""
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):
@@ -58,11 +58,11 @@ _decode_sent = msgspec.json.Decoder(_SentHead).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The object that an answer must be about. What is "" can be anything.
+    """The object that an answer must be about. An attribute that is "" is not checked.
 
     Attributes:
         kind, name, namespace, uid: those of the object.
-        is_new: that it was just created, and so must have a uid.
+        is_new: whether it was just created, and so must have a uid.
     """
 
     kind: str = ""
@@ -81,7 +81,7 @@ class Expected:
         uid: str = "",
         is_new: bool = False,
     ) -> "Expected":
-        """An object of a resource."""
+        """Expect an object of this resource."""
         return cls(
             kind=resource.kind,
             name=name,
@@ -91,7 +91,7 @@ class Expected:
         )
 
     def check_object(self, document: JSONObject) -> None:
-        """Raises InvalidResponse if a decoded object is another."""
+        """Raise InvalidResponse unless a decoded object is the expected one."""
         try:
             head = msgspec.convert(document, _Head)
         except msgspec.ValidationError as error:
@@ -99,7 +99,7 @@ class Expected:
         self.check(head)
 
     def check(self, head: "_Head") -> None:
-        """Raises InvalidResponse if the head is another object's."""
+        """Raise InvalidResponse unless the head is that of the expected object."""
         metadata = head.metadata
         if not head.kind or metadata is None:
             raise InvalidResponse("it is no object with kind and metadata")
@@ -117,21 +117,21 @@ class Expected:
 
 
 def read_object(body: bytes, expected: Expected) -> JSONObject:
-    """The object in a body, decoded."""
+    """Return the object in a body, decoded."""
     document = read_document(body)
     expected.check_object(document)
     return document
 
 
 def read_object_bytes(body: bytes, expected: Expected) -> bytes:
-    """The body, which holds the expected object."""
+    """Return the body unchanged, once it is checked that it holds the expected object."""
     try:
         try:
             head = _decode_head(body)
         except RecursionError:
             head = _decode_head(pruned(body))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # The other parser has the words for what it is not.
+        # The other parser says what is wrong.
         read_object(body, expected)
         return body
     expected.check(head)
@@ -139,7 +139,7 @@ def read_object_bytes(body: bytes, expected: Expected) -> bytes:
 
 
 def read_part(body: bytes) -> JSONObject:
-    """A sub-resource, whose kind is not known beforehand, decoded."""
+    """Return a sub-resource, whose kind is not known in advance, decoded."""
     document = read_document(body)
     if not isinstance(document.get("kind"), str) or not document["kind"]:
         raise InvalidResponse("it is no object with a kind")
@@ -147,7 +147,7 @@ def read_part(body: bytes) -> JSONObject:
 
 
 def read_deletion(body: bytes, expected: Expected) -> JSONObject:
-    """What a deletion is answered with: the object while it ends, or a Status of success."""
+    """Return the answer to a deletion: the object while it is being deleted, or a Status of success."""
     document = read_document(body)
     if document.get("kind") != "Status":
         return read_object(body, expected)
@@ -168,7 +168,7 @@ def read_deletion(body: bytes, expected: Expected) -> JSONObject:
 
 
 def read_document(body: bytes) -> JSONObject:
-    """Any JSON object that is not empty."""
+    """Return any JSON object that is not empty."""
     if not body.strip():
         raise InvalidResponse("it is empty")
     try:
@@ -184,9 +184,9 @@ def read_document(body: bytes) -> JSONObject:
 
 
 def check_list(body: bytes, resource: APIResource) -> bytes:
-    """The body, which looks like a whole list of the resource: its beginning or end says so.
+    """Return the body if its beginning or end shows that it is a complete list of the resource.
 
-    The items are not looked at; they are when the page is parsed, which finds what is wrong with them.
+    The items are not checked here but when the page is parsed.
     """
     outline = list_outline(body)
     if outline is None:
@@ -197,7 +197,7 @@ def check_list(body: bytes, resource: APIResource) -> bytes:
 
 
 def sent_name(body: JSONObject | bytes) -> str:
-    """The name that an object to be created has; "" if the server shall make one up."""
+    """The name of an object to be created; "" if the server is to generate one."""
     metadata: Any
     if isinstance(body, bytes):
         try:

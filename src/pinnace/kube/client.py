@@ -1,7 +1,7 @@
-"""A client of one API server: one method for each thing an API server can do.
+"""A client of one API server: one method for each kind of request.
 
-Objects go in and out as dicts or, where nobody needs to look inside, as bytes. All methods may be used
-from many tasks at once; the client keeps the number of requests in flight at what the server takes.
+Objects are passed as dicts or, where their content is not needed, as bytes. All methods may be called from
+many tasks at once; the client limits the requests in flight to the number that the server can handle.
 """
 
 import asyncio
@@ -52,14 +52,14 @@ from pinnace.kube.watching import GRACE_SECONDS, WATCH_SECONDS, WatchEvent, read
 T = TypeVar("T")
 
 PAGE_LIMIT = 500
-"""Objects a page, as kubectl and client-go ask for."""
+"""The number of objects in a page, as kubectl and client-go request it."""
 MAXIMUM_IN_FLIGHT = 64
 """Beyond this, an API server only gets slower. (measured for creates)"""
 USER_AGENT = f"pinnace/{__version__} ({platform.system().lower()}/{platform.machine()})"
 
 
 class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
-    """What `/version` says: `v1.33.4`, `1`, `33`."""
+    """The answer to `/version`: `v1.33.4`, `1`, `33`."""
 
     git_version: str
     major: str = ""
@@ -67,16 +67,16 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class KubeClient:
-    """An async context manager; closed, it drops its connections.
+    """A client of one API server, as an async context manager that closes its connections at the end.
 
     Args:
-        config: where and as whom.
-        user_agent: what we call ourselves. (docs/spec: CLI 1.4)
+        config: the server, and the user to authenticate as.
+        user_agent: the User-Agent header. (docs/spec: CLI 1.4)
         timeout_seconds: for one attempt at a request about one object, and for the silence within a
             list; a page of a list as a whole may take longer.
         max_in_flight: the cap on requests at once; watches are not counted.
         rate: a cap on requests a second besides; watches are not counted.
-        gzip: let the server compress its answers; pays below about 400 Mbit/s.
+        gzip: let the server compress its answers; worthwhile below about 400 Mbit/s.
         retry: how often and when to try again, and how long an outage of the server is waited out.
         sleep, jitter, monotonic: for tests.
     """
@@ -128,7 +128,7 @@ class KubeClient:
 
     @property
     def in_flight_limit(self) -> int:
-        """How many requests are sent at once now; adapts to the server."""
+        """The current limit of requests in flight, which adapts to the server."""
         return self._limit.limit
 
     async def request(
@@ -142,14 +142,14 @@ class KubeClient:
         accept: str = JSON,
         timeout_seconds: float | None = None,
     ) -> bytes:
-        """Any request to a path of the server; the body of its answer.
+        """Send any request to a path of the server, and return the body of its answer.
 
-        An answer in JSON is an object, of what kind is the caller's to check: better hand in what it has to
-        be by one of the other methods.
+        An answer in JSON is checked to be an object, but not of which kind: prefer the other methods, which
+        check that too.
 
         Raises:
             APIStatusError: the server refused.
-            ConnectionFailed: no answer; after a write, it may have acted all the same.
+            ConnectionFailed: no answer; a write may have been carried out nevertheless.
         """
         request = Request(
             method=method,
@@ -162,7 +162,7 @@ class KubeClient:
         return await self._sender.fetch(request, _checked_json if accept.startswith(JSON) else _unread)
 
     async def read(self, path: str, read: Reading[T], *, accept: str = JSON) -> T:
-        """What `read` makes of the answer to a GET; one that it refuses is asked for again."""
+        """Return the result of `read` on the answer to a GET, which is repeated if `read` refuses it."""
         request = Request(method="GET", path=path, accept=accept, timeout_seconds=self._timeout_seconds)
         return await self._sender.fetch(request, read)
 
@@ -174,7 +174,7 @@ class KubeClient:
         *,
         subresource: str | None = None,
     ) -> JSONObject:
-        """One object, or a sub-resource of it."""
+        """Return one object, or a sub-resource of it."""
         return await self.read(
             resource.path(namespace, name, subresource), _reading(resource, name, namespace, subresource)
         )
@@ -188,10 +188,10 @@ class KubeClient:
         dry_run: bool = False,
         field_manager: str = "",
     ) -> JSONObject:
-        """Creates an object; the object as the server made it.
+        """Create an object, and return it as the server stored it.
 
         Args:
-            field_manager: whom the server notes as the one who set the fields; empty: by our user agent.
+            field_manager: the manager that the server records for the fields; empty: our user agent.
         """
         params = {"dryRun": "All" if dry_run else "", "fieldManager": field_manager}
         name = sent_name(body)
@@ -207,11 +207,11 @@ class KubeClient:
             return found
 
     async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
-        """As `create`, but the answer stays JSON.
+        """Like `create`, but return the answer as JSON bytes.
 
         Raises:
-            AlreadyExists: if it has `after_open_attempt`, the object may be the one that an attempt without
-                an answer made: the caller looks.
+            AlreadyExists: if it has `after_open_attempt`, an earlier attempt without an answer may have
+                created the object: the caller must compare.
         """
         name = sent_name(body)
         request = self._creation(resource, namespace, body, {}, repeatable=bool(name))
@@ -227,7 +227,7 @@ class KubeClient:
         *,
         repeatable: bool,
     ) -> Request:
-        # Where the server makes up the name, a second attempt would make a second object.
+        # Where the server generates the name, a second attempt would create a second object.
         return Request(
             method="POST",
             path=with_query(resource.path(namespace), params),
@@ -239,7 +239,7 @@ class KubeClient:
     async def replace(
         self, resource: APIResource, name: str, body: JSONObject | bytes, namespace: str | None = None
     ) -> JSONObject:
-        """Replaces an object as a whole (PUT). Not sent again when the outcome is open."""
+        """Replace an object as a whole (PUT). Not repeated when the outcome of an attempt is unknown."""
         request = Request(
             method="PUT",
             path=resource.path(namespace, name),
@@ -258,11 +258,11 @@ class KubeClient:
         subresource: str | None = None,
         content_type: str = MERGE_PATCH,
     ) -> JSONObject:
-        """Patches an object, or a sub-resource of it; the object as it now is. (docs/spec: CTL 1.2)
+        """Patch an object, or a sub-resource of it, and return the changed object. (docs/spec: CTL 1.2)
 
         With `metadata.resourceVersion` in the patch, a `Conflict` says that the object has changed. Such a
-        patch is not sent again when the outcome is open: the caller could not tell its own change from
-        another's.
+        patch is not repeated when the outcome of an attempt is unknown: the caller could not tell its own
+        change from another one.
         """
         metadata = patch.get("metadata")
         is_versioned = isinstance(metadata, dict) and "resourceVersion" in metadata
@@ -302,10 +302,10 @@ class KubeClient:
         uid: str | None = None,
         propagation: str | None = None,
     ) -> JSONObject:
-        """Deletes an object; the object while it ends, or a Status.
+        """Delete an object, and return it while it is being deleted, or a Status.
 
         Args:
-            uid: delete only this very object; another of that name is a `Conflict`.
+            uid: delete only the object with this uid; another one of that name is a `Conflict`.
             propagation: Foreground, Background or Orphan.
         """
         options: JSONObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -326,7 +326,7 @@ class KubeClient:
         except NotFound as error:
             if not error.after_open_attempt:
                 raise
-            # An earlier attempt, whose answer was lost, has deleted it.
+            # An earlier attempt, whose answer was lost, deleted it.
             return {"apiVersion": "v1", "kind": "Status", "status": "Success"}
 
     async def list_pages(
@@ -340,19 +340,19 @@ class KubeClient:
         prefetch: int = 3,
         consistent: bool = False,
     ) -> AsyncGenerator[Page, None]:
-        """All objects of a resource, page by page, in the server's order.
+        """Yield all objects of a resource, page by page, in the server's order.
 
-        Close the iterator (`contextlib.aclosing`) when leaving it early: the next page is under way.
+        Close the iterator (`contextlib.aclosing`) when leaving it early: the next page is in flight.
 
         Args:
             namespace: None or "" for all namespaces.
             limit: objects a page; 0 for all at once.
-            prefetch: pages fetched ahead of the one handed out.
-            consistent: see `PageReader`; the whole list is then of one moment.
+            prefetch: number of pages fetched ahead of the current one.
+            consistent: see `PageReader`; the whole list is then a snapshot of one moment.
 
         Raises:
-            Gone: the list went stale again and again.
-            InvalidResponse: a page is cut, no list, or another list, however often it is asked for.
+            Gone: the list expired repeatedly.
+            InvalidResponse: a page is truncated, no list, or another list, in every attempt.
         """
         path = resource.path(namespace)
 
@@ -393,7 +393,7 @@ class KubeClient:
         field_selector: str = "",
         limit: int = PAGE_LIMIT,
     ) -> list[JSONObject]:
-        """All objects of a resource, decoded; for lists known to be short."""
+        """Return all objects of a resource, decoded; for lists known to be short."""
         items, _ = await self.list_with_version(
             resource, namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
         )
@@ -408,7 +408,7 @@ class KubeClient:
         field_selector: str = "",
         limit: int = PAGE_LIMIT,
     ) -> tuple[list[JSONObject], str]:
-        """As `list_all`, with the resourceVersion from which a watch sees every later change."""
+        """Like `list_all`, with the resourceVersion from which a watch gets every later change."""
         items: list[JSONObject] = []
         version = ""
         pages = self.list_pages(
@@ -438,18 +438,18 @@ class KubeClient:
         timeout_seconds: int = WATCH_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Changes after `resource_version`, bookmarks included; ends when the server's time is up.
+        """Yield the changes after `resource_version`, bookmarks included, until the server ends the watch.
 
-        Not tried again: the caller knows from which version to go on. Close the iterator
+        Not repeated: the caller knows from which version to continue. Close the iterator
         (`contextlib.aclosing`) to end it early.
 
         Args:
             timeout_seconds: how long the server keeps the watch open.
-            grace_seconds: how long after that a watch which the server did not end is a failure.
+            grace_seconds: how long after that a watch which the server did not end has failed.
 
         Raises:
             Gone: the version is too old; list again.
-            ConnectionFailed: cut, stalled, or not of this resource.
+            ConnectionFailed: the watch broke, stalled, or is not one of this resource.
         """
         params = {
             "watch": "1",
@@ -480,13 +480,13 @@ class KubeClient:
         stderr: Output,
         timeout_seconds: float | None,
     ) -> int:
-        """Runs a command in a container, no shell involved; its exit code. See `run_command`.
+        """Run a command in a container, without a shell, and return its exit code. See `run_command`.
 
         Raises:
-            CommandTimeout: it did not end in time; it goes on in the container all the same.
-            APIStatusError, ConnectionFailed: it could not be run, or nobody knows how it ended.
+            CommandTimeout: it did not end in time; it continues to run in the container.
+            APIStatusError, ConnectionFailed: it could not be run, or its outcome is unknown.
         """
-        # With a library under it that takes long to import, and that most runs have no use for.
+        # Imported here: its HTTP library takes long to import, and most runs do not need it.
         from pinnace.kube.exec import exec_request, run_command
 
         request = exec_request(namespace, pod, container, command)
@@ -504,14 +504,14 @@ def _encoded(body: JSONObject | bytes) -> bytes:
 
 
 def _created(resource: APIResource, name: str, namespace: str | None) -> Expected:
-    # What cannot be read afterwards (a review, a binding) is an answer rather than an object, and has no uid.
+    # A resource that cannot be read afterwards (a review, a binding) is an answer, not an object: no uid.
     return Expected.of(resource, name, namespace, is_new="get" in resource.verbs)
 
 
 def _reading(
     resource: APIResource, name: str, namespace: str | None, subresource: str | None = None
 ) -> Reading[JSONObject]:
-    """How to read an answer about one object; only of `status` is it known to be the object itself."""
+    """How to read an answer about one object; of the sub-resources only `status` returns the object."""
     if subresource not in (None, "status"):
         return read_part
     return partial(read_object, expected=Expected.of(resource, name, namespace))

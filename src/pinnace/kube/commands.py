@@ -1,6 +1,6 @@
-"""Commands in pods as hooks run them: with a deadline, and what they say kept within bounds.
+"""Runs the commands of hooks in pods, with a deadline and a limit for the output that is kept.
 
-Whatever goes wrong is one sentence of the report, for a hook's failure is never the end of a run.
+Every failure is one sentence of the report, as a failing hook must not end the backup or restore.
 (docs/spec: API 15.2, 16.3)
 """
 
@@ -13,10 +13,10 @@ from pinnace.kube.errors import CommandTimeout, KubeError
 from pinnace.kube.transport.requests import Output
 
 DEFAULT_TIMEOUT: Final = Duration.seconds(30)
-"""Of a hook that names none. (docs/spec: BKP 15, RST 1)"""
+"""The timeout of a hook that names none. (docs/spec: BKP 15, RST 1)"""
 NO_COMMAND: Final = "command is required"
 KEPT_BYTES: Final = 64 * 2**10
-"""Of each of a command's two outputs: half of it from the beginning, half from the end."""
+"""The limit for each of a command's two outputs: half from the beginning, half from the end."""
 
 
 class Executor(Protocol):
@@ -33,13 +33,13 @@ class Executor(Protocol):
         stderr: Output,
         timeout_seconds: float | None,
     ) -> int:
-        """Run a command to its end; its exit code. Raises KubeError."""
+        """Run a command to its end, and return its exit code. Raises KubeError."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodCommand:
-    """A command, and where it runs. `timeout` is 30 seconds if zero; negative, there is none."""
+    """A command and its container. A `timeout` of zero means 30 seconds, a negative one no limit."""
 
     namespace: str
     pod: str
@@ -49,18 +49,18 @@ class PodCommand:
 
     @property
     def effective_timeout(self) -> Duration | None:
-        """How long it may take; None for no limit."""
+        """How long the command may take; None for no limit."""
         timeout = self.timeout or DEFAULT_TIMEOUT
         return timeout if timeout > Duration() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReport:
-    """How it went.
+    """The outcome of a command.
 
     Attributes:
-        stdout, stderr: what it said, cut in the middle if that was much.
-        failure: why it failed; "" if it did not.
+        stdout, stderr: the outputs, with the middle left out if they are long.
+        failure: why the command failed; "" if it did not.
     """
 
     stdout: str = ""
@@ -69,7 +69,7 @@ class CommandReport:
 
     @property
     def outputs(self) -> dict[str, str]:
-        """The outputs that are not empty, by name; what a log line is to hold."""
+        """The outputs that are not empty, by name, as fields of a log line."""
         return {name: text for name, text in (("stdout", self.stdout), ("stderr", self.stderr)) if text}
 
 
@@ -83,7 +83,7 @@ class KeptOutput:
         self._cut_bytes = 0
 
     def write(self, data: bytes) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         room = self._half - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
@@ -93,7 +93,7 @@ class KeptOutput:
             self._cut_bytes += surplus
 
     def text(self) -> str:
-        """All of it, or its two ends with a note between them; bytes that are no UTF-8 are replaced."""
+        """The whole output, or its two ends with a note between them; invalid UTF-8 is replaced."""
         if not self._cut_bytes:
             return (self._head + self._tail).decode(errors="replace")
         head, tail = self._head.decode(errors="replace"), self._tail.decode(errors="replace")
@@ -101,7 +101,7 @@ class KeptOutput:
 
 
 async def run_pod_command(executor: Executor, wanted: PodCommand) -> CommandReport:
-    """Run a command and report; raises nothing but cancellation."""
+    """Run a command and return a report; never raises, except for cancellation."""
     if not wanted.command:
         return CommandReport(failure=NO_COMMAND)
     stdout, stderr = KeptOutput(), KeptOutput()

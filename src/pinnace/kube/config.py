@@ -1,6 +1,6 @@
-"""From kubeconfig or a pod's service account to everything a connection needs.
+"""Finds the settings of a connection in kubeconfig or in the service account of the pod.
 
-Order of the places looked at: the file given, else the files in KUBECONFIG, merged, else
+Order of the sources: the given file, else the files in KUBECONFIG, merged, else
 `~/.kube/config`, else the service account of the pod we run in. (docs/spec: CLI 1.4)
 """
 
@@ -26,15 +26,15 @@ _NOT_FOUND = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """One way to one cluster.
+    """The settings of a connection to one cluster.
 
     Attributes:
         server: base URL without a slash at the end; may have a path.
-        tls: whom to trust, and a client certificate.
-        auth: gives out the credentials of each request.
+        tls: the trusted certificates, and a client certificate.
+        auth: provides the credentials of each request.
         proxy: URL of the HTTP proxy, which may hold a password.
-        impersonation: whom to act as.
-        origin: where all this comes from, for error texts.
+        impersonation: the user to impersonate.
+        origin: the source of these settings, for error texts.
         namespace: of the context, if it names one.
         patience_seconds: how long an outage of the server is waited out. (docs/adr/010)
     """
@@ -57,17 +57,17 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     service_account_dir: Path = SERVICE_ACCOUNT_DIR,
 ) -> ClusterConfig:
-    """Finds the cluster to talk to. Reads files; call it before the event loop matters.
+    """Return the settings of the cluster to connect to. Reads files, so call it before the event loop runs.
 
     Args:
         kubeconfig: the file of `--kubeconfig`; "" counts as not given.
         context: the context of `--kubecontext`; "" counts as not given.
         patience_seconds: as in `ClusterConfig`; `--api-timeout`.
         environ: the environment; that of the process by default.
-        service_account_dir: where a pod finds its token and CA.
+        service_account_dir: the folder of a pod's token and CA.
 
     Raises:
-        ConfigError: if no place has a usable configuration; names file and field where there is one.
+        ConfigError: no source has a usable configuration; the text names file and field, if any.
     """
     environ = os.environ if environ is None else environ
     found = _find_config(kubeconfig, context, environ, service_account_dir)
@@ -98,7 +98,7 @@ def _find_config(
 def in_cluster_config(
     *, environ: Mapping[str, str] | None = None, service_account_dir: Path = SERVICE_ACCOUNT_DIR
 ) -> ClusterConfig:
-    """The configuration of a pod: its service account's token, read again as the kubelet rotates it.
+    """The settings of a pod: its service account's token, read again as the kubelet rotates it.
 
     Raises:
         ConfigError: if we do not run in a pod, or it has no service account token.
@@ -127,7 +127,7 @@ def in_cluster_config(
 
 
 def _kubeconfig_paths(kubeconfig: str | None, environ: Mapping[str, str]) -> tuple[list[Path], bool]:
-    """The files to merge, and whether they have to be there."""
+    """The files to merge, and whether they must exist."""
     if kubeconfig:
         return [Path(kubeconfig).expanduser()], True
     listed = environ.get("KUBECONFIG", "")

@@ -1,8 +1,8 @@
-"""JSON that is nested deeper than our parsers go. Pure.
+"""Handles JSON that is nested too deeply for our parsers. Pure.
 
-API servers take objects some thousand levels deep; the parsers here stop at about a thousand. One such object
-must not hide the others of its page, nor stop a watch for good. So it is cut into its parts, and levels
-beyond `KEPT_LEVELS` are left out where it has to be read, without parsing it.
+API servers accept objects some thousand levels deep; our parsers stop at about a thousand. One such object
+must not hide the others of its page, nor stop a watch for good. So lists are split into their items without
+parsing them, and levels beyond `KEPT_LEVELS` are removed from an object before it is read.
 """
 
 import re
@@ -16,9 +16,9 @@ _OPENING = b"{["
 
 
 def pruned(text: bytes, levels: int = KEPT_LEVELS) -> bytes:
-    """JSON of the same meaning, but for values nested deeper than so many levels: those are `null`.
+    """Return the same JSON with `null` in place of all values that are nested deeper than `levels`.
 
-    What is not JSON is not made so.
+    Invalid JSON stays invalid.
     """
     parts, start, depth = [], 0, 0
     for token in _TOKEN.finditer(text):
@@ -38,7 +38,7 @@ def pruned(text: bytes, levels: int = KEPT_LEVELS) -> bytes:
 
 
 def items_of(text: bytes) -> Iterator[tuple[int, int]]:
-    """Where each member of the array `items` of a JSON object begins and ends."""
+    """Yield the start and the end of each member of the array `items` of a JSON object."""
     depth, begin, is_items, in_items = 0, 0, False, False
     for token in _TOKEN.finditer(text):
         character = token[0][:1]

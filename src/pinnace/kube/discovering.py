@@ -1,4 +1,4 @@
-"""Asking an API server for its discovery documents: two requests if it can, one a version if not."""
+"""Fetches an API server's discovery documents: in two requests, or one for each version on old servers."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -32,11 +32,11 @@ ACCEPT = (
 
 
 async def fetch_groups(client: "KubeClient") -> tuple[APIGroup, ...]:
-    """All groups, core first. Versions that cannot be discovered carry the reason.
+    """Return all groups, core first. Versions that cannot be discovered carry the reason.
 
     Raises:
-        KubeError: if the server cannot be asked at all, or the core group is not to be had: without
-            it, everything that stands on discovery would go wrong in silence.
+        KubeError: the server does not answer, or the core group cannot be discovered: without it, a
+            backup would silently be incomplete.
     """
     core, named = await _all((_fetch_root(client, "/api"), _fetch_root(client, "/apis")))
     groups = core + named
@@ -69,12 +69,12 @@ async def _fetch_version(client: "KubeClient", group: str, version: str) -> Grou
     except Unauthorized:
         raise
     except (APIStatusError, DeadlineExceeded, InvalidResponse) as error:
-        # The server behind this group fails or hangs; ours is well.
+        # The server behind this group fails or hangs; the API server itself works.
         return GroupVersion(version=version, failure=_one_line(error))
 
 
 async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> tuple[T, ...]:
-    """The results of all calls, made at once; the first failure ends the others and is raised."""
+    """Run all calls at once and return their results; the first failure cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(call) for call in calls]
@@ -84,7 +84,7 @@ async def _all(calls: Iterable[Coroutine[Any, Any, T]]) -> tuple[T, ...]:
 
 
 def _root_of(path: str) -> Callable[[bytes], dict[str, Any]]:
-    """Reads `/api` or `/apis`: one of the two forms, for an empty one would mean that nothing is served."""
+    """Return a reader of `/api` or `/apis` that refuses other documents: they would mean no resources."""
     outline = "APIVersions" if path == "/api" else "APIGroupList"
 
     def read(body: bytes) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _root_of(path: str) -> Callable[[bytes], dict[str, Any]]:
         content = "items" if is_aggregated(document) else "versions" if path == "/api" else "groups"
         if document.get("kind") not in (AGGREGATED_KIND, outline) or content not in document:
             raise InvalidResponse("it is no discovery document")
-        # What is wrong with it shall be found while it can be asked for again.
+        # Checked here, while the request can still be repeated.
         parse_aggregated(document) if is_aggregated(document) else parse_outlines(document)
         return document
 

@@ -1,7 +1,7 @@
-"""What a cluster serves, as of one moment: the resources a backup takes, and what names mean.
+"""A snapshot of the resources that a cluster serves: which ones a backup saves, and how names resolve.
 
-A snapshot never changes. Whoever wants newer knowledge loads another one and, when that has succeeded,
-uses it instead; a refresh that fails half way thus leaves the old state as it was.
+A snapshot never changes. A refresh loads another one and replaces the old one only when that has succeeded,
+so that a refresh that fails half way leaves the old state in place.
 (docs/spec: SRV 10, BKP 4.2, 5.1, API 13.3)
 """
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient, ServerVersion
 
 NEEDED_VERBS = frozenset({"list", "create", "get", "delete"})
-"""What a resource must allow to be backed up and restored. (docs/spec: BKP 5.1)"""
+"""The verbs that a resource needs to be backed up and restored. (docs/spec: BKP 5.1)"""
 _LAST_GROUP = "extensions"
-# Pods before their volumes, so that a volume's data is known to be restic's before a snapshot is due.
+# Pods before their volumes: then it is known which volumes restic saves before snapshots are taken.
 _CORE_ORDER = {"pods": 0, "persistentvolumeclaims": 1, "persistentvolumes": 2}
 
 
@@ -29,8 +29,8 @@ class Discovery:
     Attributes:
         server_version: None only where none was given to `from_documents`.
         groups: core first, then the server's order, `extensions` last.
-        resources: those a backup takes, in its order: one version each, or with `all_versions` all.
-        all_resources: every resource in every version, whatever can be done with it; no sub-resources.
+        resources: those that a backup saves, in its order: one version each, or with `all_versions` all.
+        all_resources: every resource in every version, whatever its verbs; no sub-resources.
         warnings: one text for each version whose discovery failed.
     """
 
@@ -80,14 +80,14 @@ class Discovery:
 
     @classmethod
     async def load(cls, client: "KubeClient", *, all_versions: bool = False) -> Self:
-        """Asks the server.
+        """Load a snapshot from the server.
 
         Args:
             client: the server's client.
-            all_versions: take every version of each resource (feature EnableAPIGroupVersions).
+            all_versions: include every version of each resource (feature EnableAPIGroupVersions).
 
         Raises:
-            KubeError: if the server cannot be asked, or its core group is not to be had.
+            KubeError: the server does not answer, or its core group cannot be discovered.
         """
         server_version = await client.version()
         groups = await fetch_groups(client)
@@ -105,15 +105,15 @@ class Discovery:
         return cls(parse_documents(documents), server_version=server_version, all_versions=all_versions)
 
     def resolve(self, name: str) -> APIResource:
-        """The resource that a user's name means: plural, singular, short name, perhaps `.group`.
+        """The resource that a user names by plural, singular or short name, with or without `.group`.
 
-        Short names go first and are compared as written, as groups are; plural and singular are
-        compared after lower-casing the name. A group may be cut short, if no group has exactly that
-        name. Of several resources of one name, the first in the order of groups is meant.
+        Short names take precedence and are compared as written, like groups; plural and singular are
+        compared in lower case. A group may be abbreviated to its beginning, if no group has exactly that
+        name. Of several resources of one name, the first in the order of groups is returned.
         (docs/spec: API 13.3, BKP 4.2)
 
         Raises:
-            UnknownResource: there is none, or a backup cannot take it.
+            UnknownResource: there is none, or a backup cannot save it.
         """
         wanted, _, group = name.partition(".")
         plural, group = self._expand_short_name(wanted, group)
@@ -128,27 +128,27 @@ class Discovery:
         return resource
 
     def canonical(self, name: str) -> str:
-        """`po` -> `pods`, `deploy` -> `deployments.apps`; what means nothing here is kept as it is."""
+        """Return `pods` for `po`, `deployments.apps` for `deploy`, and unknown names unchanged."""
         try:
             return self.resolve(name).group_resource
         except UnknownResource:
             return name
 
     def for_kind(self, api_version: str, kind: str) -> APIResource | None:
-        """The resource of a kind: in this very version, else in the one preferred of its group."""
+        """The resource of a kind: in this version, else in the preferred version of its group."""
         group = api_version.rpartition("/")[0]
         return self._kinds.get((api_version, kind)) or self._preferred_kinds.get((group, kind))
 
     def served(self, group_resource: str, version: str) -> APIResource | None:
-        """A resource in one version, if the server has it."""
+        """A resource in this version, if the server serves it."""
         return self._served.get((group_resource, version))
 
     def preferred(self, group_resource: str) -> APIResource | None:
-        """A resource in its group's preferred version, else in the first that has it."""
+        """A resource in its group's preferred version, else in the first version that has it."""
         return self._preferred.get(group_resource)
 
     def serves_group(self, group: str) -> bool:
-        """Whether the server has a group, be it broken at present."""
+        """Whether the server has a group, even if the group does not work at present."""
         return group in self._groups
 
     def group_versions(self, group: str) -> tuple[str, ...]:

@@ -1,10 +1,10 @@
-"""Everything that can go wrong between us and an API server.
+"""The errors of talking to an API server.
 
     KubeError
     ├── ConfigError            kubeconfig, in-cluster files, sign-in set-up: names the file and the field
     ├── UnknownResource        discovery knows no such resource
     ├── ConnectionFailed       no answer of the API server: unreachable, TLS refused, cut in mid-answer
-    │   ├── InvalidResponse    an answer that is not the API server's, or not to what was asked
+    │   ├── InvalidResponse    an answer that is not the API server's, or not to this request
     │   ├── NotSent            never connected: the server cannot have acted
     │   ├── NotTrusted         TLS refused, by us or by the server
     │   └── DeadlineExceeded   no answer in time
@@ -18,7 +18,7 @@
         └── ServerFault        500 and above
 
 Texts never hold a token, a password or a request header. A body that is no Kubernetes Status is cut
-short, for it can be anything, a Secret included.
+short, as it can be anything, a Secret included.
 """
 
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ from typing import Any
 import orjson
 
 SUSPECTS = "A proxy or a login page between this program and the API server may have answered in its place"
-"""What answers in place of an API server, for error texts."""
+"""What may answer in place of an API server, for error texts."""
 _UNKNOWN_PATH = "404 page not found"
-"""How an API server answers a path of which it knows nothing."""
+"""An API server's answer to an unknown path."""
 UNKNOWN_BODY_CHARACTERS = 200
 """How much of an answer that is not a Status is shown."""
 
@@ -39,7 +39,7 @@ class KubeError(Exception):
 
 
 class ConfigError(KubeError):
-    """The way to the cluster is not, or wrongly, configured."""
+    """The connection to the cluster is not configured, or wrongly."""
 
 
 class UnknownResource(KubeError):
@@ -47,13 +47,13 @@ class UnknownResource(KubeError):
 
 
 class ConnectionFailed(KubeError):
-    """No answer of the API server came: not connected, certificate refused, cut on the way, or another's."""
+    """No answer of the API server: not connected, certificate refused, connection lost, or a false answer."""
 
 
 class InvalidResponse(ConnectionFailed):
-    """An answer that cannot be believed: not JSON, cut, another object's, or a status no API server sends.
+    """An answer that is not the API server's: not JSON, truncated, another object's, an impossible status.
 
-    Something between us and the API server said it, so that it is open whether the server acted.
+    Something between us and the API server sent it, so it is unknown whether the server acted.
     """
 
 
@@ -74,7 +74,7 @@ class CommandTimeout(DeadlineExceeded):
 
 
 class APIStatusError(KubeError):
-    """The server said no.
+    """The server answered with an error status.
 
     Attributes:
         code: the HTTP status.
@@ -82,8 +82,8 @@ class APIStatusError(KubeError):
         message: the server's own words; also the text of the exception.
         status: the Status object as sent; empty if the body was none.
         retry_after_seconds: how long the server asks to wait, if it does.
-        after_open_attempt: whether an earlier attempt at the same request may have acted though its answer
-            never came: what is refused now may be refused because of it.
+        after_open_attempt: whether an earlier attempt at the same request got no answer but may have been
+            carried out: that may be the reason for this refusal.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Unauthorized(APIStatusError):
 
 
 class Forbidden(APIStatusError):
-    """403: known, but not allowed."""
+    """403: authenticated, but not allowed."""
 
 
 class NotFound(APIStatusError):
@@ -154,7 +154,7 @@ class TooManyRequests(APIStatusError):
 
 
 class ServerFault(APIStatusError):
-    """500 and above: the server, or what stands behind it, failed."""
+    """500 and above: the server, or a server behind it, failed."""
 
 
 _BY_CODE: dict[int, type[APIStatusError]] = {
@@ -185,8 +185,8 @@ def status_error(
 def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None = None) -> KubeError:
     """The typed exception for an answer that is no success, whatever its body is.
 
-    A redirect, and a 404 in other words than an API server's, are `InvalidResponse`: taken for the API
-    server's own, "not found" would mean that an object does not exist.
+    A redirect, and a 404 that is not worded like an API server's, are `InvalidResponse`: otherwise a proxy's
+    404 would make existing objects count as missing.
     """
     try:
         document = orjson.loads(body)

@@ -1,12 +1,12 @@
-"""A command in a container of a pod: the sub-resource `pods/exec` over a websocket.
+"""Runs a command in a container of a pod: the sub-resource `pods/exec` over a websocket.
 
 Each message is one byte, the channel, and its data: 1 is the command's standard output, 2 its standard
-error, 3 a Status that ends it all. Channels are streams of bytes: a message may end within a character.
+error, 3 the final Status. Channels are streams of bytes: a message may end within a character.
 Of the two protocols of today's servers, v5 adds to v4 only what concerns standard input, which is not used.
-Outputs are handed on as they come and never kept here.
+Outputs are passed on as they arrive and never kept here.
 
 RBAC: a websocket begins with a GET, for which servers ask for the verb `get` on `pods/exec`; from
-Kubernetes 1.35 on, `create` is asked for as well, which is what clients with SPDY need.
+Kubernetes 1.35 on, servers also require `create`, as clients with SPDY always needed it.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ from pinnace.kube.transport.retrying import Sender
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 HANDSHAKE_SECONDS = 60.0
-"""The server answers only when the pod's node has; its own limit for that is 30 s."""
+"""The server answers only after the pod's node did; its own limit for that is 30 s."""
 CLOSE_SECONDS = 2.0
-"""How long a farewell may take before the connection is cut."""
+"""How long the closing handshake may take before the connection is dropped."""
 MAXIMUM_STATUS_BYTES = 64 * 2**10
 
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
@@ -83,7 +83,7 @@ async def run_command(
             async for message in socket:
                 channels.take(message)
                 if channels.status is not None:
-                    limit.reschedule(None)  # a slow farewell is no slow command
+                    limit.reschedule(None)  # a slow closing handshake is not a slow command
                     return exit_code(channels.status)
     except TimeoutError:
         raise CommandTimeout(f"the command did not end within {timeout_seconds:g} seconds") from None
@@ -91,7 +91,7 @@ async def run_command(
 
 
 class Channels:
-    """Sorts messages by channel. `status` is the last word, as soon as it is complete."""
+    """Passes messages on by channel. `status` is the final Status, once it is complete."""
 
     def __init__(self, *, stdout: Output, stderr: Output) -> None:
         self.status: Mapping[str, Any] | None = None
@@ -99,18 +99,18 @@ class Channels:
         self._status_bytes = bytearray()
 
     def take(self, message: aiohttp.WSMessage) -> None:
-        """Hand on one message.
+        """Pass on one message.
 
         Raises:
-            ConnectionFailed: it tells that the connection broke.
-            InvalidResponse: it is none of the protocol.
+            ConnectionFailed: it says that the connection broke.
+            InvalidResponse: it is not part of the protocol.
         """
         if message.type is aiohttp.WSMsgType.ERROR:
             raise ConnectionFailed("the connection to the container broke") from message.data
         if message.type is not aiohttp.WSMsgType.BINARY:
             raise InvalidResponse("the server sent a message that is not of the exec protocol")
         data: bytes = message.data
-        # Channels are announced by empty messages; unknown ones are for later protocols.
+        # Empty messages announce channels; unknown channels belong to later protocols.
         channel, content = data[:1], data[1:]
         if not content:
             return
@@ -133,10 +133,10 @@ class Channels:
 
 
 def exit_code(status: Mapping[str, Any]) -> int:
-    """The exit code that a final Status tells of.
+    """The exit code in a final Status.
 
     Raises:
-        APIStatusError: the command did not run, or nobody knows how it ended.
+        APIStatusError: the command did not run, or its outcome is unknown.
     """
     if status.get("status") == "Success":
         return 0
@@ -161,7 +161,7 @@ async def _connected(sender: Sender, request: Request) -> AsyncIterator[aiohttp.
         if socket.protocol is None:
             raise InvalidResponse(
                 f"the server speaks none of the exec protocols {' and '.join(PROTOCOLS)}; "
-                "it is too old, or a proxy before it changes requests"
+                "it is too old, or a proxy in front of it changes requests"
             )
         yield socket
     finally:
@@ -172,10 +172,10 @@ async def _connected(sender: Sender, request: Request) -> AsyncIterator[aiohttp.
 
 
 def _explained(error: APIStatusError) -> KubeError:
-    """A refusal to upgrade at all is no fault of the request; it needs more words than the server has."""
+    """Explain a refusal to upgrade, which is not the fault of the request; other errors as they are."""
     if (isinstance(error, BadRequest) and "upgrade" in error.message.lower()) or error.code == 426:
         return InvalidResponse(
             f"commands in pods need a websocket, which is refused: {error.message}; "
-            "a proxy before the API server may not pass websockets on"
+            "a proxy in front of the API server may not support websockets"
         )
     return error

@@ -1,6 +1,6 @@
-"""Discovery documents of an API server, turned into groups, versions and resources. Pure.
+"""Parses discovery documents of an API server into groups, versions and resources. Pure.
 
-Two forms say the same: the aggregated one (`APIGroupDiscoveryList`, Kubernetes 1.26 and later) holds
+They have two forms: the aggregated one (`APIGroupDiscoveryList`, Kubernetes 1.26 and later) holds
 everything in two documents; the older one has a document for each version of each group.
 """
 
@@ -104,7 +104,7 @@ class _CoreVersions(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOutline:
-    """A group of the older form, whose resources have still to be asked for."""
+    """A group of the older form, whose resources have not been fetched yet."""
 
     name: str
     versions: tuple[str, ...]
@@ -134,7 +134,7 @@ def parse_aggregated(document: Mapping[str, Any]) -> tuple[APIGroup, ...]:
 
 def _aggregated_version(group: str, version: _AggregatedVersion) -> GroupVersion:
     if version.freshness == "Stale":
-        # What is listed then, if anything, is from before the group's server went away.
+        # Any resources listed then are from before the group's server became unavailable.
         return GroupVersion(version=version.version, failure="its server did not answer the API server")
     resources = tuple(
         APIResource(
@@ -201,9 +201,9 @@ def parse_outlines(document: Mapping[str, Any]) -> tuple[GroupOutline, ...]:
 def parse_documents(documents: Iterable[Mapping[str, Any]]) -> tuple[APIGroup, ...]:
     """The groups of documents of any form, in their order.
 
-    `APIResourceList`s are put together by group. Which versions a group has, and which it prefers, is
-    said by an `APIGroupList` or `APIVersions` if there is one; a version that it names and that has no
-    `APIResourceList` has failed. Without one, the versions are those seen, the first preferred.
+    `APIResourceList`s are merged by group. An `APIGroupList` or `APIVersions`, if there is one, says which
+    versions a group has and which it prefers; a version that it names and that has no `APIResourceList`
+    has failed. Without one, the versions are those of the lists, the first preferred.
 
     Raises:
         InvalidResponse: if one is no discovery document.
@@ -228,7 +228,7 @@ def parse_documents(documents: Iterable[Mapping[str, Any]]) -> tuple[APIGroup, .
 
 
 def assemble(outline: GroupOutline, found: Mapping[str, GroupVersion]) -> APIGroup:
-    """A group from its outline and what was found of its versions; the others have failed."""
+    """A group made of its outline and the versions that were found; the other versions have failed."""
     versions = tuple(
         found.get(version) or GroupVersion(version=version, failure="not found")
         for version in outline.versions

@@ -1,7 +1,6 @@
-"""Kubeconfig files: their shape, and how several are merged into one.
+"""Reads kubeconfig files and merges several into one.
 
-Only reading: what the entries mean for a connection is `config`'s business. Nothing is ever written
-back, renewed tokens included.
+`config` interprets the entries. Nothing is ever written back, not even renewed tokens.
 """
 
 import base64
@@ -17,7 +16,7 @@ import yaml
 from pinnace.kube.errors import ConfigError
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-"""The extension of a cluster entry that is handed on to exec plugins."""
+"""The extension of a cluster entry that is passed on to exec plugins."""
 
 
 class ExecVariable(msgspec.Struct, frozen=True):
@@ -135,7 +134,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """One entry with the file it stands in, to which its relative paths are relative."""
+    """One entry and its file; relative paths in the entry are relative to the file's folder."""
 
     file: Path
     label: str
@@ -150,7 +149,7 @@ class Entry(Generic[T]):
         return self.file.parent / path
 
     def content(self, field_name: str, data: str | None, path: str | None) -> bytes | None:
-        """The bytes of a pair of fields `X-data` and `X`; the data goes before the file.
+        """The bytes of a pair of fields `X-data` and `X`; the data takes precedence over the file.
 
         Raises:
             ConfigError: if the data is not base64 or the file cannot be read.
@@ -159,7 +158,7 @@ class Entry(Generic[T]):
             try:
                 return base64.b64decode("".join(data.split()), validate=True)
             except (binascii.Error, ValueError):
-                # Without the cause, which may quote what it failed on.
+                # Without the cause, which may quote the data.
                 raise ConfigError(f"{self.origin(field_name)}-data: not valid base64") from None
         if not path:
             return None
@@ -181,13 +180,13 @@ class Kubeconfig:
 
 
 def load_files(paths: Sequence[Path], *, must_exist: bool) -> Kubeconfig | None:
-    """Reads and merges kubeconfig files: what the first file that has it says, holds.
+    """Read and merge kubeconfig files: the first file that has an entry wins.
 
     Returns:
         None if none of the files exists.
 
     Raises:
-        ConfigError: if a file cannot be read or understood or, with `must_exist`, is not there.
+        ConfigError: a file cannot be read or parsed or, with `must_exist`, does not exist.
     """
     documents = [
         (path, document) for path in paths if (document := _read(path, must_exist=must_exist)) is not None
@@ -207,7 +206,7 @@ def _read(path: Path, *, must_exist: bool) -> _Document | None:
     try:
         loaded = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
-        # Without the cause: YAML's errors quote the lines they stumble on, tokens included.
+        # Without the cause: YAML's errors quote the faulty lines, tokens included.
         raise ConfigError(f"{path}: is not valid YAML{_position(error)}") from None
     try:
         return msgspec.convert(loaded if loaded is not None else {}, _Document)

@@ -1,4 +1,4 @@
-"""Walking through a list page by page, with the next page under way while one is worked on."""
+"""Reads a list page by page, and fetches the next page while one is processed."""
 
 import asyncio
 from collections import deque
@@ -11,14 +11,14 @@ from pinnace.kube.pages import Page, list_outline, parse_page
 from pinnace.kube.resources import APIResource
 
 MAXIMUM_RESTARTS = 3
-"""A list that grows stale this often is not read fast enough to ever end."""
+"""A list that expires this often is not read fast enough to ever end."""
 
 
 class FetchPage(Protocol):
-    """Gets the body of the page at a continue token ("" for the first)."""
+    """Fetches the body of the page at a continue token ("" for the first)."""
 
     async def __call__(self, token: str, *, thorough: bool) -> bytes:
-        """With `thorough`, the body is one that `parse_page` takes; else it only looks like one."""
+        """With `thorough`, the body is checked completely by `parse_page`; otherwise only at its ends."""
         ...
 
 
@@ -32,17 +32,17 @@ class _Body:
 class PageReader:
     """Fetches the pages of one list in order.
 
-    When the server has forgotten where we were (410), it may offer a token to go on with in a newer
-    state; then nothing is seen twice, though the whole is no longer of one moment. Without an offer,
-    or with `consistent`, the list begins anew.
+    When a continue token has expired (410), the server may offer a token to continue in a newer state; then
+    no object comes twice, but the list is no longer a snapshot of one moment. Without an offer, or with
+    `consistent`, the list restarts.
 
-    A page that turns out to be damaged is fetched again, and all that was fetched behind it.
+    A damaged page is fetched again, and so are all pages that were fetched after it.
 
     Args:
-        fetch: gets one page.
-        resource: what is listed.
-        namespace: where; "" for all namespaces.
-        consistent: never go on in a newer state.
+        fetch: fetches one page.
+        resource: the listed resource.
+        namespace: the listed namespace; "" for all.
+        consistent: never continue in a newer state.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PageReader:
         self._turn = asyncio.Lock()
 
     async def pages(self, prefetch: int) -> AsyncGenerator[Page, None]:
-        """The pages; up to `prefetch` of them are fetched ahead of the one handed out."""
+        """Yield the pages; up to `prefetch` of them are fetched ahead of the current one."""
         ahead: deque[asyncio.Task[_Body | None]] = deque()
         try:
             while True:
@@ -72,12 +72,12 @@ class PageReader:
                 while len(ahead) < prefetch and self._token is not None:
                     ahead.append(asyncio.create_task(self._next()))
                 if ahead:
-                    # Lets the request for the next page go out before this one is decoded.
+                    # Lets the request for the next page be sent before this one is decoded.
                     await asyncio.sleep(0)
                 try:
                     page = self._parse(body)
                 except InvalidResponse:
-                    # What follows was found by it, and cannot be believed either.
+                    # The later pages were found through this one, so they cannot be trusted either.
                     await _drop(ahead)
                     body = await self._read(body.token, body.restarted, thorough=True)
                     page = self._parse(body)
@@ -91,14 +91,14 @@ class PageReader:
         )
 
     async def _next(self) -> _Body | None:
-        # Pages are a chain: each knows where the next begins. The lock serves its waiters in order.
+        # Pages form a chain: each one names the start of the next. The lock is first come, first served.
         async with self._turn:
             if self._token is None:
                 return None
             return await self._read(self._token, restarted=False)
 
     async def _read(self, token: str, restarted: bool, *, thorough: bool = False) -> _Body:
-        """The page at a token, or where the server says to go on; keeps where the next begins."""
+        """Return the page at a token, or at the token the server offers instead; remember the next token."""
         while True:
             try:
                 content = await self._fetch(token, thorough=thorough)

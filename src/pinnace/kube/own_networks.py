@@ -1,7 +1,7 @@
-"""The public addresses that are the cluster's own: of nodes, pods, Services and the API server.
+"""The cluster's own public addresses: of nodes, pods, Services and the API server.
 
-Connections to what a tenant names must not go there. Private addresses are refused anyway, so only the public
-ones among them are looked for: clusters with public IPv6 addresses for pods, nodes with public addresses.
+Connections to a tenant's endpoint must not lead there. Private addresses are refused anyway, so only public
+ones are collected: of clusters with public IPv6 addresses for pods, and of nodes with public addresses.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _RESOLVE_SECONDS: Final = 5.0
 
 
 class OwnNetworks:
-    """Reads the cluster's public networks when they are asked for, at most once in ten minutes.
+    """Reads the cluster's public networks on demand, at most once in ten minutes.
 
     Args:
         clock: monotonic seconds.
@@ -47,7 +47,7 @@ class OwnNetworks:
         self._lock = asyncio.Lock()
 
     async def get(self) -> tuple[IPNetwork, ...]:
-        """The networks; of what cannot be read, those that were read last."""
+        """The networks; where reading fails, those that were read last."""
         async with self._lock:
             if self._clock() >= self._until:
                 complete = await self._read()
@@ -103,7 +103,7 @@ def _listed(obj: Any, *path: str) -> list[Any]:
 
 
 def _public(texts: Iterable[object]) -> Iterator[IPNetwork]:
-    """Those that are networks, also of one address, and public; host names are among nodes' addresses."""
+    """The public networks and addresses among the texts; host names, which nodes have too, are left out."""
     for text in texts:
         try:
             network = ipaddress.ip_network(str(text), strict=False)

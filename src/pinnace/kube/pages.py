@@ -1,7 +1,7 @@
-"""Pages of a LIST: items that stay JSON bytes, each with a typed view of the metadata filters need.
+"""Pages of a LIST: items that stay JSON bytes, each with a typed view of the metadata that filters need.
 
 Most objects of a backup are never decoded: the filters read name, namespace and labels, and the archive
-gets the bytes as the server sent them. Only what somebody changes becomes a dict.
+gets the bytes as the server sent them. Only objects that an action or hook reads are decoded to dicts.
 """
 
 import re
@@ -53,7 +53,7 @@ class _ListMetadata(msgspec.Struct, rename="camel"):
 
 
 class _RawList(msgspec.Struct, rename="camel"):
-    # Without a default: an answer that holds no items is no list, rather than an empty one.
+    # Without a default: an answer without items is not an empty list, but no list at all.
     items: list[msgspec.Raw] | None
     api_version: str | None = None
     kind: str | None = None
@@ -62,8 +62,8 @@ class _RawList(msgspec.Struct, rename="camel"):
 
 # How the API server writes an object of a built-in type, up to the end of its labels: fields in this order,
 # apiVersion and kind left out or in front, deletionTimestamp between creationTimestamp and labels if it has
-# one. What looks different in any way is decoded; what looks like this needs not be, which saves two thirds
-# of the time for an object.
+# one. An object of any other form is decoded; one of this form need not be, which saves two thirds of the
+# time for an object.
 _PLAIN_ITEM = re.compile(
     rb'\{"metadata":\{"name":"([^"\\]*)",(?:"generateName":"[^"\\]*",)?(?:"namespace":"([^"\\]*)",)?'
     rb'"uid":"[^"\\]*","resourceVersion":"[^"\\]*",(?:"generation":\d+,)?"creationTimestamp":"[^"\\]*"'
@@ -81,9 +81,9 @@ class Item:
     """One object of a page.
 
     Attributes:
-        raw: its JSON as the server sent it. It shares the page's memory: keep `json()` instead, if the
-            item is to outlive the page.
-        api_version, kind: its own, or where it has neither, those of the list. (docs/spec: BKP 5.3)
+        raw: its JSON as the server sent it. It shares the page's memory: keep `json()` if the item must
+            outlive the page.
+        api_version, kind: its own, or if it has neither, those of the list. (docs/spec: BKP 5.3)
         name, namespace: "" if it has none.
         deleting: whether it has a deletionTimestamp.
     """
@@ -148,7 +148,7 @@ class Item:
         self._prefix = b""
         self.api_version, self.kind = head.api_version or "", head.kind or ""
         if not self.api_version and not self.kind:
-            # The keys are there but empty; a splice would write them twice.
+            # The keys exist but are empty; inserting them in front would write them twice.
             self.api_version, self.kind = api_version, kind
             self.raw = orjson.dumps(self.decode())
 
@@ -160,11 +160,11 @@ class Item:
         return b"".join(self.parts())
 
     def parts(self) -> tuple[bytes, memoryview]:
-        """What `json` gives, in two parts that are not copied; they share the page's memory."""
+        """The result of `json` in two parts that are not copied; they share the page's memory."""
         raw = memoryview(self.raw)
         if not self._prefix:
             return b"", raw
-        # An item of a list begins with its brace; only an empty one has nothing to put a comma before.
+        # An item of a list begins with its brace; only an empty object needs no comma.
         if raw[1] != _QUOTATION_MARK and bytes(raw[1:]).lstrip() == b"}":
             return self._prefix[:-1] + b"}", raw[:0]
         return self._prefix, raw[1:]
@@ -178,7 +178,7 @@ class Item:
         return self._with_type(orjson.loads(memoryview(self.raw)))
 
     def view(self) -> JSONObject:
-        """As `decode`, but what is nested deeper than can be read is left out; for looking only."""
+        """Like `decode`, but levels nested too deeply are left out; only for reading."""
         try:
             return self.decode()
         except orjson.JSONDecodeError:
@@ -196,11 +196,11 @@ class Page:
 
     Attributes:
         items: the objects.
-        resource_version: of the list; what a watch can start from.
+        resource_version: of the list; a watch can start from it.
         remaining: how many objects follow, if the server says so.
         continue_token: where the next page begins; "" on the last one.
-        restarted: the list began anew with this page, since the server no longer knew where it was;
-            objects already seen come again.
+        restarted: the list restarted with this page, as its continue token had expired; objects already
+            seen come again.
     """
 
     items: list[Item]
@@ -212,16 +212,16 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ListOutline:
-    """What the ends of a list say without decoding it: its kind, and where the next page begins."""
+    """The kind of a list and the token of its next page, found without decoding the list."""
 
     kind: str
     continue_token: str
 
 
 def list_outline(body: bytes) -> ListOutline | None:
-    """The outline of a list that looks whole; None if only decoding can tell.
+    """The outline of a list that looks complete; None if only decoding can tell.
 
-    It lets the next page be asked for before this one is decoded.
+    With it, the next page can be requested before this one is decoded.
     """
     match = _HEAD.match(body, 0, _MAXIMUM_HEAD_BYTES) or _TAIL.search(
         body, max(0, len(body) - _MAXIMUM_TAIL_BYTES)
@@ -239,8 +239,8 @@ def list_outline(body: bytes) -> ListOutline | None:
 def check_list_kind(kind_of_list: str, resource: APIResource) -> None:
     """Refuse a list of another resource.
 
-    Custom resources may call their lists what they like (`listKind`), and servers of API groups may answer
-    with a plain List: of those, only the items tell.
+    Custom resources may name their lists freely (`listKind`), and servers of API groups may answer with a
+    plain List: such lists are checked by their items only.
 
     Raises:
         InvalidResponse: the list cannot be one of the resource.
@@ -255,16 +255,16 @@ def check_list_kind(kind_of_list: str, resource: APIResource) -> None:
 def parse_page(
     body: bytes, *, resource: APIResource | None = None, namespace: str = "", restarted: bool = False
 ) -> Page:
-    """Decodes one page.
+    """Decode one page.
 
     Args:
         body: the whole answer.
-        resource: what was listed; names the kind of items of a list that does not.
-        namespace: the one that was listed; "" for all.
+        resource: the listed resource; its kind is used for items without one.
+        namespace: the listed namespace; "" for all.
         restarted: as in `Page`.
 
     Raises:
-        InvalidResponse: if the body is cut, not JSON, no list, or holds what was not listed.
+        InvalidResponse: the body is truncated, not JSON, not a list, or holds objects that were not listed.
     """
     api_version, kind = (resource.api_version, resource.kind) if resource is not None else ("", "")
     try:
@@ -274,7 +274,7 @@ def parse_page(
             check_list_kind(kind_of_list, resource)
         if not kind and kind_of_list.endswith("List") and kind_of_list != "List":
             kind = kind_of_list.removesuffix("List")
-        # A List of v1 holds anything: its own version says nothing of its items.
+        # A List of v1 may hold anything: its own version does not apply to its items.
         if document.api_version and kind_of_list != "List":
             api_version = document.api_version
         prefix = type_prefix(api_version, kind)
@@ -299,7 +299,7 @@ def _list_of(body: bytes) -> _RawList:
     try:
         return _decode_list(body)
     except RecursionError:
-        # One object is nested too deeply: it shall not take the others of the page with it.
+        # One object is nested too deeply: the others of the page must still be read.
         document = _decode_list(pruned(body))
         items = [msgspec.Raw(body[begin:end]) for begin, end in items_of(body)]
         return msgspec.structs.replace(document, items=items)
@@ -317,5 +317,5 @@ def _check_items(items: list[Item], resource: APIResource, namespace: str) -> No
 
 
 def type_prefix(api_version: str, kind: str) -> bytes:
-    """The beginning of an object's JSON up to and with the comma after `kind`."""
+    """The beginning of an object's JSON, up to and including the comma after `kind`."""
     return orjson.dumps({"apiVersion": api_version, "kind": kind})[:-1] + b","

@@ -1,4 +1,4 @@
-"""What a resource of an API server is, and the path under which its objects live."""
+"""Resources of an API server and the paths of their objects; every resource that Pinnace uses, named once."""
 
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -58,8 +58,8 @@ class APIResource:
 
 
 def _segment(text: str) -> str:
-    # Names come from archives too. API servers decode a quoted slash before they look at the path, so
-    # that quoting alone would let a name address another object, or a whole collection.
+    # Names come from archives too. API servers decode a quoted slash before they parse the path, so
+    # with quoting alone a name could address another object, or a whole collection.
     if text in ("", ".", "..") or "/" in text or "%" in text:
         raise InvalidName(f"{text!r} cannot be the name of an object")
     return quote(text, safe="")
@@ -130,7 +130,7 @@ _VELERO = {
 
 
 def velero(plural: str) -> APIResource:
-    """One of our own eleven kinds by its plural. (docs/spec: API 1)
+    """The resource of one of the eleven kinds of `velero.io/v1` by its plural. (docs/spec: API 1)
 
     Raises:
         KeyError: if there is no such kind.

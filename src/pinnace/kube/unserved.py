@@ -1,6 +1,6 @@
-"""Resource names that mean nothing in a cluster, and what their author may have meant. Pure.
+"""Resource names that a cluster does not serve, with suggestions for the intended name. Pure.
 
-A filter that names a kind which is not served selects nothing. Without a word about it, a misspelt filter
+A filter that names a resource which is not served selects nothing. Without a message, a misspelt filter
 makes an empty backup or restore that looks like a success.
 """
 
@@ -14,7 +14,7 @@ from pinnace.kube.errors import UnknownResource
 
 _MOST_SUGGESTIONS = 3
 _LEAST_LIKENESS = 0.65
-"""As difflib counts it: `deploymnets` and `deployments` are alike by 0.9, `pdo` and `pod` by 0.67."""
+"""The ratio of difflib: 0.9 for `deploymnets` and `deployments`, 0.67 for `pdo` and `pod`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def unserved_names(names: Iterable[str], discovery: Discovery) -> list[UnservedN
 
 
 def near_names(name: str, candidates: Iterable[str]) -> list[str]:
-    """Return the candidates that a misspelt name may have meant, the likeliest first."""
+    """Return the candidates that are similar to a misspelt name, the most similar first."""
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     close = get_close_matches(name.lower(), by_lower, n=_MOST_SUGGESTIONS, cutoff=_LEAST_LIKENESS)
     return [by_lower[found] for found in close]
@@ -75,7 +75,7 @@ def _reason(name: str, discovery: Discovery) -> str:
 
 
 def _names(discovery: Discovery) -> Iterable[str]:
-    """Every name by which a resource can be called, the plain ones first."""
+    """Every name of every resource, the plain ones first."""
     names: dict[str, None] = {}
     for resource in discovery.resources:
         names.setdefault(resource.name)

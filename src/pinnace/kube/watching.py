@@ -1,4 +1,4 @@
-"""The stream of a watch: lines out of chunks, events out of lines."""
+"""Reads the stream of a watch: splits chunks into lines and parses lines into events."""
 
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.requests import Request
 
 MAXIMUM_LINE_BYTES = 64 * 2**20
-"""Above anything etcd can store (1.5 MiB by default), below what would hurt us."""
+"""Above the largest object of etcd (1.5 MiB by default), below what would need too much memory."""
 WATCH_SECONDS = 30
-"""How long the server is asked to keep a watch open. It sends a bookmark just before it ends it, so that it
-is heard from in any case, and the next watch goes on from there."""
+"""How long the server is asked to keep a watch open. It sends a bookmark just before the end, so that
+something arrives in any case, and the next watch continues from there."""
 GRACE_SECONDS = 10.0
-"""A watch that has not ended so long after its time is stalled; with `WATCH_SECONDS` this is found in less
-than a minute, where the server's own periodic bookmarks are a minute apart."""
+"""A watch that has not ended this long after its time is stalled; with `WATCH_SECONDS` this is noticed in
+less than a minute. The server's own periodic bookmarks are a minute apart."""
 
 _TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
@@ -35,7 +35,7 @@ class WatchEvent:
 
 
 class LineSplitter:
-    """Puts chunks together and cuts them into lines."""
+    """Joins chunks and splits them into lines."""
 
     def __init__(self, maximum_bytes: int = MAXIMUM_LINE_BYTES) -> None:
         self._maximum_bytes = maximum_bytes
@@ -44,7 +44,7 @@ class LineSplitter:
 
     @property
     def has_rest(self) -> bool:
-        """Whether there is the beginning of a line that has not ended yet."""
+        """Whether an incomplete line is left."""
         return self._size_bytes > 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
@@ -70,7 +70,7 @@ class LineSplitter:
 async def read_events(
     transport: Transport, request: Request, expected: Expected
 ) -> AsyncGenerator[WatchEvent, None]:
-    """Opens one watch and yields its events until the server ends it.
+    """Open one watch and yield its events until the server ends it.
 
     Close the iterator (`contextlib.aclosing`) to end it early.
 
@@ -80,7 +80,7 @@ async def read_events(
     Raises:
         APIStatusError: as an answer, or as an ERROR event; `Gone` means: list again.
         ConnectionFailed: the stream was cut or fell silent.
-        InvalidResponse: it held something else than events of such objects.
+        InvalidResponse: it held something other than events of such objects.
     """
     splitter = LineSplitter()
     async with transport.open(request) as chunks:
@@ -90,7 +90,7 @@ async def read_events(
                     yield _event(line, expected)
                 except InvalidResponse as error:
                     raise InvalidResponse(
-                        f"an event of {request.shown} cannot be believed: {error}. {SUSPECTS}"
+                        f"an event of {request.shown} is not an API server's: {error}. {SUSPECTS}"
                     ) from error
     if splitter.has_rest:
         raise ConnectionFailed(f"the watch of {transport.server} was cut in the middle of an event")
@@ -120,7 +120,7 @@ def _parsed(line: bytes) -> JSONObject:
     try:
         document = orjson.loads(line)
     except orjson.JSONDecodeError:
-        # Without what is nested too deeply: an object that cannot be read whole must not end all watches.
+        # Without levels that are nested too deeply: an object that cannot be parsed must not end all watches.
         try:
             document = orjson.loads(pruned(line))
         except orjson.JSONDecodeError as error:

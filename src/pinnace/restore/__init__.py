@@ -1,5 +1,5 @@
-"""The restore engine: an archive, its order, its rules, and the cluster they end in.
+"""The restore engine: restores an archive into a cluster, in order and by the rules of the specification.
 
-`runner.execute_restore` is the way in: it logs, downloads, runs the engine and uploads what came of it. The
-engine knows nothing of controllers or of the command line. (docs/spec: RST)
+`runner.execute_restore` is the entry point: it logs, downloads, runs the engine and uploads log and results.
+The engine is independent of controllers and of the command line. (docs/spec: RST)
 """

@@ -10,7 +10,7 @@ ApplicableAction = ResolvedAction[RestoreItemAction]
 
 
 class ActionTable:
-    """The actions of a restore, sorted out by kind once, so that most kinds skip the machinery."""
+    """The actions of a restore, looked up once for each kind, as most kinds have none."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class ActionTable:
     async def load(
         cls, actions: Sequence[RestoreItemAction], canonical: Callable[[str], str]
     ) -> "ActionTable":
-        """Ask every action once what it wants to see; the order given is the order of execution.
+        """Ask every action once which items it applies to; they run in the given order.
 
         Raises:
             SetupError: an action did not answer, or its label selector is wrong.
@@ -36,13 +36,13 @@ class ActionTable:
                 wanted = await action.applies_to()
                 ResolvedAction.of(action, wanted, canonical)
             except Exception as error:
-                # Actions are foreign code, and any failure of theirs is to end in the results.
+                # Actions are foreign code: any of their failures must be reported in the results.
                 raise SetupError(f"error resolving restore item action {action.name}: {error}") from error
             declared.append((action, wanted))
         return cls(declared, canonical)
 
     def with_discovery(self, canonical: Callable[[str], str]) -> "ActionTable":
-        """The same answers, resolved against newer discovery: custom resources may be known by now."""
+        """The same table, resolved with newer discovery, which may include more custom resources."""
         return ActionTable(self._declared, canonical)
 
     def for_resource(self, group_resource: str) -> tuple[ApplicableAction, ...]:

@@ -1,8 +1,8 @@
-"""The restore engine: what an archive holds, brought into a cluster in order. (docs/spec: RST 5-9, 23)
+"""The restore engine: creates the objects of an archive in a cluster, in order. (docs/spec: RST 5-9, 23)
 
-Kinds follow one another with a barrier between them, for later kinds stand on earlier ones. Within a kind
-many items are created at once; the client bounds what is really in flight. Memory does not grow with the
-archive: an item is read from the spool when its turn comes and forgotten when it is created.
+Kinds are restored one after the other, as later kinds depend on earlier ones. Within a kind many items are
+created at once; the client limits the requests in flight. Memory does not grow with the archive: an item is
+read from the spool just before it is restored, and dropped once it is created.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from pinnace.restore.followups import FollowUps
 from pinnace.restore.item.claims import Claims, ItemKey
 from pinnace.restore.item.creating import Creator
 from pinnace.restore.item.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS, Definitions
-from pinnace.restore.item.life import ItemRestorer, Outlook
+from pinnace.restore.item.life import ItemRestorer, KnownKinds
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.reading import ItemReader, ItemRef
 from pinnace.restore.item.tenant_rights import TenantRights
@@ -62,11 +62,11 @@ from pinnace.restore.selection.order import CRDS, DEFAULT_PRIORITIES, main_pass_
 from pinnace.restore.selection.versions import chosen_directories
 from pinnace.restore.volume_data import Abilities, SavedData, VolumeDataKeeper
 from pinnace.restore.volume_patches import VolumePatches
-from pinnace.restore.volumes import VolumeCourses
+from pinnace.restore.volumes import VolumePreparer
 
 WORKERS: Final = 48
-"""Items of one kind at a time. API servers gain nothing beyond 64 requests in flight, and fewer than 32 leave
-them idle; an item waits for one request at a time."""
+"""How many items of one kind are restored at once. API servers get no faster beyond 64 requests in flight,
+and are idle with fewer than 32; an item waits for one request at a time."""
 
 DEFAULT_TERMINATING_TIMEOUT_SECONDS: Final = 600.0
 _DISCOVERY_LAG_SECONDS: Final = 10.0
@@ -78,11 +78,11 @@ class RestoreRequest:
     """What to restore: a completed Restore and what belongs to its backup.
 
     Attributes:
-        rights: what may be created at most; None for anything.
-        volume_infos, item_operations: what later Velero notes of volumes; none for other backups.
-        trusted: whether the location is the administrator's own. Else no namespace is made: its labels could
-            lift what holds for the namespaces of this cluster. (docs/spec: NAC 17 A13)
-        caveats: what its user should know beforehand; each becomes a warning.
+        rights: the kinds that may be created; None for all.
+        volume_infos, item_operations: the records of volumes in backups of later Velero; empty for others.
+        trusted: whether the location is the administrator's own. Otherwise no namespace is created, as its
+            labels could lift restrictions of this cluster. (docs/spec: NAC 17 A13)
+        caveats: notes for the user; each becomes a warning.
     """
 
     restore: Restore
@@ -110,10 +110,10 @@ class RestoreOptions:
 
     Attributes:
         priorities: kinds to restore first, in order; replaces the default list as a whole.
-        terminating_timeout_seconds: how long to wait for namespaces and volumes that are going away.
+        terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
         resource_timeout_seconds: how long restored definitions are waited for in all.
         features: enabled feature flags.
-        workers: items of one kind at a time.
+        workers: how many items of one kind are restored at once.
     """
 
     priorities: Sequence[str] = DEFAULT_PRIORITIES
@@ -125,7 +125,7 @@ class RestoreOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Helpers:
-    """Collaborators that an installation may lack; what they would have done then ends in the results."""
+    """Collaborators that an installation may lack; work that they cannot do is reported in the results."""
 
     volume_restorer: VolumeRestorer | None = None
     pod_volume_restorer: PodVolumeRestorer | None = None
@@ -134,7 +134,7 @@ class Helpers:
 
 @dataclass(slots=True)
 class _Run:
-    """Everything that lives as long as one restore."""
+    """The state of one restore."""
 
     request: RestoreRequest
     archive: ArchiveIndex
@@ -148,7 +148,7 @@ class _Run:
     handled: set[str] = field(default_factory=set)
     selected: int = 0
     not_served: list[SelectedResource] = field(default_factory=list)
-    """Kinds that the cluster does not serve, with selected items; looked at again when all else is done."""
+    """Kinds with selected items that the cluster does not serve; tried again after all others."""
 
 
 class RestoreEngine:
@@ -183,20 +183,20 @@ class RestoreEngine:
         self._timer = timer or SystemTimer()
 
     async def run(self, request: RestoreRequest, archive: ArchiveIndex) -> Results:
-        """Restore what the request selects, and wait for everything that follows from it.
+        """Restore the selected items, wait for all follow-ups, and return the warnings and errors.
 
-        Nothing that goes wrong is raised: it ends in the results. Cancellation leaves the cluster as far as
-        it got; the same restore can be run again.
+        Failures are not raised but returned. Cancellation leaves the objects that were created; the same
+        restore can be run again.
         """
         try:
-            outlook, reader, hook_finder = await self._set_up(request, archive)
+            kinds, reader, hook_finder = await self._set_up(request, archive)
         except SetupError as error:
             results = Results()
             results.errors.add_velero(str(error))
             log_results(self._log, results)
             return results
         async with asyncio.TaskGroup() as background:
-            run = self._new_run(request, archive, outlook, reader, hook_finder, background)
+            run = self._new_run(request, archive, kinds, reader, hook_finder, background)
             caveats = Results()
             for caveat in request.caveats:
                 caveats.warnings.add_velero(caveat)
@@ -211,7 +211,7 @@ class RestoreEngine:
                 self._report_selection(run)
             finally:
                 reporting.cancel()
-            # What it may still be publishing must not arrive after the final numbers.
+            # An update in flight must not arrive after the final numbers.
             await asyncio.wait([reporting])
             await reporter.publish(len(run.claims), len(run.claims))
         self._report(run, run.follow_ups.pod_results())
@@ -223,7 +223,7 @@ class RestoreEngine:
 
     async def _set_up(
         self, request: RestoreRequest, archive: ArchiveIndex
-    ) -> tuple[Outlook, ItemReader, ExecHookFinder]:
+    ) -> tuple[KnownKinds, ItemReader, ExecHookFinder]:
         if not archive.has_resources_dir:
             raise SetupError('error parsing backup contents: directory "resources" does not exist')
         spec = request.restore.spec
@@ -241,21 +241,21 @@ class RestoreEngine:
             format_version=request.backup.status.format_version,
             namespace=request.restore.metadata.namespace,
         )
-        outlook = Outlook(discovery=self._discovery, filters=filters, actions=actions)
-        return outlook, ItemReader(archive, directories), hook_finder
+        kinds = KnownKinds(discovery=self._discovery, filters=filters, actions=actions)
+        return kinds, ItemReader(archive, directories), hook_finder
 
     def _new_run(
         self,
         request: RestoreRequest,
         archive: ArchiveIndex,
-        outlook: Outlook,
+        kinds: KnownKinds,
         reader: ItemReader,
         hook_finder: ExecHookFinder,
         background: asyncio.TaskGroup,
     ) -> _Run:
         claims, creator = Claims(), Creator(self._client)
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
-        csi = CSI_FEATURE in self._options.features or bool(outlook.actions.for_resource(CSI_SNAPSHOTS))
+        csi = CSI_FEATURE in self._options.features or bool(kinds.actions.for_resource(CSI_SNAPSHOTS))
         volume_data = self._new_volume_data(request, archive, pod_volumes, csi=csi)
         is_administrators = request.trusted and request.rights is None
         volume_patches = VolumePatches(
@@ -280,7 +280,7 @@ class RestoreEngine:
             creator=creator,
             restore=request.restore,
             restore_labels=request.labels,
-            outlook=outlook,
+            kinds=kinds,
             reader=reader,
             namespaces=NamespaceKeeper(
                 client=self._client,
@@ -316,9 +316,9 @@ class RestoreEngine:
 
     def _new_volumes(
         self, request: RestoreRequest, pod_volumes: PodVolumeCatalogue, volume_data: VolumeDataKeeper
-    ) -> VolumeCourses:
+    ) -> VolumePreparer:
         wanted = request.restore.spec.restore_pvs is not False
-        return VolumeCourses(
+        return VolumePreparer(
             client=self._client,
             restore=request.restore,
             backup=request.backup,
@@ -333,7 +333,7 @@ class RestoreEngine:
         )
 
     async def _restore_definitions(self, run: _Run) -> None:
-        """The first pass: definitions of custom resources, and then a fresh look at what is served."""
+        """The first pass: definitions of custom resources, followed by a new discovery."""
         if await self._restore_pass(run, [CRDS]):
             await self._refresh_discovery(run)
 
@@ -342,9 +342,9 @@ class RestoreEngine:
         await self._restore_pass(run, main_pass_order(self._options.priorities, run.archive.resources))
 
     async def _restore_late_kinds(self, run: _Run) -> None:
-        """Come back to kinds that were not served when it was their turn: their definitions may be by now.
+        """Restore kinds that were not served in the main pass, if their definitions are ready by now.
 
-        What is not served even then is an error for each item.
+        If a kind is still not served, each of its items is an error.
         """
         definitions, waiting = run.follow_ups.definitions, run.not_served
         failures = Results()
@@ -358,12 +358,12 @@ class RestoreEngine:
             run.handled.difference_update(again)
             await self._restore_pass(run, again)
         for resource in run.not_served:
-            self._report(run, not_served(resource, run.items.outlook.discovery))
+            self._report(run, not_served(resource, run.items.kinds.discovery))
 
     def _report_selection(self, run: _Run) -> None:
-        """Say what the filters name that is not there, and that nothing was selected, if so."""
+        """Report names in the filters that do not exist, and an empty selection."""
         spec = run.request.restore.spec
-        results = filter_problems(spec, run.archive, run.items.outlook.discovery)
+        results = filter_problems(spec, run.archive, run.items.kinds.discovery)
         if not run.selected:
             results.warnings.add_velero(empty_selection(spec, run.archive))
         for oddity in run.archive.warnings:
@@ -371,35 +371,37 @@ class RestoreEngine:
         self._report(run, results)
 
     async def _report_withheld(self, run: _Run) -> None:
-        """Name what self-service has excluded from a tenant's restore, not its author."""
-        rights, outlook = run.request.rights, run.items.outlook
+        """Report the items that self-service, not the author, excluded from a tenant's restore."""
+        rights, kinds = run.request.rights, run.items.kinds
         if rights is None:
             return
         archived = run.archive.resources
-        names = canonical_names(outlook.discovery, archived)
-        kinds = [kind for kind in map(names, GUARDED_KINDS) if not outlook.filters.resources.matches(kind)]
+        names = canonical_names(kinds.discovery, archived)
+        withheld_kinds = [
+            kind for kind in map(names, GUARDED_KINDS) if not kinds.filters.resources.matches(kind)
+        ]
         included = IncludesExcludes.resolved(run.request.restore.spec.included_resources, (), names)
         collector = Collector(
             archive=run.archive,
             reader=run.reader,
-            discovery=outlook.discovery,
-            filters=replace(outlook.filters, resources=included),
+            discovery=kinds.discovery,
+            filters=replace(kinds.filters, resources=included),
             handled=set(),
             log=self._log,
         )
-        for resource in await collector.collect(kinds):
+        for resource in await collector.collect(withheld_kinds):
             reason = rights.refusal(resource.group_resource, is_namespaced=resource.is_namespaced)
             if reason is not None:
                 run.selected += resource.count
                 self._report(run, withheld(resource, reason))
 
     async def _restore_pass(self, run: _Run, names: Sequence[str]) -> bool:
-        """Select along the names and restore, one kind after the other; was anything selected?"""
+        """Select and restore these resources, one after the other; return whether anything was selected."""
         collector = Collector(
             archive=run.archive,
             reader=run.reader,
-            discovery=run.items.outlook.discovery,
-            filters=run.items.outlook.filters,
+            discovery=run.items.kinds.discovery,
+            filters=run.items.kinds.filters,
             handled=run.handled,
             log=self._log,
         )
@@ -419,7 +421,7 @@ class RestoreEngine:
         return bool(selected)
 
     async def _restore_resource(self, run: _Run, resource: SelectedResource) -> None:
-        """All selected items of one kind, many at a time; what they report comes in their order."""
+        """Restore all selected items of one kind, many at once; results are reported in their order."""
         jobs = enumerate(resource.items())
         reports: list[tuple[int, Results]] = []
 
@@ -455,8 +457,8 @@ class RestoreEngine:
         run.results.merge(results)
 
     async def _refresh_discovery(self, run: _Run) -> None:
-        """Learn the kinds that the restored definitions define, even if the server is slow to show them."""
-        found, usable = run.items.outlook.discovery, run.follow_ups.definitions.usable
+        """Discover the kinds of the restored definitions, and wait for a server that shows them late."""
+        found, usable = run.items.kinds.discovery, run.follow_ups.definitions.usable
 
         async def shown() -> bool:
             nonlocal found
@@ -473,11 +475,11 @@ class RestoreEngine:
         if not complete:
             missing = [name for name in usable if found.preferred(name) is None]
             self._log.warning("Restored definitions are not in discovery", definitions=", ".join(missing))
-        outlook = run.items.outlook
-        run.items.outlook = Outlook(
+        kinds = run.items.kinds
+        run.items.kinds = KnownKinds(
             discovery=found,
             filters=RestoreFilter.from_spec(
                 run.request.restore.spec, canonical_names(found, run.archive.resources)
             ),
-            actions=outlook.actions.with_discovery(found.canonical),
+            actions=kinds.actions.with_discovery(found.canonical),
         )

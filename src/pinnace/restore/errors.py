@@ -1,11 +1,11 @@
-"""What can end a restore, or one item of it.
+"""The errors of a restore, or of one item of it.
 
-    RestoreError
-    ├── BackupLookupError   a backup, its location or its store cannot be had (validation)
+RestoreError
+├── BackupLookupError   a backup, its location or its store is not available (validation)
     ├── SetupError          the engine cannot begin: one Velero-level error, nothing restored
-    ├── NamespaceError      a target namespace cannot be ensured: its items are left out
-    ├── ResourceError       no place in the API to send an item to: a Velero-level error
-    ├── ItemError           one item fails; the rest goes on
+    ├── NamespaceError      a target namespace is not available: its items are left out
+    ├── ResourceError       the API has no resource for an item: a Velero-level error
+    ├── ItemError           one item fails; the others are restored
     └── RestoreFailed       the restore as a whole is Failed; the text is its failureReason
 
 A failed item is data (results.py), a restore that cannot run is an exception. (docs/spec: RST 4, 22)

@@ -1,6 +1,6 @@
-"""What goes on after an object was really created: definitions get ready, pods get their data and hooks.
+"""The follow-ups of created objects: definitions become ready, pods get their data and hooks.
 
-All of it overlaps with the restore of further items; the engine waits for it where the order demands it.
+They run while further items are restored; the engine waits for them where the order requires it.
 (docs/spec: RST 18, 19, 21)
 """
 
@@ -27,12 +27,12 @@ CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class FollowUps:
-    """Starts the follow-ups as tasks of the group it is given, and keeps what they report.
+    """Starts the follow-ups as tasks of the given group, and collects their results.
 
     Args:
-        tasks: outlives every restore of an item; leaving it waits for all follow-ups.
-        pod_volume_restorer: None where this installation cannot restore pod volumes; the pods that come
-            without their data then have been told of (`volume_data`).
+        tasks: outlives the restore of every item; leaving it waits for all follow-ups.
+        pod_volume_restorer: None where this installation cannot restore pod volumes; `volume_data` then
+            reports the pods without data.
         exec_hooks: None where this installation cannot run hooks: then each pod with hooks is a warning.
     """
 
@@ -66,7 +66,7 @@ class FollowUps:
 
         Args:
             answer: the object as the API server returned it.
-            additional: whether another item waits for this one: then so must we.
+            additional: whether another item waits for this one: then this waits for the object to be ready.
         """
         if ref.group_resource == "pods":
             self._pod_created(ref, orjson.loads(answer), results)
@@ -78,19 +78,19 @@ class FollowUps:
                 await self.definitions_settled()
 
     def found(self, ref: ItemRef, resource: APIResource, in_cluster: JSONObject) -> None:
-        """Called for each object that is in the cluster already: a definition may not be ready yet."""
+        """Called for each object that existed already: a definition may not be ready yet."""
         if ref.group_resource == CRDS_GROUP_RESOURCE and not is_established(in_cluster):
             self.definitions.created(ref.name, resource)
 
     async def definitions_settled(self) -> None:
-        """Wait until the definitions created so far can be used; the restore comes back to late ones."""
+        """Wait until the definitions created so far are ready; late ones are checked again at the end."""
         for late in await self.definitions.settled():
             self._log.warning(
-                "Custom resource definition is not ready to use, going on with other kinds", definition=late
+                "Custom resource definition is not ready to use, continuing with other kinds", definition=late
             )
 
     def pod_results(self) -> Results:
-        """What the follow-ups of pods reported; to be called when the task group has ended."""
+        """The results of the follow-ups of pods; call it when the task group has ended."""
         results = Results()
         for task in (*self._volume_tasks, *self._hook_tasks):
             results.errors.add_velero(*task.result())

@@ -1,4 +1,4 @@
-"""What the engine needs from others, as protocols: the cluster, and the collaborators that may be absent."""
+"""The protocols of the engine's collaborators: the cluster, and those that an installation may lack."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ from pinnace.kube.resources import APIResource
 
 
 class Cluster(Protocol):
-    """The few calls a restore makes. Errors are `pinnace.kube.errors.KubeError`."""
+    """The requests that a restore makes. Errors are `pinnace.kube.errors.KubeError`."""
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
         """Read one object."""
@@ -40,10 +40,10 @@ class VolumeRestorer(Protocol):
     async def restore_volume(self, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
         """Create a volume from the snapshot and return the PersistentVolume that points at it.
 
-        The name may come back changed. An exception fails the item.
+        Its name may differ. An exception fails the item.
 
         Raises:
-            SnapshotError: with the provider's own words.
+            SnapshotError: the provider failed; the text is the provider's.
         """
         ...
 
@@ -89,7 +89,7 @@ class ExecHooks(Protocol):
 
 
 class ProgressSink(Protocol):
-    """Where `status.progress` goes. A KubeError is logged; the next value is tried again."""
+    """Stores `status.progress`. A KubeError is logged; the next value is stored again."""
 
     async def publish(self, total_items: int, items_restored: int) -> None:
         """Store both numbers."""

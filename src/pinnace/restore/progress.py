@@ -1,4 +1,4 @@
-"""How far a restore is, told to the outside at most once a second. (docs/spec: RST 23)"""
+"""The progress of a restore, published at most once a second. (docs/spec: RST 23)"""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ INTERVAL_SECONDS: Final = 1.0
 
 
 class Progress:
-    """Counts selected and processed items of a pass; the restored set is counted by its owner."""
+    """Counts the selected and processed items of a pass; `Claims` counts the restored set."""
 
     def __init__(self) -> None:
         self.selected = 0
@@ -21,18 +21,18 @@ class Progress:
         self.restored = 0
 
     def begin_pass(self, selected: int) -> None:
-        """Start counting a pass anew."""
+        """Start counting a new pass."""
         self.selected = selected
         self.processed = 0
 
     def item_done(self, restored: int) -> None:
-        """One selected item is through; `restored` is the size of the restored set now."""
+        """Count one selected item as processed; `restored` is the current size of the restored set."""
         self.processed += 1
         self.restored = restored
 
     @property
     def total(self) -> int:
-        """The estimate: what is restored, and what of this pass is still to come."""
+        """The estimated total: the restored items and the rest of this pass."""
         return self.restored + max(self.selected - self.processed, 0)
 
 
@@ -54,7 +54,7 @@ class ProgressReporter:
                 await self.publish(self._progress.total, self._progress.restored)
 
     async def publish(self, total: int, restored: int) -> None:
-        """Publish these numbers, unless they are what was published last. A failure is a line in the log."""
+        """Publish these numbers unless they were published last. A failure is only logged."""
         if (total, restored) == self._published:
             return
         try:

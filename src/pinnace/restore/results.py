@@ -1,4 +1,4 @@
-"""Warnings and errors of a restore, sorted by where they belong, and the results file made of them.
+"""Warnings and errors of a restore, grouped by namespace, and the results file made of them.
 
 Only these lists are counted in `status.warnings` and `status.errors`, never log lines. (docs/spec: RST 22)
 """
@@ -12,7 +12,7 @@ from pinnace.archive.eventlog import EventLog
 
 @dataclass(slots=True)
 class Result:
-    """Messages of one severity: the tool's own, those of cluster-scoped items, and those of each namespace.
+    """Messages of one severity: those of the restore itself, of cluster-scoped items, and of each namespace.
 
     `namespaces` is keyed by the target namespace.
     """
@@ -22,14 +22,14 @@ class Result:
     namespaces: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, namespace: str, message: str) -> None:
-        """File a message under its namespace, or under the cluster if the namespace is empty."""
+        """Add a message to its namespace, or to the cluster if the namespace is empty."""
         if namespace:
             self.namespaces.setdefault(namespace, []).append(message)
         else:
             self.cluster.append(message)
 
     def add_velero(self, *messages: str) -> None:
-        """File messages that concern the restore itself."""
+        """Add messages that concern the restore itself."""
         self.velero.extend(messages)
 
     def merge(self, other: "Result") -> None:
@@ -94,7 +94,7 @@ class Results:
 
 
 def log_results(log: EventLog, results: Results, **fields: str) -> None:
-    """Whoever reads the log finds in it what the results say.
+    """Write all results to the log.
 
     Args:
         fields: put on every line.

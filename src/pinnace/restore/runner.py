@@ -1,7 +1,7 @@
 """Runs one valid restore from download to results, for a controller or for a command without server.
 
-What goes wrong with items ends in the results and makes the restore PartiallyFailed; only what keeps a
-restore from running, or its results from being kept, makes it Failed. (docs/spec: RST 4, CTL 8.3)
+Failures of items are in the results and make the restore PartiallyFailed; it is Failed only if it could not
+run, or its results could not be stored. (docs/spec: RST 4, CTL 8.3)
 """
 
 import asyncio
@@ -41,11 +41,11 @@ PodVolumeBackupSource = Callable[[], Awaitable[Sequence[PodVolumeBackup]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreInputs:
-    """What a restore needs beside the context of its run.
+    """The inputs of a restore besides its run context.
 
     Attributes:
-        actions: asked once for the restore item actions; may raise RestoreFailed.
-        pod_volume_backups: asked once for those of the backup; may raise KubeError or StorageError.
+        actions: called once for the restore item actions; may raise RestoreFailed.
+        pod_volume_backups: called once for those of the backup; may raise KubeError or StorageError.
         trusted, rights: as in `RestoreRequest`.
     """
 
@@ -61,15 +61,15 @@ class RestoreInputs:
 async def execute_restore(
     restore: Restore, backup: Backup, context: RunContext, inputs: RestoreInputs
 ) -> Restore:
-    """Restore, keep the log and the results in the store, and say how it went.
+    """Run a restore, store its log and results, and return the Restore with its outcome.
 
     Args:
-        restore: valid and completed; `status` says InProgress since when.
-        backup: what it restores from.
+        restore: valid and completed; `status` says since when it is InProgress.
+        backup: the backup to restore from.
 
     Returns:
         A copy of the restore with its terminal phase, counts, times and progress. Cancellation is raised and
-        leaves no file behind; what was created in the cluster stays, and the restore can be run again.
+        leaves no file behind; created objects stay in the cluster, and the restore can be run again.
     """
     recorder = _ProgressRecorder(context)
     try:
@@ -96,10 +96,10 @@ class _Run:
     directory: Path
 
     async def run_logged(self) -> Results:
-        """Restore and upload what it leaves.
+        """Restore, and upload log and results.
 
         Raises:
-            RestoreFailed: it did not run; its log, as far as it got, is in the store if that was possible.
+            RestoreFailed: it did not run; its incomplete log is in the store if that was possible.
         """
         context, name, log_path = self.context, self.restore.metadata.name, self.directory / "log.gz"
         with _new_log(self.restore, log_path, context) as log:
@@ -110,7 +110,7 @@ class _Run:
                 log.error("error restoring", error=str(error))
                 problem = await _upload_log(context.store, name, log, log_path)
                 if problem is not None:
-                    # The log file is closed by now; the echo still hears of it.
+                    # The log file is closed by now; this reaches only the other outputs of the log.
                     log.warning("the log of a failed restore was not kept", error=problem)
                 raise
             try:
@@ -132,7 +132,7 @@ class _Run:
     async def _run(self, log: RunLog) -> Results:
         backup_name = self.restore.spec.backup_name
         log.info("starting restore")
-        # Of a restore by a server only this says in the location which backup it was made from.
+        # For a restore by a server, only this line in the location names its backup.
         log.info(f"Starting restore of backup {self.restore.metadata.namespace}/{backup_name}")
         actions = await self.inputs.actions()
         contents = self.directory / "contents.tar.gz"
@@ -192,7 +192,7 @@ class _Run:
             helpers=self.inputs.helpers,
         )
         with archive:
-            # Its contents are in the index's spool now; a large backup need not be on the disk twice.
+            # The contents are in the index's spool now; a large backup need not be on the disk twice.
             await asyncio.to_thread(contents.unlink)
             with raised_gc_thresholds():
                 return await engine.run(request, archive)
@@ -217,7 +217,7 @@ def _new_log(restore: Restore, path: Path, context: RunContext) -> RunLog:
 
 
 async def _upload_log(store: BackupStore, name: str, log: RunLog, path: Path) -> str | None:
-    """Close the log and keep it; returns the Velero-level error if that fails."""
+    """Close the log and store it; return the Velero-level error if that fails."""
     try:
         log.close()
     except OSError as error:
@@ -236,7 +236,7 @@ async def _upload_results(
     log: RunLog,
     hide: Callable[[dict[str, Any]], dict[str, Any]] | None,
 ) -> None:
-    """Keep the results; that they could not be kept changes nothing of how the restore went."""
+    """Store the results; a failure does not change the outcome of the restore."""
     kept = results.to_dict()
     try:
         await store.put_restore_results(name, kept if hide is None else hide(kept))
@@ -245,7 +245,7 @@ async def _upload_results(
 
 
 class _ProgressRecorder:
-    """Passes progress on and remembers the last that was stored."""
+    """Passes progress on and remembers the last stored numbers."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context

@@ -1,7 +1,7 @@
-"""Volume data that a backup holds and this restore cannot bring back. (docs/adr/020, docs/spec: BEY 11.1)
+"""Volume data that is in a backup but cannot be restored. (docs/adr/020, docs/spec: BEY 11.1)
 
-A claim that came back with a new, empty disk would look healthy, and the application would initialise itself
-on it. Therefore each such volume is an error; its claim is created so that nothing binds it, and pods that
+A claim restored with a new, empty disk would look healthy, and the application would initialise itself on it.
+Therefore each such volume is an error; its claim is created so that nothing binds it, and pods that
 would start without the data are left out. With `pinnace.io/without-volume-data` on the Restore, they are
 created with empty volumes and each is a warning.
 """
@@ -25,7 +25,7 @@ from pinnace.restore.results import Results
 from pinnace.volumes.pod_claims import claim_name, find_volume
 
 Claim = tuple[str, str]
-"""Namespace, as in the backup, and name."""
+"""Namespace in the backup, and name."""
 
 _DATA_UPLOADS: Final = "datauploads.velero.io"
 _WITH_VELERO: Final = "restore it with Velero"
@@ -33,8 +33,8 @@ _WITHOUT_DATA: Final = "with --without-volume-data it comes back empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """Why the data of a volume is not restored, and what its user can do."""
+class DataLoss:
+    """Why the data of a volume is not restored, and what the user can do."""
 
     reason: str
     advice: str
@@ -42,12 +42,12 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What this restore can bring back.
+    """Which kinds of volume data this restore can restore.
 
     Attributes:
         pod_volumes: restic snapshots of pod volumes.
         csi: CSI snapshots.
-        csi_claims: the claims that the backup has usable CSI snapshots of.
+        csi_claims: the claims with usable CSI snapshots in the backup.
     """
 
     pod_volumes: bool
@@ -57,7 +57,7 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedData:
-    """What a backup says of its volume data.
+    """The records of volume data in a backup.
 
     Attributes:
         infos: none for backups of Velero before 1.13.
@@ -71,13 +71,13 @@ class SavedData:
 
 def lost_claims(
     saved: SavedData, archive: ArchiveIndex, restore: Restore, can: Abilities
-) -> dict[Claim, Loss]:
-    """The claims whose data the backup holds and this restore cannot bring back.
+) -> dict[Claim, DataLoss]:
+    """The claims whose data is in the backup but cannot be restored.
 
     Args:
-        restore: one that leaves volumes out (`restorePVs: false`) wants no snapshots, moved ones neither.
+        restore: with `restorePVs: false` it uses no snapshots, moved ones included.
     """
-    found: dict[Claim, Loss] = {}
+    found: dict[Claim, DataLoss] = {}
     if restore.spec.restore_pvs is not False:
         for claim in can.csi_claims if not can.csi else ():
             found[claim] = _csi_is_off("")
@@ -87,12 +87,12 @@ def lost_claims(
                 if not can.csi:
                     found[info.claim] = _csi_is_off(handle)
                 elif info.claim not in can.csi_claims:
-                    found[info.claim] = Loss(
+                    found[info.claim] = DataLoss(
                         reason=f"it is in the CSI snapshot {handle}, and the backup has no VolumeSnapshot",
                         advice="restore the snapshot with the tools of the storage system",
                     )
         for claim in _moved_claims(saved, archive):
-            found[claim] = Loss(
+            found[claim] = DataLoss(
                 reason="it was moved into the backup location by a data mover, and this version cannot"
                 " restore moved data",
                 advice=_WITH_VELERO,
@@ -115,16 +115,16 @@ def lost_claims(
     return {claim: loss for claim, loss in found.items() if claim[1]}
 
 
-def pod_volume_loss(uploader: str, snapshot: str, can: Abilities) -> Loss | None:
+def pod_volume_loss(uploader: str, snapshot: str, can: Abilities) -> DataLoss | None:
     """Why a pod volume that an uploader saved is not restored; None if it is."""
     if uploader != "restic":
-        return Loss(
+        return DataLoss(
             reason=f"it was saved with {uploader} (snapshot {snapshot}), and this version restores snapshots"
             " of restic only",
             advice=_WITH_VELERO,
         )
     if not can.pod_volumes:
-        return Loss(
+        return DataLoss(
             reason=f"it was saved with restic (snapshot {snapshot}), which the node agents of a server"
             " restore, and this restore is made without them",
             advice="restore the backup with a server that has node agents",
@@ -132,9 +132,9 @@ def pod_volume_loss(uploader: str, snapshot: str, can: Abilities) -> Loss | None
     return None
 
 
-def _csi_is_off(handle: str) -> Loss:
+def _csi_is_off(handle: str) -> DataLoss:
     snapshot = f"the CSI snapshot {handle}" if handle else "a CSI snapshot"
-    return Loss(
+    return DataLoss(
         reason=f"it is in {snapshot}, and volumes are restored from CSI snapshots with the feature EnableCSI"
         " only",
         advice="restore with --features EnableCSI",
@@ -150,7 +150,7 @@ def _moved_claims(saved: SavedData, archive: ArchiveIndex) -> Iterable[Claim]:
 
 
 def _stored(archive: ArchiveIndex, group_resource: str) -> Iterable[JSONObject]:
-    """The objects of a kind that can be read; nothing but hints are taken from them."""
+    """The objects of a kind that can be read; they are used as hints only."""
     for namespace in archive.namespaces(group_resource):
         for name in archive.names(group_resource, namespace):
             found = _read(archive, group_resource, namespace, name)
@@ -162,7 +162,7 @@ def _read(archive: ArchiveIndex, group_resource: str, namespace: str, name: str)
     try:
         found = orjson.loads(archive.read(group_resource, namespace, name))
     except (ArchiveError, orjson.JSONDecodeError):
-        return None  # its own item says so, if it is one
+        return None  # reported with its own item
     return found if isinstance(found, dict) else None
 
 
@@ -173,22 +173,22 @@ def _claim_of_pod(archive: ArchiveIndex, namespace: str, pod: str, volume: str) 
         source = find_volume(found, volume) if found is not None else None
         return claim_name(found, source) if found is not None and source is not None else ""
     except (LookupError, TypeError, AttributeError):
-        return ""  # of a shape that no API server would have stored: its own item says so
+        return ""  # no API server would have stored it; reported with its own item
 
 
 Exists = Callable[[], Awaitable[bool]]
-"""Whether the item is in the cluster already, which leaves it alone as in any restore."""
+"""Whether the item exists in the cluster already; then it is not changed, as in any restore."""
 
 
 @dataclass(slots=True)
 class VolumeDataKeeper:
-    """Keeps claims and pods from coming back without their data.
+    """Keeps claims and pods from being restored without their data.
 
     Attributes:
-        lost: as `lost_claims` found them.
+        lost: the result of `lost_claims`.
     """
 
-    lost: dict[Claim, Loss]
+    lost: dict[Claim, DataLoss]
     pod_volumes: PodVolumeCatalogue
     can: Abilities
     accepted: bool
@@ -203,8 +203,8 @@ class VolumeDataKeeper:
         accepted = restore.metadata.annotations.get(labels.WITHOUT_VOLUME_DATA) == "true"
         return cls(lost_claims(saved, archive, restore, can), saved.pod_volumes, can, accepted)
 
-    async def meet_claim(self, ref: ItemRef, claim: JSONObject, exists: Exists, results: Results) -> None:
-        """Change a claim whose data is lost, in place, so that nothing takes its new disk for the old one."""
+    async def prepare_claim(self, ref: ItemRef, claim: JSONObject, exists: Exists, results: Results) -> None:
+        """Change a claim whose data is lost, in place, so that it stays unbound and no pod uses it."""
         key = (ref.original_namespace, ref.name)
         loss = self.lost.get(key)
         if loss is None or await exists():
@@ -253,9 +253,9 @@ class VolumeDataKeeper:
             )
         return False
 
-    def _losses_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, Loss]:
-        """The losses of a pod's volumes that were not told with their claims."""
-        of_volumes: dict[str, Loss] = {}
+    def _losses_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, DataLoss]:
+        """The losses of a pod's volumes that were not reported with their claims."""
+        of_volumes: dict[str, DataLoss] = {}
         others = self.pod_volumes.of_other_uploaders(pod, ref.original_namespace)
         for volume, backup in others.items():
             loss = pod_volume_loss(uploader_of(backup), backup.status.snapshot_id, self.can)
@@ -277,7 +277,7 @@ class VolumeDataKeeper:
 
 
 def _volumes_of(ref: ItemRef, pod: JSONObject) -> JSONObject:
-    """As much of a pod as decides here; the API server judges what has another shape than a pod's."""
+    """The parts of a pod that matter here; the API server refuses an invalid pod later."""
     spec, annotations = pod.get("spec"), pod["metadata"].get("annotations")
     volumes = spec.get("volumes") if isinstance(spec, dict) else None
     return {
@@ -296,7 +296,7 @@ def _claim_of(pod: JSONObject, volume: str) -> str:
 
 
 def _forget_volume(claim: JSONObject) -> None:
-    """Take away, in place, all that ties a claim to a volume or a snapshot."""
+    """Remove, in place, all references of a claim to a volume or a snapshot."""
     clear_binding_info(claim)
     spec = claim["spec"]
     for key in ("volumeName", "dataSource", "dataSourceRef"):

@@ -1,4 +1,4 @@
-"""Volumes that were provisioned anew get back the reclaim policy and the labels of the old ones.
+"""Gives newly provisioned volumes the reclaim policy and the labels of the old ones.
 
 Without that, a volume restored from a snapshot has the reclaim policy of its storage class, often Delete
 where the user had chosen Retain. (docs/spec: BEY 5.7)
@@ -32,7 +32,7 @@ class VolumePatches:
     """Remembers the claims that a restore created, and patches their volumes at its end.
 
     Args:
-        infos: of the backup; none where its location is not trusted, for volumes belong to no namespace.
+        infos: of the backup; none if its location is not trusted, as volumes are cluster-scoped.
         timeout_seconds: for all claims together to be bound.
     """
 
@@ -57,14 +57,14 @@ class VolumePatches:
         self._wanted: list[_Wanted] = []
 
     def claim_created(self, ref: ItemRef, claim: JSONObject) -> None:
-        """Called for each claim that this restore created; one that is kept unbound needs nothing."""
+        """Called for each claim that this restore created; one that is kept unbound is ignored."""
         info = self._infos.get((ref.original_namespace, ref.name))
         selector = mapping(claim, "spec", "selector", "matchLabels")
         if info is not None and labels.AWAITS_VOLUME_DATA not in selector:
             self._wanted.append(_Wanted(namespace=ref.target_namespace, name=ref.name, info=info))
 
     async def run(self) -> list[tuple[str, str]]:
-        """Patch the volumes as their claims are bound; namespace and text of what went wrong."""
+        """Patch the volumes as their claims are bound; return namespace and text of each failure."""
         problems: list[tuple[str, str]] = []
         waiting = list(self._wanted)
 
@@ -94,7 +94,7 @@ class VolumePatches:
         )
 
     async def _patch(self, wanted: _Wanted) -> bool:
-        """Patch one volume; whether nothing more is to be done for its claim. Raises KubeError."""
+        """Patch one volume; return whether its claim is done. Raises KubeError."""
         try:
             claim = await self._client.get(PERSISTENT_VOLUME_CLAIMS, wanted.name, wanted.namespace)
         except NotFound:
@@ -124,12 +124,12 @@ class VolumePatches:
         try:
             found = await self._client.get(STORAGE_CLASSES, class_name)
         except NotFound:
-            return True  # nothing will ever provision it, which the claim itself tells
+            return True  # it will never be provisioned, which the claim's events say
         return bool(found.get("volumeBindingMode") == "WaitForFirstConsumer")
 
 
 def volume_patch(volume: JSONObject, info: PersistentVolumeInfo) -> JSONObject:
-    """What a volume lacks of the old one; empty if nothing. Labels of its provisioner stay."""
+    """The patch with the old volume's policy and labels; empty if there is no difference."""
     patch: JSONObject = {}
     policy = (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy")
     if info.reclaim_policy and info.reclaim_policy != policy:

@@ -1,7 +1,6 @@
-"""PersistentVolumes and their claims: which are restored, from what, under which name. (docs/spec: RST 11-13)
+"""Decides whether and how PersistentVolumes and their claims are restored. (docs/spec: RST 11-13)
 
-Making a volume from a native snapshot is the work of a `VolumeRestorer`; without one, a volume that needs it
-is an error that says so.
+A `VolumeRestorer` makes volumes from native snapshots; without one, a volume that needs it is an error.
 """
 
 import uuid
@@ -40,8 +39,8 @@ NO_RESTORER: Final = (
 )
 
 
-class Course(Enum):
-    """What becomes of a PersistentVolume; the letters are those of the rule's table."""
+class VolumeSource(Enum):
+    """How a PersistentVolume is restored; the letters are those of the table in the specification."""
 
     FROM_SNAPSHOT = "A"
     POD_VOLUME_BACKUP = "B"
@@ -52,29 +51,29 @@ class Course(Enum):
 
 def decide(
     volume: JSONObject, *, has_snapshot: bool, has_pod_volume_backup: bool, has_csi_snapshot: bool = False
-) -> Course:
-    """Choose the course of a volume; the first rule that applies wins. (docs/spec: RST 11, BEY 5.9)"""
+) -> VolumeSource:
+    """Choose how a volume is restored; the first rule that applies wins. (docs/spec: RST 11, BEY 5.9)"""
     if has_snapshot:
-        return Course.FROM_SNAPSHOT
+        return VolumeSource.FROM_SNAPSHOT
     if has_pod_volume_backup:
-        return Course.POD_VOLUME_BACKUP
+        return VolumeSource.POD_VOLUME_BACKUP
     if has_csi_snapshot:
-        return Course.CSI_SNAPSHOT
+        return VolumeSource.CSI_SNAPSHOT
     if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
-        return Course.PROVISION_ANEW
-    return Course.AS_IT_IS
+        return VolumeSource.PROVISION_ANEW
+    return VolumeSource.AS_IT_IS
 
 
 @dataclass(slots=True)
-class VolumeMemory:
-    """What claims must know of the volumes that came before them."""
+class PreparedVolumes:
+    """What the restore of claims needs to know about the volumes, which are restored before."""
 
     to_provision: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
 
 
-def adjust_claim(claim: JSONObject, memory: VolumeMemory) -> None:
-    """Let a claim follow its volume, in place. (docs/spec: RST 13)
+def adjust_claim(claim: JSONObject, prepared: PreparedVolumes) -> None:
+    """Adjust a claim to its restored volume, in place. (docs/spec: RST 13)
 
     A claim without `volumeName` keeps its annotations: it was never bound.
     """
@@ -83,19 +82,19 @@ def adjust_claim(claim: JSONObject, memory: VolumeMemory) -> None:
     if not isinstance(spec, dict) or not isinstance(volume_name, str) or not volume_name:
         return
     clear_binding_info(claim)
-    if volume_name in memory.to_provision:
+    if volume_name in prepared.to_provision:
         del spec["volumeName"]
-    elif volume_name in memory.renamed:
-        spec["volumeName"] = memory.renamed[volume_name]
+    elif volume_name in prepared.renamed:
+        spec["volumeName"] = prepared.renamed[volume_name]
 
 
-class VolumeCourses:
-    """Takes each PersistentVolume through the table, and remembers what claims must know.
+class VolumePreparer:
+    """Prepares each PersistentVolume for its restore, and remembers what claims need to know.
 
     Args:
         restorer: makes volumes from native snapshots; None where this installation cannot.
-        claims_with_data: namespace and name of the claims whose data is in CSI snapshots, or elsewhere where
-            this restore cannot reach it: beside those the old volume would be bound instead.
+        claims_with_data: namespace and name of the claims whose data is in CSI snapshots, or cannot be
+            restored: their old volumes are not restored, or the claims would be bound to them.
         new_uuid: source of the random part of a cloned volume's name.
     """
 
@@ -114,7 +113,7 @@ class VolumeCourses:
         claims_with_data: Collection[tuple[str, str]] = (),
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
-        self.memory = VolumeMemory()
+        self.prepared = PreparedVolumes()
         self._client = client
         self._mapping: Mapping[str, str] = restore.spec.namespace_mapping
         self._wants_volumes = (
@@ -138,10 +137,10 @@ class VolumeCourses:
                 )
 
     async def prepare(self, ref: ItemRef, volume: JSONObject) -> JSONObject | None:
-        """Decide, and do what the course asks for.
+        """Decide how a volume is restored, and prepare it.
 
         Returns:
-            The volume to go on with, possibly renamed; None if it is not to be restored.
+            The volume to create, possibly renamed; None if it must not be restored.
 
         Raises:
             ItemError: the volume's item fails.
@@ -150,7 +149,7 @@ class VolumeCourses:
         if not isinstance(spec, dict) or not isinstance(spec.get("claimRef", {}), dict | None):
             raise ItemError(f"error restoring {ref.id}: spec is not a volume's")
         snapshot = self._snapshots.get(ref.name)
-        course = decide(
+        source = decide(
             volume,
             has_snapshot=snapshot is not None,
             has_pod_volume_backup=self._has_pod_volume_backup(ref, spec),
@@ -158,14 +157,14 @@ class VolumeCourses:
         )
         if snapshot is not None:
             return await self._from_snapshot(ref, volume, snapshot)
-        if course is Course.AS_IT_IS:
+        if source is VolumeSource.AS_IT_IS:
             self._remap_claim(spec)
             clear_binding_info(volume)
             return volume
         self._log.info(
-            "Dynamically re-provisioning persistent volume", name=ref.name, reason=course.name.lower()
+            "Dynamically re-provisioning persistent volume", name=ref.name, reason=source.name.lower()
         )
-        self.memory.to_provision.add(ref.name)
+        self.prepared.to_provision.add(ref.name)
         return None
 
     def _has_pod_volume_backup(self, ref: ItemRef, spec: JSONObject) -> bool:
@@ -195,7 +194,7 @@ class VolumeCourses:
         if new_name == ref.name and rename:
             new_name = f"velero-clone-{self._new_uuid()}"
         if new_name != ref.name:
-            self.memory.renamed[ref.name] = new_name
+            self.prepared.renamed[ref.name] = new_name
             volume["metadata"]["name"] = new_name
             annotations = volume["metadata"].get("annotations") or {}
             volume["metadata"]["annotations"] = {**annotations, labels.ORIGINAL_PV_NAME: ref.name}
@@ -207,7 +206,7 @@ class VolumeCourses:
             claim["namespace"] = self._mapping[claim["namespace"]]
 
     async def _must_rename(self, ref: ItemRef, spec: JSONObject) -> bool:
-        """A volume whose claim moves, and whose name is taken in the cluster, becomes a clone."""
+        """Whether the volume must get a new name: its claim's namespace is mapped, and its name is taken."""
         claim = spec.get("claimRef")
         if not claim or claim.get("namespace") not in self._mapping:
             return False
@@ -220,7 +219,7 @@ class VolumeCourses:
         return True
 
     async def _is_wanted(self, ref: ItemRef) -> bool:
-        """Wait while the volume in the cluster, if any, is going away; is there none in the end?"""
+        """Wait while a volume of this name is being deleted; return whether there is none afterwards."""
         wanted = False
 
         async def settled() -> bool:
@@ -260,7 +259,7 @@ class VolumeCourses:
         return _InCluster.ALIVE
 
     async def _make_volume(self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
-        """The volume made from its snapshot; unchanged where volumes are not wanted."""
+        """The volume made from its snapshot; unchanged if volumes are not restored."""
         if not self._wants_volumes:
             self._log.warning(
                 "Restoring a persistent volume that points at the original storage: volumes are not restored",
@@ -276,7 +275,7 @@ class VolumeCourses:
 
 
 class _InCluster(Enum):
-    """How a PersistentVolume of the same name stands in the cluster."""
+    """The state of a PersistentVolume of the same name in the cluster."""
 
     ABSENT = "absent"
     GOING = "going"

@@ -121,8 +121,8 @@ LASTING: Sequence[tuple[str, Fault, str, int]] = [
     ("cut-in-a-later-body", CutBody(700), "cut in the middle", 3),
     ("stalled", Stall(), "did not answer in time", 1),
     ("stalled-in-a-later-body", Stall(after_bytes=700), "did not answer in time", 3),
-    ("not-json", NOT_JSON, "cannot be believed: it is not", 1),
-    ("not-json-later", NOT_JSON, "cannot be believed: it is not", 3),
+    ("not-json", NOT_JSON, "is not an API server's: it is not", 1),
+    ("not-json-later", NOT_JSON, "is not an API server's: it is not", 3),
 ]
 """Name, fault, what the log says, and from which page on."""
 

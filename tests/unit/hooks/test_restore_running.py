@@ -227,7 +227,7 @@ async def test_a_duration_that_is_none_is_ignored_with_a_warning(stage: Stage) -
     assert await stage.run(made, *hooks) == []
     assert stage.containers.timeouts == [30.0]
     assert stage.log.warnings == 2
-    assert f"Ignoring annotation {POST}exec-timeout: 'none' is no duration" in stage.log_text()
+    assert f"Ignoring annotation {POST}exec-timeout: 'none' is not a duration" in stage.log_text()
 
 
 @pytest.mark.spec("RST-102")

@@ -249,7 +249,7 @@ class TestLists:
     async def test_a_list_that_always_lies_is_an_error(self, server: ScriptedServer) -> None:
         server.on(self.LIST, answer_bytes(self.WHOLE[:-4]))
         async with connected(server, retry=RetryPolicy(attempts=3)) as client:
-            with pytest.raises(InvalidResponse, match=r"GET /api/v1/.*cannot be believed.*proxy"):
+            with pytest.raises(InvalidResponse, match=r"GET /api/v1/.*is not an API server's.*proxy"):
                 await client.list_all(CONFIGMAPS, "demo")
 
 

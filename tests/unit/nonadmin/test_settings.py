@@ -72,7 +72,7 @@ def test_periods() -> None:
         ({"maxHookTime": "-1m"}, "maxHookTime can not be negative"),
         ({"maxHookTime": "long"}, "maxHookTime"),
         ({"allowedEndpoints": [10]}, "allowedEndpoints is not a list of texts"),
-        ({"allowedEndpoints": ["10.0.0.0/99"]}, "'10.0.0.0/99' is no address"),
+        ({"allowedEndpoints": ["10.0.0.0/99"]}, "'10.0.0.0/99' is not an address"),
         ({"enforceBSLSpec": {"config": {"s3Url": "http://[x"}}}, "config.s3Url"),
         ({"adoptFormerNamespaces": ["shop"]}, "adoptFormerNamespaces is no map of texts"),
         ({"adoptFormerNamespaces": {"shop": None}}, "adoptFormerNamespaces is no map of texts"),

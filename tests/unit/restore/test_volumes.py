@@ -12,7 +12,7 @@ from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolu
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.kube.errors import Forbidden
 from pinnace.restore.engine import Helpers, RestoreOptions
-from pinnace.restore.volumes import Course, VolumeMemory, adjust_claim, decide
+from pinnace.restore.volumes import PreparedVolumes, VolumeSource, adjust_claim, decide
 from pinnace.volumes.snapshotters import SnapshotError
 from tests.unit.restore.world import (
     Harness,
@@ -60,22 +60,22 @@ def with_snapshot(harness: Harness, maker: Snapshotter | None, *snapshots: Volum
 
 
 @pytest.mark.parametrize(
-    ("policy", "has_snapshot", "has_backup", "course"),
+    ("policy", "has_snapshot", "has_backup", "source"),
     [
-        ("Delete", True, True, Course.FROM_SNAPSHOT),
-        ("Retain", True, False, Course.FROM_SNAPSHOT),
-        ("Retain", False, True, Course.POD_VOLUME_BACKUP),
-        ("Delete", False, False, Course.PROVISION_ANEW),
-        ("Retain", False, False, Course.AS_IT_IS),
-        ("Recycle", False, False, Course.AS_IT_IS),
-        (None, False, False, Course.AS_IT_IS),
+        ("Delete", True, True, VolumeSource.FROM_SNAPSHOT),
+        ("Retain", True, False, VolumeSource.FROM_SNAPSHOT),
+        ("Retain", False, True, VolumeSource.POD_VOLUME_BACKUP),
+        ("Delete", False, False, VolumeSource.PROVISION_ANEW),
+        ("Retain", False, False, VolumeSource.AS_IT_IS),
+        ("Recycle", False, False, VolumeSource.AS_IT_IS),
+        (None, False, False, VolumeSource.AS_IT_IS),
     ],
 )
 def test_the_first_rule_that_applies_decides(
-    policy: str | None, has_snapshot: bool, has_backup: bool, course: Course
+    policy: str | None, has_snapshot: bool, has_backup: bool, source: VolumeSource
 ) -> None:
     item = volume("pv-1", policy=policy)
-    assert decide(item, has_snapshot=has_snapshot, has_pod_volume_backup=has_backup) is course
+    assert decide(item, has_snapshot=has_snapshot, has_pod_volume_backup=has_backup) is source
 
 
 @pytest.mark.spec("RST-077")
@@ -345,7 +345,7 @@ async def test_a_volume_saved_from_its_pod_is_provisioned_anew(
 def test_a_claim_that_was_never_bound_keeps_everything(spec: Any) -> None:
     item = claim("pvc-1", spec=spec, annotations=dict(BOUND))
 
-    adjust_claim(item, VolumeMemory(to_provision={""}))
+    adjust_claim(item, PreparedVolumes(to_provision={""}))
 
     assert item == claim("pvc-1", spec=spec, annotations=BOUND)
 
@@ -353,7 +353,7 @@ def test_a_claim_that_was_never_bound_keeps_everything(spec: Any) -> None:
 def test_a_claim_keeps_the_name_of_a_volume_that_was_left_out() -> None:
     item = claim("pvc-1", spec={"volumeName": "pv-9"}, annotations=dict(BOUND))
 
-    adjust_claim(item, VolumeMemory(to_provision={"pv-1"}, renamed={"pv-2": "x"}))
+    adjust_claim(item, PreparedVolumes(to_provision={"pv-1"}, renamed={"pv-2": "x"}))
 
     assert item["spec"] == {"volumeName": "pv-9"}
     assert item["metadata"]["annotations"] == {}

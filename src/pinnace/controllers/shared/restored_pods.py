@@ -17,7 +17,7 @@ from pinnace.api.pod_volume import PodVolumePhase
 from pinnace.api.values.times import format_time
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
 from pinnace.controllers.shared.scope import Scope
-from pinnace.hooks.pod_watches import PodSight
+from pinnace.hooks.pod_watches import PodReader
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
@@ -96,7 +96,7 @@ class RestoredPods:
         scope: Scope,
         restores: PodVolumeRestorer,
         orders: Informer,
-        sight: PodSight,
+        sight: PodReader,
         *,
         timer: Timer | None = None,
     ) -> None:
@@ -122,7 +122,7 @@ class _Care:
     """Looks after one pod, until cancelled."""
 
     def __init__(
-        self, scope: Scope, orders: Informer, sight: PodSight, timer: Timer, pod: JSONObject
+        self, scope: Scope, orders: Informer, sight: PodReader, timer: Timer, pod: JSONObject
     ) -> None:
         self._scope = scope
         self._orders = orders

@@ -1,4 +1,4 @@
-"""How requests prove who sends them: tokens, certificates, exec plugins, OIDC; from kubeconfig's users.
+"""Authentication of requests: tokens, certificates, exec plugins and OIDC, from the users of kubeconfig.
 
 Not here: the kubeconfig file itself (kube.kubeconfig), and TLS (kube.transport).
 """

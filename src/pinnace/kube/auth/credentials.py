@@ -1,6 +1,6 @@
-"""How a request proves who we are: the interface, and the ways that need no other program or server.
+"""Authentication of a request: the interface, and the methods that need no other program or server.
 
-An `Authenticator` is asked before each request and told when the server rejected what it gave out.
+An `Authenticator` is asked before each request, and is told when the server rejected its credentials.
 Exec plugins and OIDC, which must run or call something, have modules of their own.
 """
 
@@ -49,18 +49,18 @@ class Impersonation:
 
 
 class Authenticator(Protocol):
-    """Gives out credentials and renews them. Safe to call from many tasks at once."""
+    """Provides credentials and renews them. Safe to call from many tasks at once."""
 
     async def credentials(self) -> Credentials:
         """The credentials for the next request, renewed first if they are known to have expired.
 
         Raises:
-            ConfigError: if there are none to be had.
+            ConfigError: if there are no credentials.
         """
         ...
 
     async def rejected(self, used: Credentials) -> bool:
-        """The server answered 401 to these; True if it is worth trying again with newer ones."""
+        """Handle a 401 to these credentials; return True if there are newer ones to try."""
         ...
 
 
@@ -86,19 +86,19 @@ class StaticAuth:
         return self.fixed
 
     async def rejected(self, used: Credentials) -> bool:
-        """There is nothing newer to try."""
+        """Return False: there are no newer credentials."""
         return False
 
 
 class TokenFileAuth:
-    """A bearer token in a file that somebody else rotates.
+    """A bearer token in a file that another program rotates.
 
     Read again once a minute and after a 401. While the file cannot be read, the last good token stays
     in use: a rotation in progress must not end a running backup.
 
     Args:
         path: the file.
-        fallback: a token to begin with, should the file not be readable at first.
+        fallback: the token to use as long as the file was never readable.
         monotonic: seconds of a clock that never goes back.
     """
 

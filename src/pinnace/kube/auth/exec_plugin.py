@@ -1,8 +1,8 @@
 """Credentials from an exec plugin: a program that prints an ExecCredential object.
 
 Speaks `client.authentication.k8s.io` in v1, v1beta1 and v1alpha1. The plugin runs when credentials are
-first needed, when they have expired, and once after a 401. Its standard error goes to ours, for it may
-tell the user what to do; its output goes nowhere but here.
+first needed, when they have expired, and once after a 401. Its standard error goes to ours, as it may
+tell the user what to do; its standard output is only read here.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ GROUP = "client.authentication.k8s.io"
 VERSIONS = ("v1", "v1beta1", "v1alpha1")
 PLUGIN_DEADLINE_SECONDS = 60.0
 INTERACTIVE_DEADLINE_SECONDS = 600.0
-"""A plugin that may ask the user something gets the time it takes to answer."""
+"""A plugin that may ask the user something gets enough time for the user to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterInfo:
-    """The cluster, as an exec plugin with provideClusterInfo is told about it."""
+    """The description of the cluster that an exec plugin with provideClusterInfo gets."""
 
     server: str
     tls_server_name: str = ""
@@ -98,7 +98,7 @@ class ExecAuth:
     Args:
         plugin: what to run.
         clock: the wall clock that expiry is compared with.
-        is_terminal: whether a user is there to be asked.
+        is_terminal: whether standard input is a terminal, so that the plugin can ask a user.
         deadline_seconds: how long the plugin may take; None for the default of its mode.
     """
 
@@ -134,7 +134,7 @@ class ExecAuth:
             return self._current
 
     async def rejected(self, used: Credentials) -> bool:
-        """Runs the plugin again, unless another task already did; True if it gave something new."""
+        """Run the plugin again, unless another task did; return True if it printed new credentials."""
         async with self._lock:
             if self._current == used:
                 await self._renew()
@@ -201,7 +201,7 @@ def _request(plugin: ExecPlugin, *, interactive: bool) -> str:
     if plugin.cluster is not None and plugin.version != "v1alpha1":
         spec["cluster"] = plugin.cluster.document()
     document = {"kind": "ExecCredential", "apiVersion": f"{GROUP}/{plugin.version}", "spec": spec}
-    # The cluster's `config` is free YAML, which knows dates.
+    # The cluster's `config` is free YAML, which may hold dates.
     return json.dumps(document, default=str)
 
 
@@ -213,7 +213,7 @@ def _parse(output: bytes, plugin: ExecPlugin) -> tuple[Credentials, datetime | N
         raise ConfigError(_failure(plugin, "printed no valid ExecCredential")) from None
     expected = f"{GROUP}/{plugin.version}"
     if credential.kind != "ExecCredential" or credential.api_version != expected:
-        raise ConfigError(_failure(plugin, f"printed something else than an ExecCredential of {expected}"))
+        raise ConfigError(_failure(plugin, f"printed something other than an ExecCredential of {expected}"))
     status = credential.status or _ExecStatus()
     if bool(status.client_certificate_data) != bool(status.client_key_data):
         raise ConfigError(_failure(plugin, "printed a certificate without its key, or a key alone"))

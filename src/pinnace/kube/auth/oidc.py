@@ -23,7 +23,7 @@ from pinnace.kube.transport.proxy import split_proxy
 from pinnace.kube.transport.tls import TLSSettings, build_ssl_context
 
 EXPIRY_MARGIN = timedelta(seconds=10)
-"""A token this near to its end is renewed, for it may end on the way."""
+"""A token that expires this soon is renewed, as it could expire before the request arrives."""
 REFRESH_DEADLINE_SECONDS = 30.0
 
 
@@ -75,7 +75,7 @@ class OIDCAuth:
 
         Raises:
             ConfigError: if the issuer refuses, or there is nothing to renew it with.
-            NotSent: if the issuer cannot be reached or answers what it would not; it may later.
+            NotSent: if the issuer cannot be reached, or its answer is invalid; a later try may succeed.
             NotTrusted: if its certificate is not trusted.
         """
         async with self._lock:
@@ -94,7 +94,7 @@ class OIDCAuth:
 
     def _has_expired(self) -> bool:
         if self._expires is None:
-            # What kubeconfig holds is no token; what the issuer gave, if unreadable, is used until a 401.
+            # An unreadable token of kubeconfig counts as expired; one from the issuer is used until a 401.
             return not self._renewed
         return self._clock() >= self._expires - EXPIRY_MARGIN
 
@@ -122,7 +122,7 @@ class OIDCAuth:
         if not tokens.id_token:
             raise NotSent(f"{settings.origin}: the identity provider {settings.issuer} gave no id_token")
         self._id_token = tokens.id_token
-        # Some issuers let a refresh token be used once and send the next one along.
+        # Some issuers accept a refresh token only once, and send the next one in the answer.
         self._refresh_token = tokens.refresh_token or self._refresh_token
         self._expires = _expiry(tokens.id_token)
         self._renewed = True
@@ -191,7 +191,7 @@ class OIDCAuth:
 
 
 def _may_pass(status: int) -> bool:
-    """Whether an answer with this status is a fault of the moment, or of something in between."""
+    """Whether an answer with this status is a temporary failure, or comes from a proxy in between."""
     return status < 400 or status == 429 or status >= 500
 
 

@@ -1,7 +1,7 @@
-"""From a user entry of kubeconfig to what proves who we are.
+"""Turns a user entry of kubeconfig into an authenticator and a client certificate.
 
-Settings that contradict each other are refused, rather than one of them silently losing: acting as
-somebody else than the user meant is worse than not acting.
+Contradicting settings are refused instead of silently ignoring one of them: acting as another user than the
+intended one is worse than not acting.
 """
 
 import os
@@ -62,10 +62,10 @@ def client_certificate(user: Entry[UserEntry]) -> ClientCertificate | None:
 
 
 def impersonation(user: Entry[UserEntry]) -> Impersonation | None:
-    """Whom the user entry asks to act as, if anyone.
+    """The user to impersonate, if the user entry names one.
 
     Raises:
-        ConfigError: if it asks for a part of somebody only.
+        ConfigError: if it names groups, a uid or extra fields without a user.
     """
     entry = user.value
     if entry.impersonate:
@@ -83,7 +83,7 @@ def impersonation(user: Entry[UserEntry]) -> Impersonation | None:
 def authenticator(
     cluster: Entry[ClusterEntry], user: Entry[UserEntry], environ: Mapping[str, str]
 ) -> Authenticator:
-    """The way in which the user entry signs in.
+    """The authenticator of a user entry.
 
     Raises:
         ConfigError: if it names several, or one that is incomplete or not supported.
@@ -157,7 +157,7 @@ def _cluster_info(cluster: Entry[ClusterEntry]) -> ClusterInfo:
 
 
 def _oidc(user: Entry[UserEntry], provider: AuthProviderEntry, environ: Mapping[str, str]) -> Authenticator:
-    # Few users need it, and the HTTP library under it takes longer to import than all else of this package.
+    # Few users need it, and its HTTP library takes longer to import than all the rest of this package.
     from pinnace.kube.auth.oidc import OIDCAuth, OIDCSettings
 
     origin = user.origin("auth-provider")

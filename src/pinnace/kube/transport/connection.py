@@ -1,7 +1,7 @@
-"""One request to one API server, once: connection, credentials, headers, and errors made our own.
+"""Sends one request to one API server once: connection, credentials, headers, and mapping of errors.
 
-Nothing is tried again here, save once after a 401 with renewed credentials. Retries and limits are
-stacked on top of it (`retrying`).
+Nothing is repeated here, except once after a 401 with renewed credentials. `retrying` adds retries and
+limits.
 """
 
 import asyncio
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from pinnace.kube.transport.websocket import Upgrades
 
 KEEP_ALIVE_SECONDS = 30
-"""Below the 90 s after which Go's servers close idle connections: a request must not meet the closing."""
+"""Below the 90 s after which Go's servers close idle connections: no request is sent into a closing one."""
 
 _SUPPRESS_CONNECT_HEADERS = 265
-"""Keeps what a proxy says to CONNECT out of the answer; libcurl's number, for pycurl has no name for it."""
+"""Keeps a proxy's headers for CONNECT out of the answer; libcurl's number, as pycurl has no name for it."""
 
 # What a header name may hold beside letters and digits (RFC 7230); the rest is percent-encoded.
 _HEADER_NAME_CHARACTERS = "!#$&'*+-.^_`|~"
@@ -55,9 +55,9 @@ class Transport:
     """The connections to one API server; an async context manager.
 
     Args:
-        config: where and as whom.
-        user_agent: what we call ourselves.
-        gzip: let the server compress; pays below about 400 Mbit/s.
+        config: the server, and the user to authenticate as.
+        user_agent: the User-Agent header.
+        gzip: let the server compress its answers; worthwhile below about 400 Mbit/s.
     """
 
     def __init__(self, config: ClusterConfig, *, user_agent: str, gzip: bool) -> None:
@@ -93,20 +93,20 @@ class Transport:
             await upgrades.close()
 
     async def fetch(self, request: Request) -> bytes:
-        """The body of a successful answer.
+        """Return the body of a successful answer.
 
         Raises:
-            APIStatusError, ConnectionFailed: what went wrong.
+            APIStatusError, ConnectionFailed: the request failed.
         """
         async with self._open(request, is_streamed=False) as answer:
             return await answer.body()
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The parts of a successful answer as they come in; what is left unread is dropped at the end.
+        """Yield the parts of a successful answer as they arrive; unread parts are dropped at the end.
 
         Raises:
-            APIStatusError, ConnectionFailed: what went wrong; the latter while reading, too.
+            APIStatusError, ConnectionFailed: the request failed; the latter while reading, too.
         """
         async with self._open(request, is_streamed=True) as answer:
             yield answer.chunks()
@@ -135,10 +135,10 @@ class Transport:
         """A websocket that speaks one of the protocols, or none of them; the caller closes it.
 
         Args:
-            request: `timeout_seconds` is for the connection to be made, not for its life.
+            request: `timeout_seconds` limits the time to connect, not the time it stays open.
 
         Raises:
-            APIStatusError, ConnectionFailed: there is none; the server's own words.
+            APIStatusError, ConnectionFailed: the upgrade failed; the text is the server's.
         """
         auth = self._config.auth
         credentials = await auth.credentials()
@@ -155,7 +155,7 @@ class Transport:
         if self._transfers is None:
             raise RuntimeError("the client is not open; use it with 'async with'")
         if self._upgrades is None:
-            # Most runs execute no command, and the library under it takes long to import.
+            # Imported here: most runs execute no command, and the library takes long to import.
             from pinnace.kube.transport.websocket import Upgrades
 
             self._upgrades = Upgrades(
@@ -182,7 +182,7 @@ class Transport:
         )
 
     async def _check_certificates(self, certificate: ClientCertificate | None) -> None:
-        """Load them once the way Python does: libcurl refuses unusable ones too, but cannot say which file.
+        """Load them once with Python: libcurl refuses unusable ones too, but does not say which file.
 
         Raises:
             ConfigError: a certificate or key cannot be used.
@@ -192,14 +192,14 @@ class Transport:
             self._checked = certificate or _NONE
 
     def _describe_connection(self, handle: Any, certificate: ClientCertificate | None) -> None:
-        """What transfers must have in common to share a connection."""
+        """Set the options that transfers must have in common to share a connection."""
         setopt = handle.setopt
         setopt(pycurl.NOSIGNAL, 1)
         setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         setopt(pycurl.CONNECTTIMEOUT_MS, int(CONNECT_SECONDS * 1000))
         setopt(pycurl.MAXAGE_CONN, KEEP_ALIVE_SECONDS)
-        # The environment has been read already, by Go's rules; an empty text keeps libcurl from doing so.
+        # The environment was already read, by Go's rules; an empty text keeps libcurl from reading it.
         setopt(pycurl.PROXY, self._proxy or "")
         setopt(pycurl.NOPROXY, "")
         if self._proxy_headers:
@@ -233,7 +233,7 @@ class Transport:
         setopt(pycurl.URL, self._target.url + request.path)
         # A redirect could take the credentials elsewhere; API servers do not redirect.
         setopt(pycurl.FOLLOWLOCATION, 0)
-        # Unpack whatever comes, though only `Accept-Encoding` says what is welcome.
+        # Decompress any encoding that libcurl knows; `Accept-Encoding` is set by us.
         setopt(pycurl.ACCEPT_ENCODING, "")
         headers = self._headers(request, credentials)
         if self._target.connect_to:
@@ -260,7 +260,7 @@ class Transport:
 
 
 class _Answer:
-    """What the server said to one request; reading it raises our errors."""
+    """The answer to one request; reading it raises the errors of `kube.errors`."""
 
     def __init__(self, transfer: Transfer, server: str, *, is_proxied: bool) -> None:
         self._transfer = transfer
@@ -271,9 +271,9 @@ class _Answer:
         """Wait for status and headers.
 
         Raises:
-            APIStatusError: it is a refusal.
+            APIStatusError: the server refused the request.
             InvalidResponse: an API server does not answer such a request like this.
-            ConnectionFailed: there is none.
+            ConnectionFailed: there is no answer.
         """
         try:
             await self._transfer.head()
@@ -288,17 +288,19 @@ class _Answer:
             )
         problem = _not_as_asked(request, status, headers.get("content-type", ""))
         if problem:
-            raise InvalidResponse(f"the answer to {request.shown} cannot be believed: {problem}. {SUSPECTS}")
+            raise InvalidResponse(
+                f"the answer to {request.shown} is not an API server's: {problem}. {SUSPECTS}"
+            )
 
     async def body(self) -> bytes:
-        """All of it. Raises ConnectionFailed."""
+        """The whole body. Raises ConnectionFailed."""
         try:
             return await self._transfer.body()
         except TransferFailed as error:
             raise _connection_error(error, self._server, self._is_proxied) from error
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Its parts as they come in. Raises ConnectionFailed."""
+        """The parts of the body as they arrive. Raises ConnectionFailed."""
         try:
             async for chunk in self._transfer.chunks():
                 yield chunk
@@ -307,7 +309,7 @@ class _Answer:
 
 
 def _not_as_asked(request: Request, status: int, content_type: str) -> str:
-    """What is wrong with status or content type of a success; "" if nothing."""
+    """What is wrong with the status or content type of a success; "" if nothing is."""
     if status not in SUCCESS.get(request.method, SUCCESS["GET"]):
         return f"HTTP status {status} is not how a {request.method} succeeds"
     if request.accept.startswith(JSON) and content_type.partition(";")[0].strip().lower() != JSON:
@@ -317,12 +319,12 @@ def _not_as_asked(request: Request, status: int, content_type: str) -> str:
 
 
 _NONE = ClientCertificate(b"", b"")
-"""Stands for: none but the configured one."""
+"""Means that no certificate but the configured one is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where requests go: `url` names whom TLS asks for, `connect_to` where that is found, if elsewhere."""
+    """Where requests go: `url` has the name that TLS checks, `connect_to` the real address if it differs."""
 
     url: str
     host: str
@@ -344,7 +346,7 @@ class _Target:
 
 
 def _trust_the_system(handle: Any) -> None:
-    """Trust whom Python trusts: the library's own default is that of the machine it was built on."""
+    """Trust the certificates that Python trusts: libcurl's default is that of the machine it was built on."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile is not None:
         handle.setopt(pycurl.CAINFO, paths.cafile)
@@ -359,13 +361,13 @@ _NO_TLS = frozenset({pycurl.E_SSL_CONNECT_ERROR, pycurl.E_SSL_CERTPROBLEM, pycur
 
 
 def _connection_error(error: TransferFailed, server: str, is_proxied: bool) -> ConnectionFailed:
-    """Ours for the library's. Its texts name hosts only where they are repeated here."""
+    """Our error for the library's. The library's texts name hosts only where they are repeated here."""
     reason = os.strerror(error.os_error) if error.os_error else error.text
     code = error.code
     if code in _UNTRUSTED:
         return NotTrusted(f"the certificate of {server} is not trusted: {error.text}")
     if code == pycurl.E_SSL_CONNECT_ERROR and not _is_refusal(error.text):
-        # The connection broke while TLS was being agreed on, as when a server is killed or starts.
+        # The connection broke during the TLS handshake, as when a server is killed or starts.
         return NotSent(f"cannot reach {server}: {reason}")
     if code in _NO_TLS:
         return NotTrusted(f"no TLS connection to {server}: {error.text}")
@@ -391,7 +393,7 @@ def _connection_error(error: TransferFailed, server: str, is_proxied: bool) -> C
 
 
 def _is_refusal(text: str) -> bool:
-    """Whether a failed handshake was refused by one side for good: OpenSSL then names its reason."""
+    """Whether one side refused the handshake for good: OpenSSL then names its reason."""
     return "SSL routines" in text and "unexpected eof" not in text
 
 
@@ -411,14 +413,14 @@ def _base_headers(
 
 
 def _line(name: str, value: str) -> bytes:
-    """One header as libcurl takes it, in UTF-8 as Go's clients send it.
+    """One header for libcurl, in UTF-8 as Go's clients send it.
 
     Raises:
-        ConfigError: it would be more than one header, or is no text; never quotes it.
+        ConfigError: the value has a line break, or is not valid text; the error does not quote it.
     """
     if _FORBIDDEN_IN_HEADERS & set(value):
         raise ConfigError(f"the value for the header {name} holds a line break")
-    # The semicolon is libcurl's way of saying: send it, although it is empty.
+    # The semicolon tells libcurl to send the header although it is empty.
     try:
         return (f"{name}: {value}" if value else f"{name};").encode()
     except UnicodeEncodeError:

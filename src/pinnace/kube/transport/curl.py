@@ -1,8 +1,8 @@
-"""libcurl on the event loop: transfers that an asyncio program starts, waits for, reads from and cancels.
+"""Runs libcurl on the event loop: an asyncio program can start, await, read and cancel transfers.
 
-libcurl is asked for what it is best at: connections that are kept and used again, TLS, proxies, and bodies
-that come in without a Python call for each piece of a record. It tells which sockets it waits for and when it
-wants to be woken; the event loop does both. (docs/adr/007)
+libcurl is used for what it does best: reuse of connections, TLS, proxies, and bodies that are received
+without a Python call for each piece. It names the sockets that it waits for and its next timer; the event
+loop watches both. (docs/adr/007)
 """
 
 import asyncio
@@ -13,21 +13,21 @@ import pycurl
 
 BUFFER_BYTES = 512 * 1024
 LOOKS = 4
-"""How often silence is looked for within the time allowed for it; it is found at most a quarter late."""
+"""How many checks for silence are made within the time allowed; silence is noticed at most a quarter late."""
 PAUSE_BYTES = 4 * 2**20
 """A reader that falls this far behind makes the transfer pause."""
 
 
 class TransferFailed(Exception):
-    """libcurl's error for one transfer; made into ours by who knows the server.
+    """libcurl's error for one transfer; `connection` turns it into an error of `kube.errors`.
 
     Attributes:
         code: one of libcurl's CURLE_ numbers.
-        text: libcurl's words. They name hosts, never header fields; of a URL with a password they could
-            name all.
+        text: libcurl's text. It names hosts, never header fields; it could quote a whole URL, with its
+            password.
         os_error: errno of the failed call, or 0.
-        proxy_status: what a proxy answered to CONNECT, or 0.
-        was_connected: whether a connection, TLS included, existed; else nothing can have been sent.
+        proxy_status: the status of a proxy's answer to CONNECT, or 0.
+        was_connected: whether a connection, TLS included, existed; otherwise nothing was sent.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class Transfer:
     """One request and its answer. Made by `Transfers.start`.
 
     Attributes:
-        status: of the answer; 0 as long as there is none.
-        headers: of the answer, names in lower case; of repeated ones the last.
+        status: of the answer; 0 until there is one.
+        headers: of the answer, with names in lower case; the last one of repeated headers.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Transfer:
         self._end: Exception | bool = False
         self._wakes: asyncio.Future[None] | None = None
         handle.setopt(pycurl.HEADERFUNCTION, self._take_header)
-        # Megabytes come in pieces of a few kilobytes: nothing of ours shall run for each.
+        # Megabytes arrive in pieces of a few kilobytes: no Python code may run for each of them.
         handle.setopt(pycurl.WRITEFUNCTION, self._take_chunk if is_streamed else self._chunks.append)
         self._look_seconds = (stall_seconds or 0.0) / LOOKS
         self._silent_looks = 0
@@ -85,7 +85,7 @@ class Transfer:
             raise self._end
 
     async def body(self) -> bytes:
-        """The whole rest of the body. Raises TransferFailed."""
+        """The rest of the body. Raises TransferFailed."""
         while not self._end:
             await self._woken()
         if isinstance(self._end, Exception):
@@ -95,7 +95,7 @@ class Transfer:
         return content
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes in; a slow reader holds the server back. Raises TransferFailed."""
+        """Yield the body as it arrives; a slow reader slows the server down. Raises TransferFailed."""
         while True:
             if self._chunks:
                 content = b"".join(self._chunks)
@@ -113,20 +113,20 @@ class Transfer:
                 await self._woken()
 
     def close(self) -> None:
-        """Stop it, if it still runs, and free what it holds."""
+        """Stop the transfer, if it still runs, and free its resources."""
         if self._watchdog is not None:
             self._watchdog.cancel()
         self._transfers.forget(self._handle)
         self._handle.close()
 
     def end(self, error: Exception | None) -> None:
-        """Nothing more comes."""
+        """Mark the transfer as finished, successfully or with an error."""
         if not self._end:
             self._end = error or True
             self._wake()
 
     def _look(self) -> None:
-        """End the transfer if the server has been silent for as many looks in a row as make up the limit."""
+        """End the transfer if the server was silent in as many successive checks as the limit allows."""
         heard = self._handle.getinfo(pycurl.SIZE_DOWNLOAD_T) + self._handle.getinfo(pycurl.HEADER_SIZE)
         is_silent = heard == self._heard and not self._is_paused
         self._silent_looks = self._silent_looks + 1 if is_silent else 0
@@ -149,7 +149,7 @@ class Transfer:
 
     def _take_header(self, line: bytes) -> None:
         if line.startswith(b"HTTP/"):
-            # Again after an interim answer (1xx), which is none.
+            # Starts anew after an interim answer (1xx), which does not count.
             fields = line.split(None, 2)
             self.status = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else 0
             self.headers.clear()
@@ -186,7 +186,7 @@ class Transfers:
     def start(
         self, handle: Any, *, is_streamed: bool, timeout_seconds: float, stall_seconds: float | None
     ) -> Transfer:
-        """Start what a prepared handle describes. The caller closes the transfer, wherever it is by then.
+        """Start the transfer of a prepared handle. The caller must close it, finished or not.
 
         Args:
             handle: a `pycurl.Curl`; closed with the transfer.
@@ -201,12 +201,12 @@ class Transfers:
         return transfer
 
     def forget(self, handle: Any) -> None:
-        """Take a transfer out, finished or not; a connection in the middle of an answer is closed."""
+        """Remove a transfer, finished or not; a connection in the middle of an answer is closed."""
         if self._running.pop(handle, None) is not None:
             self._multi.remove_handle(handle)
 
     def close(self) -> None:
-        """Drop all connections, and end what still runs over them."""
+        """Close all connections, and end the transfers that still run."""
         self._set_timer(-1)
         for handle, transfer in tuple(self._running.items()):
             self.forget(handle)
@@ -216,7 +216,7 @@ class Transfers:
             self._watch(pycurl.POLL_REMOVE, descriptor, None, None)
 
     def _watch(self, what: int, descriptor: int, _multi: object, _data: object) -> None:
-        # libcurl says so before it closes a socket, so that its number never stands for another one.
+        # libcurl calls this before it closes a socket, so its number cannot mean another socket yet.
         loop = self._loop
         if descriptor in self._watched:
             loop.remove_reader(descriptor)

@@ -1,8 +1,8 @@
-"""How many requests may be under way at once: as many as the server takes, never more than the cap.
+"""Limits the requests in flight to what the server can handle, and optionally their rate.
 
-Additive increase, multiplicative decrease, as TCP does it: each answer raises the limit a little, a 429
-or rising latency cuts it. One limiter serves one client, so that all its callers share what there is.
-A user who knows better can put a cap on the rate besides.
+Additive increase, multiplicative decrease, as in TCP: each answer raises the limit a little, a 429 or rising
+latency lowers it. One limiter serves one client, so that all its callers share the limit. Users can also cap
+the rate of requests.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ SLOW_FACTOR = 0.8
 SLOW_RATIO = 4.0
 """Latency counts as congestion from this multiple of the best seen..."""
 SLOW_FLOOR_SECONDS = 0.5
-"""...and only above this much: below it, waiting here would help nobody."""
+"""...and only above this latency: below it, waiting would not make anything faster."""
 BASELINE_GROWTH = 1.01
-"""The best latency is forgotten this slowly, so that one lucky answer does not rule for ever."""
+"""The best latency is forgotten at this rate, so that one very fast answer does not count forever."""
 
 
 class InFlightLimit:
@@ -44,12 +44,12 @@ class InFlightLimit:
 
     @property
     def limit(self) -> int:
-        """How many requests may be under way now."""
+        """How many requests may be in flight now."""
         return int(self._limit)
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[float]:
-        """Waits for a slot and holds it for one request; gives the time at which it was free."""
+        """Wait for a slot and hold it for one request; yields the time at which it was free."""
         await self._acquire()
         try:
             yield self._monotonic()
@@ -57,28 +57,28 @@ class InFlightLimit:
             self._release()
 
     def answered(self, started: float, *, comparable: bool) -> None:
-        """An answer came to a request sent at `started` (as given by `slot`).
+        """Adapt the limit to an answer.
 
         Args:
-            started: the time that `slot` gave.
-            comparable: whether its latency says something about load; that of a page of a list says
-                more about its size.
+            started: the time that `slot` yielded.
+            comparable: whether the latency reflects the load of the server; that of a page of a list
+                mainly reflects its size.
         """
         if comparable and self._is_slow(self._monotonic() - started):
             self._decrease(SLOW_FACTOR, started)
         elif self.in_flight >= self.limit:
-            # Only when the limit was what held us back; else it would grow without being tested.
+            # Only when requests wait because of the limit; otherwise it would grow without being tested.
             step = 1.0 if self._probing else 1.0 / self._limit
             self._limit = min(float(self.maximum), self._limit + step)
             self._wake()
 
     def throttled(self, started: float) -> None:
-        """The server answered 429 to a request sent at `started` (as given by `slot`)."""
+        """Lower the limit after a 429 to a request sent at `started` (as yielded by `slot`)."""
         self._decrease(THROTTLED_FACTOR, started)
 
     def _decrease(self, factor: float, started: float) -> None:
         self._probing = False
-        # All requests sent before the last cut tell of the same overload: it is cut once for them.
+        # All requests sent before the last decrease show the same overload: it counts once.
         if started < self._decreased_at:
             return
         self._decreased_at = self._monotonic()
@@ -152,7 +152,7 @@ class RateCap:
         now = self._monotonic()
         self._tokens = min(float(self.burst), self._tokens + (now - self._counted_at) * self.per_second)
         self._counted_at = now
-        # Below zero, the tokens of those who wait already are taken in advance.
+        # Below zero, tokens are reserved for tasks that already wait.
         self._tokens -= 1.0
         if self._tokens < 0:
             await self._sleep(-self._tokens / self.per_second)

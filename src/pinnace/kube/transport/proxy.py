@@ -1,6 +1,6 @@
-"""Which HTTP proxy leads to a server: kubeconfig's `proxy-url`, else the environment.
+"""Finds the HTTP proxy for a server: kubeconfig's `proxy-url`, else the environment.
 
-The environment is read as Go's programs read it, so that one set of variables serves kubectl and us.
+The environment is read by the rules of Go programs, so that the same variables work for kubectl and Pinnace.
 """
 
 import ipaddress
@@ -14,10 +14,10 @@ _IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def check_proxy_url(url: str, origin: str) -> str:
-    """The URL as it is, or with `http://` in front if it names no scheme.
+    """Return the URL, with `http://` in front if it has no scheme.
 
     Raises:
-        ConfigError: if it is no URL of an HTTP proxy; the text leaves the URL out, for it may hold a
+        ConfigError: if it is no URL of an HTTP proxy; the text omits the URL, as it may hold a
             password.
     """
     if "://" not in url:
@@ -59,7 +59,7 @@ def environment_proxy(server: str, environ: Mapping[str, str]) -> str | None:
 def split_proxy(url: str | None) -> tuple[str | None, dict[str, str] | None]:
     """The proxy's URL without user and password, and the header that carries these instead.
 
-    The HTTP library's errors quote the URL; so it must not hold the password.
+    The HTTP library's errors quote the URL, so it must not hold the password.
     """
     if url is None:
         return None, None

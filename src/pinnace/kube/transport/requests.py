@@ -1,4 +1,4 @@
-"""What is sent to an API server and what comes back, before anybody interprets it."""
+"""Requests to an API server: their attributes, their default timeouts, and the statuses of success."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from pinnace.api.values.digits import is_digits
 DEFAULT_TIMEOUT_SECONDS = 30.0
 """A request that reads or writes one object; the API server's own limit is 60 s."""
 LIST_TIMEOUT_SECONDS = 120.0
-"""One page of a list: its size, not only the server's speed, decides how long it takes."""
+"""For one page of a list: its duration depends on its size, not only on the server."""
 DEFAULT_PATIENCE_SECONDS = 300.0
-"""How long an outage of the API server is waited out: an upgrade of a control plane with one server."""
+"""How long an outage of the API server is waited out: long enough to upgrade a single control plane node."""
 CONNECT_SECONDS = 10.0
-"""Until a connection, with TLS, stands."""
+"""The time allowed for connecting, TLS included."""
 Output = Callable[[bytes], None]
-"""Takes a piece of what a command in a container prints; quick, for it is called on the event loop."""
+"""Gets a piece of a command's output; must be quick, as it is called on the event loop."""
 SUCCESS: Mapping[str, frozenset[int]] = {
     "GET": frozenset({200}),
     "POST": frozenset({200, 201, 202}),
@@ -23,7 +23,7 @@ SUCCESS: Mapping[str, frozenset[int]] = {
     "PATCH": frozenset({200, 201}),
     "DELETE": frozenset({200, 202}),
 }
-"""The statuses with which an API server tells of success, by verb, as its OpenAPI document lists them."""
+"""The statuses of success for each verb, as the OpenAPI document of API servers lists them."""
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 
@@ -33,13 +33,13 @@ class Request:
     """One request.
 
     Attributes:
-        path: with the query, if it has one.
+        path: including the query, if any.
         timeout_seconds: for one attempt, from sending to the last byte of the answer.
         stall_seconds: the longest silence allowed within it.
-        comparable: whether its latency tells of the server's load (see `limiting`).
-        acts: that something is done by it although its method is GET, as by a command over a websocket.
-        repeatable: that sending a write again does no harm although the first may have acted: it would do
-            the same again, or the caller looks what is there (`APIStatusError.after_open_attempt`).
+        comparable: whether its latency reflects the server's load (see `limiting`).
+        acts: whether it changes something although its method is GET, as a command over a websocket.
+        repeatable: whether a write may be sent again although the first one may have been carried out: it
+            has the same effect, or the caller checks (`APIStatusError.after_open_attempt`).
     """
 
     method: str
@@ -55,7 +55,7 @@ class Request:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether repeating it can do no harm."""
+        """Whether repeating it is safe."""
         return self.repeatable or (self.method == "GET" and not self.acts)
 
     @property
@@ -65,11 +65,11 @@ class Request:
 
 
 def with_query(path: str, params: Mapping[str, str] | None) -> str:
-    """The path with those parameters that have a value."""
+    """The path with a query of the parameters that have a value."""
     query = urlencode({name: value for name, value in (params or {}).items() if value})
     return f"{path}?{query}" if query else path
 
 
 def retry_after_seconds(header: str) -> float | None:
-    """What a Retry-After asks for. Its date form (RFC 7231) is never used by API servers."""
+    """The seconds in a Retry-After header. API servers never use its date form (RFC 7231)."""
     return float(header) if is_digits(header) else None

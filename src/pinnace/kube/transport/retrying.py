@@ -1,15 +1,15 @@
-"""When to send a request again, and the sender that does so within a limit of requests in flight.
+"""Decides when to send a request again, and sends requests within the limit of requests in flight.
 
-1. 429: the server did not act; any request is sent again after the time it asks for.
-2. Never connected: likewise, after a back-off.
-3. Anything else that may pass (cut, late, 500, 502, 503, 504, an answer that is not the API server's):
-   requests that may be repeated only, since a write may have been done although we never heard of it.
-4. A few attempts are enough while the server is well: then the request is at fault, or what stands behind
-   it. While the server itself is away - it is asked whether it is ready - they do not count: an outage is
-   waited out until `patience_seconds` have gone by since the request was first sent.
-5. A server that never answered may not be one at all (a wrong address): it gets the few attempts only.
-6. 401 and 403 right after an outage: a server that just came up may not know yet whom it may trust and what
-   they may do, so that it is asked the same way.
+1. 429: the server did not act; any request is sent again after the time that the server names.
+2. Never connected: any request is sent again, after a back-off.
+3. Other temporary failures (connection lost, timeout, 500, 502, 503, 504, an answer that is not the API
+   server's): only repeatable requests are sent again, as a write may have been carried out without an answer.
+4. While the server is ready, only a few attempts are made: then the request is at fault, or a server behind
+   the API server. While the server is not ready - its readiness is checked - attempts do not count: an outage
+   is waited out until `patience_seconds` have passed since the request was first sent.
+5. A server that never answered may have a wrong address: only the few attempts are made.
+6. 401 and 403 right after an outage: a server that has just started may not know users and roles yet, so
+   its readiness is checked in the same way.
 
 (docs/adr/010)
 """
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OUTAGE_PAUSE_SECONDS = 2.0
-"""The longest pause between two attempts while the server is away: back, it shall not be idle for long."""
+"""The longest pause between two attempts during an outage, so that work resumes soon afterwards."""
 PROBE_SECONDS = 5.0
-"""How long a server may take to say that it is ready."""
+"""The timeout of the readiness check."""
 RECOVERY_SECONDS = 15.0
-"""For how long after a failure a refusal may come from a server that does not know everything yet."""
+"""How long after a failure a refusal may be due to a server that has not finished starting."""
 
 _PASSING_FAULTS = frozenset({500, 502, 503, 504})
 _READY = Request(method="GET", path="/readyz", accept="*/*", timeout_seconds=PROBE_SECONDS)
@@ -58,15 +58,15 @@ _READY = Request(method="GET", path="/readyz", accept="*/*", timeout_seconds=PRO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and after how long.
+    """How often, and after which pauses, a request is sent again.
 
     Attributes:
-        attempts: how often a request is sent at most when it fails while the server is well.
+        attempts: how often a request is sent at most when it fails while the server is ready.
         throttled_attempts: the same when the server is merely busy (429).
         base_seconds: the first back-off; each next one is twice as long.
         cap_seconds: the longest back-off.
-        retry_after_cap_seconds: the longest Retry-After that is obeyed rather than given up on.
-        patience_seconds: after so long, a failing request is not sent again, whatever the reason.
+        retry_after_cap_seconds: the longest Retry-After that is obeyed; with a longer one the request fails.
+        patience_seconds: a failing request is not sent again after this time, whatever the reason.
     """
 
     attempts: int = 5
@@ -93,7 +93,7 @@ class RetryPolicy:
         return self._asked_for(error, self.backoff_seconds(attempt, jitter=jitter), jitter)
 
     def backoff_seconds(self, attempt: int, *, jitter: Callable[[], float]) -> float:
-        """The back-off after so many attempts."""
+        """The back-off after this number of attempts."""
         doublings = min(attempt - 1, 30)
         return min(self.cap_seconds, self.base_seconds * 2.0**doublings) * (0.5 + 0.5 * jitter())
 
@@ -103,12 +103,12 @@ class RetryPolicy:
             return delay
         if wanted > self.retry_after_cap_seconds:
             return None
-        # Jitter on top: those who were turned away together must not come back together.
+        # Plus jitter: requests that were refused together must not be repeated together.
         return wanted + self.base_seconds * jitter()
 
 
 def may_repeat(error: KubeError, request: Request) -> bool:
-    """Whether a request that failed like this may be sent again and may succeed then."""
+    """Whether a request that failed with this error may be sent again, and may then succeed."""
     if isinstance(error, TooManyRequests | NotSent):
         return True
     if not request.may_repeat or isinstance(error, NotTrusted):
@@ -117,9 +117,9 @@ def may_repeat(error: KubeError, request: Request) -> bool:
 
 
 def is_open(error: KubeError) -> bool:
-    """Whether a request that failed like this may have been carried out, and may succeed when sent again.
+    """Whether a request with this error may have been carried out, and may succeed when repeated.
 
-    What never reached the server is not among it.
+    A request that never reached the server was not carried out.
     """
     if isinstance(error, ServerFault):
         return error.code in _PASSING_FAULTS
@@ -127,8 +127,8 @@ def is_open(error: KubeError) -> bool:
 
 
 @dataclass(slots=True)
-class _Course:
-    """What became of one request so far."""
+class _Attempts:
+    """The attempts at one request so far."""
 
     began: float
     throttled: int = 0
@@ -138,7 +138,7 @@ class _Course:
 
 
 class Sender:
-    """Sends requests through a transport, again where that helps, and never too many at once."""
+    """Sends requests through a transport, repeats them where that helps, and limits those in flight."""
 
     def __init__(
         self,
@@ -162,77 +162,78 @@ class Sender:
         self._failed_at = float("-inf")
 
     async def fetch(self, request: Request, read: Reading[T]) -> T:
-        """What `read` makes of the body of a successful answer.
+        """Return the result of `read` on the body of a successful answer.
 
         Raises:
-            APIStatusError, ConnectionFailed: the last failure, when no further try is worth it.
+            APIStatusError, ConnectionFailed: the failure of the last attempt.
         """
         return await self._repeated(request, partial(self._attempt, request, read))
 
     async def upgrade(self, request: Request, protocols: Sequence[str]) -> "ClientWebSocketResponse":
-        """A websocket, for the caller to close. Like a watch, it takes no slot among the requests in flight.
+        """Return a websocket, which the caller closes. Like a watch, it takes no slot of the requests in
+        flight.
 
         Raises:
-            APIStatusError, ConnectionFailed: the last failure, when no further try is worth it.
+            APIStatusError, ConnectionFailed: the failure of the last attempt.
         """
         return await self._repeated(request, partial(self._transport.upgrade, request, protocols))
 
     async def _repeated(self, request: Request, send: Callable[[], Awaitable[T]]) -> T:
-        course = _Course(self._monotonic())
+        attempts = _Attempts(self._monotonic())
         while True:
             try:
                 answer = await send()
             except (APIStatusError, ConnectionFailed) as error:
                 if isinstance(error, APIStatusError):
-                    error.after_open_attempt = course.is_open
+                    error.after_open_attempt = attempts.is_open
                     self._is_known = self._is_known or bool(error.status)
-                delay = await self._delay_seconds(error, request, course)
+                delay = await self._delay_seconds(error, request, attempts)
                 if delay is None:
                     raise
-                course.is_open = course.is_open or is_open(error)
+                attempts.is_open = attempts.is_open or is_open(error)
             else:
                 self._is_known = True
                 return answer
             # The slot is free while we wait.
             await self._sleep(delay)
 
-    async def _delay_seconds(self, error: KubeError, request: Request, course: _Course) -> float | None:
+    async def _delay_seconds(self, error: KubeError, request: Request, attempts: _Attempts) -> float | None:
         """How long to wait before the next attempt, or None to give up."""
         policy = self._policy
-        if self._monotonic() - course.began >= policy.patience_seconds:
+        if self._monotonic() - attempts.began >= policy.patience_seconds:
             return None
         if isinstance(error, TooManyRequests):
-            course.throttled += 1
-            return policy.throttled_seconds(error, course.throttled, jitter=self._jitter)
+            attempts.throttled += 1
+            return policy.throttled_seconds(error, attempts.throttled, jitter=self._jitter)
         if not may_repeat(error, request):
-            return await self._after_recovery(error, course)
+            return await self._after_recovery(error, attempts)
         self._failed_at = self._monotonic()
-        course.failed += 1
-        delay = policy.failed_seconds(error, course.failed, jitter=self._jitter)
-        if delay is None or course.failed < policy.attempts:
+        attempts.failed += 1
+        delay = policy.failed_seconds(error, attempts.failed, jitter=self._jitter)
+        if delay is None or attempts.failed < policy.attempts:
             return delay
-        return await self._if_away(course, min(delay, OUTAGE_PAUSE_SECONDS))
+        return await self._if_away(attempts, min(delay, OUTAGE_PAUSE_SECONDS))
 
-    async def _if_away(self, course: _Course, delay: float) -> float | None:
-        """The delay while the server is away, and once more when it is back; None when it is well."""
+    async def _if_away(self, attempts: _Attempts, delay: float) -> float | None:
+        """The delay during an outage, and once more when the server is ready again; None otherwise."""
         if not self._is_known:
             return None
         if not await self._is_ready():
-            course.was_ready = False
+            attempts.was_ready = False
             return delay
-        if course.was_ready:
+        if attempts.was_ready:
             return None
-        course.was_ready = True
+        attempts.was_ready = True
         return min(delay, self._policy.base_seconds)
 
-    async def _after_recovery(self, error: KubeError, course: _Course) -> float | None:
+    async def _after_recovery(self, error: KubeError, attempts: _Attempts) -> float | None:
         is_refusal = isinstance(error, Unauthorized | Forbidden)
         if not is_refusal or self._monotonic() - self._failed_at > RECOVERY_SECONDS:
             return None
-        return await self._if_away(course, OUTAGE_PAUSE_SECONDS)
+        return await self._if_away(attempts, OUTAGE_PAUSE_SECONDS)
 
     async def _is_ready(self) -> bool:
-        """Whether the API server says that it is ready, or refuses to say, which only a living one does."""
+        """Whether the API server says that it is ready; a refusal to say counts too, as it then runs."""
         try:
             return (await self._transport.fetch(_READY)).strip() == b"ok"
         except APIStatusError as error:
@@ -254,5 +255,5 @@ class Sender:
             return read(body)
         except InvalidResponse as error:
             raise InvalidResponse(
-                f"the answer to {request.shown} cannot be believed: {error}. {SUSPECTS}"
+                f"the answer to {request.shown} is not an API server's: {error}. {SUSPECTS}"
             ) from error

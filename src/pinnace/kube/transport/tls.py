@@ -1,4 +1,4 @@
-"""TLS towards an API server: whom we trust and, with a client certificate, who we are."""
+"""TLS settings for an API server: the trusted certificates, and a client certificate."""
 
 import os
 import re
@@ -17,14 +17,14 @@ _PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLSSettings:
-    """What kubeconfig or the pod says about TLS.
+    """The TLS settings of kubeconfig or of the pod.
 
     Attributes:
         ca: PEM certificates to trust instead of the system's.
-        insecure: trust anyone; only when asked for.
-        server_name: the name to ask for and check, if it is not the host of the URL.
+        insecure: do not check the server's certificate; only on explicit request.
+        server_name: the name to request and check, if it is not the host of the URL.
         certificate: our own certificate.
-        origin: file and entry that say so, for error texts.
+        origin: file and entry of the settings, for error texts.
     """
 
     ca: bytes | None = field(default=None, repr=False)
@@ -35,10 +35,10 @@ class TLSSettings:
 
 
 def build_ssl_context(tls: TLSSettings, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
-    """A context for one set of settings; `certificate` goes before the configured one.
+    """Return a context for these settings; `certificate` takes precedence over the configured one.
 
-    Blocks on file access: call it in a thread. OpenSSL loads private keys from files alone; it gets one
-    without a name, so that none is left behind whenever the process is killed.
+    Blocks on file access: call it in a thread. OpenSSL loads private keys only from files; it gets one
+    without a name, so that none is left behind when the process is killed.
 
     Raises:
         ConfigError: if a certificate or key cannot be used; names the file and the field.
@@ -92,9 +92,9 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate, o
 
 @contextmanager
 def _nameless_file(content: bytes) -> Iterator[str]:
-    """A path under which this process, while it is open, reads the content, and nothing remains afterwards.
+    """Yield a path from which this process can read the content; nothing remains afterwards.
 
-    In memory on Linux; elsewhere a file that was never given a name.
+    It is in memory on Linux, elsewhere a file without a name.
     """
     is_linux = sys.platform == "linux"
     with open(os.memfd_create("tls"), "w+b") if is_linux else tempfile.TemporaryFile() as file:

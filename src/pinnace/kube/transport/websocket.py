@@ -1,6 +1,6 @@
-"""Upgrades of a request to a websocket: for commands in containers, the one thing that is no plain HTTP.
+"""Opens websockets to an API server, for commands in containers.
 
-Apart from `transport`, whose library is not made for them; imported when the first one is needed.
+Separate from `connection`, whose library does not support them well; imported when first needed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from pinnace.kube.transport.proxy import split_proxy
 from pinnace.kube.transport.requests import CONNECT_SECONDS, Request, retry_after_seconds
 
 HEARTBEAT_SECONDS = 30.0
-"""A websocket that is silent for so long is asked for a sign of life, for which it has half as long again."""
+"""A websocket that is silent for this long gets a ping, and has half of this time to answer it."""
 MAXIMUM_MESSAGE_BYTES = 2**20
 """API servers send 32 KiB at a time."""
 
@@ -37,7 +37,7 @@ class Upgrades:
     Args:
         server: base URL.
         proxy: as in `ClusterConfig`.
-        server_name: the name to ask for and check, if it is not the host of the URL.
+        server_name: the name to request and check, if it is not the host of the URL.
     """
 
     def __init__(self, server: str, *, proxy: str | None, server_name: str) -> None:
@@ -45,7 +45,7 @@ class Upgrades:
         self._proxy, self._proxy_headers = split_proxy(proxy)
         self._server_name = server_name or None
         self._session = aiohttp.ClientSession(
-            # Each on a connection of its own: one that had been idle might be closing already.
+            # Each on its own connection: an idle one could be closing already.
             connector=aiohttp.TCPConnector(limit=0, force_close=True),
             cookie_jar=aiohttp.DummyCookieJar(),
             middlewares=(self._once,),
@@ -54,7 +54,7 @@ class Upgrades:
         )
 
     async def close(self) -> None:
-        """Cut all that are open."""
+        """Drop all open websockets."""
         await self._session.close()
 
     async def open(
@@ -68,12 +68,12 @@ class Upgrades:
         """A websocket that speaks one of the protocols, or none of them; the caller closes it.
 
         Args:
-            request: `timeout_seconds` is for the connection to be made, not for its life.
-            headers: with the credentials.
-            context: whom to trust and who we are, for https.
+            request: `timeout_seconds` limits the time to connect, not the time it stays open.
+            headers: including the credentials.
+            context: the TLS settings, for https.
 
         Raises:
-            APIStatusError, ConnectionFailed: there is none; the server's own words.
+            APIStatusError, ConnectionFailed: the upgrade failed; the text is the server's.
         """
         with _translated(self._server):
             async with asyncio.timeout(request.timeout_seconds):
@@ -92,9 +92,9 @@ class Upgrades:
     async def _once(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Keeps the HTTP library from sending an upgrade twice: what it starts must not start twice.
+        """Keep the HTTP library from sending an upgrade twice: the command must not start twice.
 
-        Nor are redirects followed; and a refusal is read, which the library would throw away.
+        Redirects are not followed either; and the body of a refusal is read, which the library would drop.
         """
         with _translated(self._server):
             response = await handler(request)
@@ -110,14 +110,14 @@ async def _error(response: aiohttp.ClientResponse) -> KubeError:
         response.close()
     if 200 <= response.status < 300:
         return InvalidResponse(
-            f"a websocket was asked for, and the answer is HTTP status {response.status}. {SUSPECTS}"
+            f"a websocket was requested, and the answer is HTTP status {response.status}. {SUSPECTS}"
         )
     wait_seconds = retry_after_seconds(response.headers.get("Retry-After", ""))
     return error_from_body(response.status, body, retry_after_seconds=wait_seconds)
 
 
 class _translated:  # noqa: N801 - used like a function
-    """Turns the HTTP library's errors into ours."""
+    """Turns the HTTP library's errors into those of `kube.errors`."""
 
     __slots__ = ("_server",)
 
@@ -138,13 +138,13 @@ class _translated:  # noqa: N801 - used like a function
 
 
 def _connection_error(error: Exception, server: str) -> ConnectionFailed:
-    """Ours for the library's. Texts are made here: the library's may quote URLs with passwords."""
+    """Our error for the library's. Its texts are not used: they may quote URLs with passwords."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             reason = getattr(error.certificate_error, "verify_message", "") or "verification failed"
             return NotTrusted(f"the certificate of {server} is not trusted: {reason}")
         case aiohttp.ClientSSLError() if isinstance(getattr(error, "os_error", None), ssl.SSLEOFError):
-            # The connection broke while TLS was being agreed on.
+            # The connection broke during the TLS handshake.
             return NotSent(f"cannot reach {server}: the connection was closed")
         case aiohttp.ClientSSLError():
             return NotTrusted(f"no TLS connection to {server}: {_os_reason(error)}")

@@ -16,9 +16,9 @@ from pinnace.aio.blocking import finish
 from pinnace.plugins.errors import PluginCallError, PluginStartError
 from pinnace.plugins.host.calls import Connection
 from pinnace.plugins.host.handshake import Address, parse_handshake, plugin_environment, without_features
-from pinnace.plugins.host.leash import NOT_STARTED, leashed
 from pinnace.plugins.host.options import ProcessLimits
 from pinnace.plugins.host.output import LINE_BYTES, LineSplitter, PluginLog, drain, relay
+from pinnace.plugins.host.parent_death import NOT_STARTED, ended_with_this_process
 from pinnace.plugins.protocol.methods import SHUTDOWN, STREAM_STDIO
 
 _RELEASE_SECONDS = 30.0
@@ -106,7 +106,7 @@ class PluginProcess:
         try:
             transport, protocol = await loop.subprocess_exec(
                 lambda: _Protocol(loop),
-                *leashed([program, *arguments]),
+                *ended_with_this_process([program, *arguments]),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=PIPE,
                 stderr=PIPE,

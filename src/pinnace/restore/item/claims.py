@@ -1,8 +1,8 @@
-"""Who restores which item, when many are at it at once.
+"""Ensures that each item is restored once, by one of the chains that run at the same time.
 
 Each selected item is one chain: a coroutine that restores the item and, depth first, the additional items
-its actions name. Two chains can meet at the same additional item. Then one restores it and the other waits,
-unless waiting would close a circle (A names B, B names A), where nobody would ever go on.
+that its actions name. When two chains need the same additional item, one restores it and the other waits,
+unless waiting would be a deadlock (A names B, B names A).
 (docs/spec: RST 10, 15)
 """
 
@@ -19,14 +19,14 @@ class ItemKey(NamedTuple):
 
 
 class Chain:
-    """One selected item and everything it draws in. Waits for at most one item at a time."""
+    """One selected item with its additional items. Waits for at most one item at a time."""
 
     __slots__ = ("nesting", "waits_for")
 
     def __init__(self) -> None:
         self.waits_for: ItemKey | None = None
         self.nesting = 0
-        """How deep in additional items the chain is right now; 0 at the selected item."""
+        """The current depth in additional items; 0 at the selected item."""
 
 
 class _Claim:
@@ -40,18 +40,18 @@ class _Claim:
 
 
 class Claims:
-    """The restored set, and for each item in flight the chain that has it."""
+    """The restored set, and for each item in flight the chain that restores it."""
 
     def __init__(self) -> None:
         self._restored: set[ItemKey] = set()
         self._in_flight: dict[ItemKey, _Claim] = {}
 
     def __len__(self) -> int:
-        """Size of the restored set: everything ever claimed, whatever became of it."""
+        """Size of the restored set: all items ever claimed, whether restored successfully or not."""
         return len(self._restored)
 
     def add(self, key: ItemKey) -> None:
-        """Count something as restored that no chain claims (a namespace made on demand)."""
+        """Count an item as restored that no chain claims (a namespace created on demand)."""
         self._restored.add(key)
 
     def claim(self, key: ItemKey, chain: Chain) -> bool:
@@ -63,15 +63,15 @@ class Claims:
         return True
 
     def finish(self, key: ItemKey) -> None:
-        """The item's life has ended, well or not; whoever waits for it goes on."""
+        """Mark the item as finished, restored or not, and wake the chains that wait for it."""
         claim = self._in_flight.pop(key)
         if claim.finished is not None and not claim.finished.done():
             claim.finished.set_result(None)
 
     async def wait(self, key: ItemKey, chain: Chain) -> None:
-        """Return once the item is finished, or at once if waiting would be for ever.
+        """Return once the item is finished, or at once if waiting would be a deadlock.
 
-        Cancellation leaves nothing behind: the chain simply waits no longer.
+        Cancellation leaves nothing behind: the chain just stops waiting.
         """
         claim = self._in_flight.get(key)
         if claim is None or self._leads_to(claim.chain, chain):
@@ -80,13 +80,13 @@ class Claims:
             claim.finished = asyncio.get_running_loop().create_future()
         chain.waits_for = key
         try:
-            # The future is shared by all who wait: the cancellation of one must not cancel it.
+            # All waiting chains share the future: the cancellation of one must not cancel it.
             await asyncio.shield(claim.finished)
         finally:
             chain.waits_for = None
 
     def _leads_to(self, start: Chain, goal: Chain) -> bool:
-        """Follow who waits for whom from one chain; does it end at the other?"""
+        """Whether `start` waits, directly or through other chains, for `goal`."""
         current = start
         while current is not goal:
             claim = None if current.waits_for is None else self._in_flight.get(current.waits_for)

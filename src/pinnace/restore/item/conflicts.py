@@ -1,6 +1,6 @@
-"""An object that is already there: is it the same, and what may be added to it.
+"""Compares an existing object with the restored one, and decides what may be added to it. Pure.
 
-Nothing in the cluster is ever overwritten. Only a ServiceAccount gets what it lacks. (docs/spec: RST 17)
+Existing objects are never overwritten. Only a ServiceAccount gets missing entries. (docs/spec: RST 17)
 """
 
 import copy
@@ -19,7 +19,7 @@ WARNING_DIFFERENT: Final = (
 
 
 def comparable(in_cluster: JSONObject, restore_labels: Mapping[str, str]) -> JSONObject:
-    """The in-cluster object as it would look if this restore had made it.
+    """The in-cluster object as it would look if this restore had created it.
 
     Returns:
         A copy without status and transient metadata, with the labels of this restore.
@@ -47,7 +47,7 @@ def is_same(in_cluster: JSONObject, desired: JSONObject) -> bool:
 
 
 def _hide_generated_token(secret: JSONObject) -> None:
-    """The token controller fills these in; they are not the user's to differ in."""
+    """Remove, in place, the fields that the token controller writes: they are no difference."""
     secret.pop("data", None)
     annotations = dict(secret["metadata"].get("annotations") or {})
     annotations.pop(TOKEN_UID_ANNOTATION, None)
@@ -55,10 +55,10 @@ def _hide_generated_token(secret: JSONObject) -> None:
 
 
 def merged_service_account(in_cluster: JSONObject, from_backup: JSONObject) -> JSONObject:
-    """The account in the cluster plus what only the backup has.
+    """The account in the cluster plus the entries that only the backup has.
 
-    Secrets and pull secrets are matched by name and appended in the backup's order. Of labels and annotations
-    only missing keys are added; values that exist win. Other fields stay as they are.
+    Secrets and pull secrets are matched by name and appended in the backup's order. Only missing keys of
+    labels and annotations are added; existing values win. Other fields are unchanged.
     """
     merged = copied(in_cluster)
     for field in ("secrets", "imagePullSecrets"):

@@ -1,9 +1,9 @@
-"""Creating an object so that an answer that never came costs nothing.
+"""Creates objects so that a lost answer does not lose an object.
 
-The client repeats a create whose outcome is unknown, and says when a refusal came after such an attempt: the
-object that is there may be its own work. Here it is looked at. A restore of thousands of objects sees such
-failures (a balancer that drops a connection, an etcd that changes its leader), and one of them would cost an
-object, or at a namespace everything in it.
+The client repeats a create whose outcome is unknown, and marks a refusal after such an attempt: the existing
+object may have been created by that attempt. This module checks that. A restore of thousands of objects sees
+such failures (a balancer drops a connection, etcd elects a new leader), and one of them would lose an object,
+or all objects of a namespace.
 """
 
 from collections.abc import Callable
@@ -29,24 +29,24 @@ class Creator:
         *,
         is_ours: Callable[[JSONObject], bool],
     ) -> bytes:
-        """Create an object, and find it when an attempt made it whose answer was lost.
+        """Create an object; if an answer was lost, return the object that the attempt created.
 
         Args:
             name: of the object in `body`.
-            is_ours: asked about an object that is there after an attempt without an answer: did that attempt
-                make it?
+            is_ours: called with an object that exists after an attempt without an answer; returns whether
+                that attempt created it.
 
         Returns:
-            The object as the API server made it, undecoded.
+            The object as the API server stored it, undecoded.
 
         Raises:
-            AlreadyExists: it was there before, or another client made it.
+            AlreadyExists: it existed before, or another client created it.
             KubeError: it was refused, or the last attempt failed too.
         """
         try:
             return await self._client.create_bytes(resource, body, namespace)
         except APIStatusError as error:
-            # A quota that the lost attempt has filled refuses the next one in other words.
+            # If the lost attempt used up a quota, the next one is refused for the quota.
             found = await self._found(resource, name, namespace) if error.after_open_attempt else None
             if found is None or not is_ours(found):
                 raise

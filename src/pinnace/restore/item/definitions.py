@@ -1,8 +1,7 @@
-"""When restored CustomResourceDefinitions can be used. (docs/spec: RST 18)
+"""Waits until restored CustomResourceDefinitions are ready. (docs/spec: RST 18)
 
-An API server establishes definitions one after the other. A definition among many can do nothing but wait for
-those before it, so its time is counted from the last moment at which any of them came further, and not from
-its own creation.
+An API server establishes definitions one after the other. A definition may have to wait for many others, so
+its timeout starts at the last progress of any of them, and not at its own creation.
 """
 
 import asyncio
@@ -17,17 +16,17 @@ from pinnace.kube.resources import APIResource
 from pinnace.restore.ports import Cluster
 
 DEFAULT_RESOURCE_TIMEOUT_SECONDS: Final = 600.0
-"""How long definitions are waited for in all; the default of `--resource-timeout`, as in Velero."""
+"""How long all definitions together are waited for; the default of `--resource-timeout`, as in Velero."""
 
 PATIENCE_SECONDS: Final = 60.0
-"""So long without progress of any definition, and the restore goes on with other kinds."""
+"""After this time without progress of any definition, the restore continues with other kinds."""
 
 _FIRST_PAUSE_SECONDS: Final = 0.05
 """Servers establish a definition within a few tens of milliseconds; asking only every second would make every
 restore of a custom resource a second longer."""
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 _LOOKS_AT_A_TIME: Final = 8
-"""A server that is slow with a hundred definitions is not helped by a hundred questions a second."""
+"""A hundred requests a second would slow a server down that is busy with a hundred definitions."""
 
 _NEEDED_CONDITIONS: Final = ("Established", "NamesAccepted")
 
@@ -43,7 +42,7 @@ def is_ready(definition: JSONObject) -> bool:
 
 
 def is_established(definition: JSONObject) -> bool:
-    """Whether the kind is served; a definition of an odd shape is not."""
+    """Whether the kind is served; False for a definition with unexpected conditions."""
     try:
         return is_ready(definition)
     except ValueError:
@@ -61,7 +60,7 @@ def _conditions(definition: JSONObject) -> list[JSONObject]:
 
 
 def _obstacle(definition: JSONObject) -> str:
-    """The server's own word on why it does not serve the kind; empty while it has none."""
+    """The server's reason why it does not serve the kind; empty if it names none."""
     return "; ".join(
         f"{one.get('type')} is {one.get('status')}: {one.get('message') or one.get('reason')}"
         for one in _conditions(definition)
@@ -80,10 +79,10 @@ class _Awaited:
 
 
 class Definitions:
-    """The definitions of one restore on their way to being usable.
+    """The definitions of one restore that are not ready yet.
 
     Args:
-        resource_timeout_seconds: how long they are waited for in all, counted from the last creation.
+        resource_timeout_seconds: how long to wait for all of them, counted from the last creation.
     """
 
     def __init__(
@@ -100,10 +99,10 @@ class Definitions:
         self._last_created = self._last_progress = 0.0
         self._settling = asyncio.Lock()
         self.usable: list[str] = []
-        """Names of those that can be used; a definition's name is its kind's group-resource."""
+        """Names of the ready definitions; a definition's name is its kind's group-resource."""
 
     def created(self, name: str, resource: APIResource) -> None:
-        """Wait for this one from now on: it was just created, or is there and not ready."""
+        """Add a definition to wait for: it was just created, or exists and is not ready."""
         self._new[name] = _Awaited(resource)
         self._last_created = self._last_progress = self._timer.monotonic()
 
@@ -113,13 +112,13 @@ class Definitions:
 
     @property
     def late(self) -> Collection[str]:
-        """Names of those that `settled` has given up for the time being."""
+        """Names of the definitions that `settled` stopped waiting for."""
         return self._late.keys()
 
     async def settled(self) -> list[str]:
-        """Wait until the new ones can be used; returns those that became late instead, with why.
+        """Wait until the new definitions are ready; return those that became late, with the reasons.
 
-        A definition is late when none has come further for a minute, or the time for all is up.
+        A definition is late when none made progress for a minute, or the time for all is up.
         """
         async with self._settling:
             await self._wait(self._new, lambda: min(self._last_progress + PATIENCE_SECONDS, self._end))
@@ -128,13 +127,13 @@ class Definitions:
         return [f"{name}: {awaited.problem}" for name, awaited in late.items()]
 
     async def last_look(self, needed: Iterable[str]) -> list[str]:
-        """Give late definitions the rest of their time, as far as something waits for them.
+        """Wait for late definitions for the rest of their time, as far as items need them.
 
         Args:
-            needed: group-resources with items to restore. Without any, each is looked at once more.
+            needed: group-resources with items to restore. Without any, each is checked once more.
 
         Returns:
-            The errors for those that are not ready even now.
+            The errors for the definitions that are still not ready.
         """
         wanted = {name: self._late.pop(name) for name in needed if name in self._late}
         await self._wait(wanted, lambda: self._end)
@@ -148,7 +147,7 @@ class Definitions:
         ]
 
     async def _wait(self, awaited: dict[str, _Awaited], deadline: Callable[[], float]) -> None:
-        """Look at them until all are ready, in place; once more at the deadline."""
+        """Check them until all are ready, and once more at the deadline; removes the ready ones in place."""
         pause_seconds = _FIRST_PAUSE_SECONDS
         while any(not one.is_hopeless for one in awaited.values()):
             asked = self._timer.monotonic()
@@ -160,7 +159,7 @@ class Definitions:
             pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     async def _look(self, awaited: dict[str, _Awaited]) -> None:
-        """Look at each once, a few at a time, and take out those that are ready."""
+        """Check each one once, a few at a time, and remove those that are ready."""
         names = iter(list(awaited))
 
         async def work() -> None:
@@ -192,7 +191,7 @@ class Definitions:
 
 
 def _are_names_taken(definition: JSONObject) -> bool:
-    """Whether another definition has the names, so that waiting changes nothing."""
+    """Whether another definition has the names, so that waiting is useless."""
     return any(
         one.get("type") == "NamesAccepted" and one.get("status") == "False" for one in _conditions(definition)
     )

@@ -1,4 +1,4 @@
-"""What to do when an object is there already: is it the same, and what may be added. (docs/spec: RST 17)"""
+"""Handles objects that exist already: compares them and adds to ServiceAccounts. (docs/spec: RST 17)"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ from pinnace.restore.ports import (
 )
 
 _MERGE_ATTEMPTS: Final = 5
-"""Controllers write ServiceAccounts too; each attempt starts from what they left."""
+"""Controllers write ServiceAccounts too; each attempt starts from the current version."""
 
 _OWN_SUFFIX: Final = ".k8s.io"
-"""Of the groups that Kubernetes serves itself, beside those without a dot such as `apps`."""
+"""The suffix of Kubernetes' own groups, besides those without a dot such as `apps`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """An object that is in the cluster already.
+    """An object that exists in the cluster already.
 
     Attributes:
-        in_cluster: as it is there.
-        is_going: it is being deleted, so that it will not be there for long.
-        is_same: a restore would change nothing of it, or has added to it what it lacked.
-        problem: why what it lacks could not be added; empty if nothing was to be added, or it was.
+        in_cluster: its current state.
+        is_going: whether it is being deleted.
+        is_same: whether a restore would not change it, or has added the missing entries.
+        problem: why missing entries could not be added; empty if none were missing, or they were added.
     """
 
     in_cluster: JSONObject
@@ -45,7 +45,7 @@ class ExistingObjects:
     """Compares what a restore would have created with what is in the cluster.
 
     Args:
-        restore_labels: the labels of this restore, which never make a difference.
+        restore_labels: the labels of this restore, which never count as a difference.
     """
 
     def __init__(self, client: Cluster, restore_labels: Mapping[str, str], log: EventLog) -> None:
@@ -55,7 +55,7 @@ class ExistingObjects:
         self._custom: dict[str, bool] = {}
 
     async def exists(self, ref: ItemRef, resource: APIResource) -> bool:
-        """Whether the object is there; what cannot be looked at is not, and creating it will tell."""
+        """Whether the object exists; False if it cannot be read, as creating it will then show it."""
         try:
             await self._client.get(resource, ref.name, ref.target_namespace or None)
         except KubeError:
@@ -65,14 +65,14 @@ class ExistingObjects:
     async def compare(
         self, ref: ItemRef, resource: APIResource, desired: JSONObject, backed_up: JSONObject
     ) -> Existing:
-        """Deal with an object whose create call was refused.
+        """Compare the object whose create call was refused with the existing one.
 
         Args:
             desired: the object as it was sent to the server.
             backed_up: the object as the backup has it, in its target namespace.
 
         Raises:
-            KubeError: the object is not there, or could not be looked at.
+            KubeError: the object does not exist, or could not be read.
         """
         namespace = ref.target_namespace or None
         found = await self._client.get(resource, ref.name, namespace)
@@ -107,9 +107,9 @@ class ExistingObjects:
     async def _would_stay(
         self, ref: ItemRef, resource: APIResource, in_cluster: JSONObject, desired: JSONObject
     ) -> bool:
-        """Whether the server itself sees no difference: it knows its defaults, which no rule here could list.
+        """Whether the server itself sees no difference: it applies its defaults, which we cannot list.
 
-        It is asked to simulate the change (`dryRun=All`), which stores nothing. What it refuses is different.
+        It is asked to simulate the change (`dryRun=All`), which stores nothing. A refusal is a difference.
         """
         before, after = normal_forms(ref.group_resource, in_cluster, desired)
         try:
@@ -155,13 +155,13 @@ class ExistingObjects:
             patch = merge_patch(before, merged_service_account(before, desired))
             if not patch:
                 return
-            # Lists are replaced whole: without the version, a token added meanwhile would be lost.
+            # Lists are replaced as a whole: without the version, a token added meanwhile would be lost.
             version = {"resourceVersion": found["metadata"]["resourceVersion"]}
             patch["metadata"] = {**patch.get("metadata", {}), **version}
             try:
                 await self._client.patch(resource, ref.name, patch, namespace)
             except KubeError as error:
-                # After a failure without an answer it may be merged already: then nothing is left to patch.
+                # After a patch without an answer it may be merged already: then nothing is left to patch.
                 if attempt == _MERGE_ATTEMPTS or not (isinstance(error, Conflict) or is_open(error)):
                     raise
                 found = await self._client.get(resource, ref.name, namespace)

@@ -1,4 +1,4 @@
-"""The life of one item, from bytes in an archive to its place in a cluster. (docs/spec: RST 10, 14, 15)"""
+"""Restores one item: from its bytes in the archive to the object in the cluster. (RST 10, 14, 15)"""
 
 import re
 from collections.abc import Mapping
@@ -36,25 +36,25 @@ from pinnace.restore.ports import (
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import RestoreFilter
 from pinnace.restore.volume_data import VolumeDataKeeper
-from pinnace.restore.volumes import VolumeCourses, adjust_claim
+from pinnace.restore.volumes import VolumePreparer, adjust_claim
 
 _VERSION = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _MAX_NESTING: Final = 50
-"""Additional items of additional items: real chains have three links, an endless one must end."""
+"""The limit for additional items of additional items; real chains are three deep."""
 
 _TAKEN_BY_ITSELF: Final = ("provided port is already allocated", "provided IP is already allocated")
-"""A Service that exists is refused for its own port before the server looks at its name."""
+"""A Service that exists is refused for its own port before the server checks its name."""
 
 _RIGHTS: Final = "rbac.authorization.k8s.io"
-"""A role or binding that exists is refused for what it grants, before the server looks at its name."""
+"""A role or binding that exists is refused for what it grants, before the server checks its name."""
 
 
 _ODD_CONTENT: Final = (LookupError, TypeError, ValueError, AttributeError, RecursionError, ArchiveError)
-"""What code raises that meets an object of another shape than its kind has."""
+"""The errors of code that gets an object of another structure than its kind has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class KnownKinds:
     """What is known of kinds; renewed when definitions were restored."""
 
     discovery: Discovery
@@ -63,7 +63,7 @@ class Outlook:
 
 
 class ItemRestorer:
-    """Restores items, each once, many at a time."""
+    """Restores items, each one once, many at the same time."""
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class ItemRestorer:
         creator: Creator,
         restore: Restore,
         restore_labels: Mapping[str, str],
-        outlook: Outlook,
+        kinds: KnownKinds,
         reader: ItemReader,
         namespaces: NamespaceKeeper,
-        volumes: VolumeCourses,
+        volumes: VolumePreparer,
         volume_data: VolumeDataKeeper,
         claims: Claims,
         follow_ups: FollowUps,
         log: EventLog,
         rights: TenantRights | None = None,
     ) -> None:
-        self.outlook = outlook
+        self.kinds = kinds
         self._creator = creator
         self._restore = restore
         self._labels = restore_labels
@@ -97,12 +97,12 @@ class ItemRestorer:
         self._log = log
 
     async def restore(self, ref: ItemRef, results: Results) -> bool:
-        """Restore a selected item and, before it, whatever its actions name.
+        """Restore a selected item and, before it, the additional items that its actions name.
 
-        Nothing that is wrong with the item is raised; it ends in the results.
+        Failures of the item are not raised but added to the results.
 
         Returns:
-            Whether the item counts as processed (its file was readable and its namespace there).
+            Whether the item counts as processed (its file was readable and its namespace available).
         """
         try:
             raw = self._reader.read(ref.group_resource, ref.original_namespace, ref.name)
@@ -139,7 +139,7 @@ class ItemRestorer:
         except ResourceError as error:
             results.errors.add_velero(str(error))
         except _ODD_CONTENT as error:
-            # JSON of a shape that no API server would have stored: whatever trips over it, it is the item.
+            # JSON that no API server would have stored: any failure on it is the item's fault.
             results.errors.add(
                 ref.target_namespace,
                 f"error restoring {ref.id}: its content is not that of a {ref.group_resource} object"
@@ -148,8 +148,8 @@ class ItemRestorer:
         return True
 
     def _admits(self, ref: ItemRef, results: Results) -> bool:
-        """The filters, once more: additional items have not seen them yet."""
-        filters = self.outlook.filters
+        """Whether the filters admit the item; additional items were not filtered before."""
+        filters = self.kinds.filters
         if not filters.resources.matches(ref.group_resource):
             self._skip(ref, "its resource is excluded")
             return False
@@ -167,11 +167,11 @@ class ItemRestorer:
 
     def refusal(self, group_resource: str, *, is_namespaced: bool) -> str | None:
         """Why a kind is not restored, or None if it may be."""
-        has_actions = bool(self.outlook.actions.for_resource(group_resource))
+        has_actions = bool(self.kinds.actions.for_resource(group_resource))
         reason = refusal(group_resource, has_actions=has_actions)
         if reason is not None or self._rights is None:
             return reason
-        # Volumes are looked at one by one; the actions for CSI snapshots have their own bound for tenants.
+        # Volumes are checked one by one; the actions for CSI snapshots have their own limits for tenants.
         if group_resource == VOLUMES or (has_actions and group_resource in SNAPSHOT_KINDS):
             return None
         return self._rights.refusal(group_resource, is_namespaced=is_namespaced)
@@ -193,20 +193,20 @@ class ItemRestorer:
         reset_metadata(item)
         exists = partial(self._existing.exists, ref, resource)
         if ref.group_resource == "persistentvolumeclaims":
-            await self._volume_data.meet_claim(ref, item, exists, results)
+            await self._volume_data.prepare_claim(ref, item, exists, results)
         prepared = await self._act(ref, item, raw, chain, results)
         if prepared is None:
             return
-        # After its actions, which restore the claims of a pod if they were not there before.
+        # After its actions, which restore the claims of a pod if they did not exist before.
         if ref.group_resource == "pods" and not await self._volume_data.admits_pod(
             ref, prepared, exists, results
         ):
             return
         if prepared.get("apiVersion") != item["apiVersion"]:
-            # An action knows the kind, and brought an old item into a version that is served here.
+            # An action may have converted an old item to a version that is served here.
             resource = self._place(ref, prepared)
         if ref.group_resource == "persistentvolumeclaims":
-            adjust_claim(prepared, self._volumes.memory)
+            adjust_claim(prepared, self._volumes.prepared)
         if ref.target_namespace:
             prepared["metadata"]["namespace"] = ref.target_namespace
         drop_empty_leftovers(prepared)
@@ -216,24 +216,24 @@ class ItemRestorer:
             await self._follow_ups.created(ref, resource, answer, results, additional=chain.nesting > 0)
 
     def _is_withheld(self, ref: ItemRef, volume: JSONObject, raw: bytes, results: Results) -> bool:
-        """Whether a tenant's restore leaves a volume out; its claim is then provisioned anew."""
+        """Whether a tenant's restore leaves a volume out; its claim then gets a new volume."""
         refused = self._rights and self._rights.refusal(VOLUMES, is_namespaced=False)
         if not refused or not is_old_storage(volume, decode(ref, raw)):
             return False
-        self._volumes.memory.to_provision.add(ref.name)
+        self._volumes.prepared.to_provision.add(ref.name)
         message = f"{ref.id} was not restored, and its claim gets a new and empty volume: {refused}"
         results.warnings.add(ref.target_namespace, message)
         return True
 
     def _place(self, ref: ItemRef, item: JSONObject) -> APIResource:
-        """Where in the API the item goes.
+        """The API resource to create the item with.
 
         Raises:
-            ResourceError: there is no such place.
-            ItemError: the kind that lives there is not the item's.
+            ResourceError: there is no such resource.
+            ItemError: the resource is of another kind than the item.
         """
         version = item["apiVersion"].rpartition("/")[2]
-        discovery = self.outlook.discovery
+        discovery = self.kinds.discovery
         resource = discovery.served(ref.group_resource, version)
         if resource is None:
             preferred = discovery.preferred(ref.group_resource)
@@ -242,7 +242,7 @@ class ItemRestorer:
                     f'error getting resource client for namespace "{ref.target_namespace}", '
                     f'resource "{ref.group_resource}": the server does not serve it in version "{version}"'
                 )
-            # Discovery may know preferred versions only; the create call has the last word.
+            # Discovery may know preferred versions only; the create call decides.
             resource = replace(preferred, version=version)
         if resource.kind != item["kind"]:
             raise ItemError(f'error restoring {ref.id}: its kind is "{item["kind"]}", not {resource.kind}')
@@ -255,7 +255,7 @@ class ItemRestorer:
         self, ref: ItemRef, item: JSONObject, raw: bytes, chain: Chain, results: Results
     ) -> JSONObject | None:
         """Run the actions for the item; None if one of them says to skip it."""
-        actions = self.outlook.actions.for_resource(ref.group_resource)
+        actions = self.kinds.actions.for_resource(ref.group_resource)
         if not actions:
             return item
         from_backup = orjson.loads(raw)
@@ -279,7 +279,7 @@ class ItemRestorer:
         ref = ItemRef(
             identifier.group_resource,
             identifier.namespace,
-            self.outlook.filters.target_namespace(identifier.namespace),
+            self.kinds.filters.target_namespace(identifier.namespace),
             identifier.name,
         )
         try:
@@ -305,7 +305,7 @@ class ItemRestorer:
     async def _create(
         self, ref: ItemRef, resource: APIResource, item: JSONObject, raw: bytes, results: Results
     ) -> bytes | None:
-        """Create the object; its answer, or None if it was refused and is there already."""
+        """Create the object and return the answer, or None if it was refused and exists already."""
         try:
             return await self._creator.create(
                 resource,
@@ -333,13 +333,13 @@ class ItemRestorer:
         error: KubeError,
         results: Results,
     ) -> None:
-        """Look whether an object that was refused is there already.
+        """Handle a refused object that exists already.
 
-        A server may refuse an object that exists before it looks at the name: for a full quota, by a webhook,
-        a Service for its own port. (docs/spec: RST 17)
+        A server may refuse an existing object before it checks the name: for a full quota, by a webhook, a
+        Service for its own port. (docs/spec: RST 17)
 
         Raises:
-            ItemError: it is not there, or differs and was refused for a reason of its own.
+            ItemError: it does not exist, or it differs and was refused for another reason.
         """
         if not isinstance(error, APIStatusError):
             raise ItemError(f"error restoring {ref.id}: {error}") from error
@@ -380,7 +380,7 @@ class ItemRestorer:
 
 
 def _in_target(ref: ItemRef, raw: bytes) -> JSONObject:
-    """The object as the backup has it, in the namespace that it is meant for."""
+    """The object as the backup has it, in its target namespace."""
     item = decode(ref, raw)
     if ref.target_namespace:
         item["metadata"]["namespace"] = ref.target_namespace
@@ -388,7 +388,7 @@ def _in_target(ref: ItemRef, raw: bytes) -> JSONObject:
 
 
 def _is_taken_by_itself(resource: APIResource, error: KubeError) -> bool:
-    """Whether the server's words are those for an object that meets itself."""
+    """Whether the server refused the object because of values that the existing object itself uses."""
     is_own_port = isinstance(error, Invalid) and any(text in error.message for text in _TAKEN_BY_ITSELF)
     is_judged = isinstance(error, Forbidden) and resource.group == _RIGHTS
     return is_judged or (is_own_port and resource.group_resource == "services")
@@ -403,7 +403,7 @@ async def _execute(ref: ItemRef, applicable: ApplicableAction, given: RestoreIte
     try:
         output = await applicable.action.execute(given)
     except Exception as error:
-        # Foreign code: whatever it raises fails this item only.
+        # Foreign code: any error fails this item only.
         problem: object = error
         if isinstance(error, _ODD_CONTENT) and type(error) is not ValueError:
             problem = f"{applicable.action.name} cannot deal with it ({type(error).__name__}: {error})"

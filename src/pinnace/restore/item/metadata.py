@@ -1,4 +1,4 @@
-"""What of an object's metadata survives a restore, and what marks it as restored. (docs/spec: RST 14)"""
+"""The metadata that a restore keeps, removes and adds. (docs/spec: RST 14)"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,7 +17,7 @@ BINDING_ANNOTATIONS: Final = (
 def reset_metadata(item: JSONObject) -> None:
     """Keep name, namespace, labels and annotations, and drop the status, in place.
 
-    Owner references, finalizers, uid and the rest go: they mean nothing in another cluster.
+    Owner references, finalizers, uid and the rest are removed: they are invalid in another cluster.
     """
     metadata = item["metadata"]
     item["metadata"] = {key: metadata[key] for key in KEPT_METADATA if key in metadata}
@@ -46,7 +46,7 @@ def put_labels(item: JSONObject, added: Mapping[str, str]) -> None:
 
 
 def clear_binding_info(item: JSONObject) -> None:
-    """Make a volume or claim bindable again: forget whom the old cluster had bound it to, in place."""
+    """Remove the old cluster's binding from a volume or claim, in place, so that it can be bound again."""
     claim_ref = item.get("spec", {}).get("claimRef")
     if isinstance(claim_ref, dict):
         claim_ref.pop("uid", None)

@@ -1,7 +1,7 @@
-"""Target namespaces, made when the first item needs them. (docs/spec: RST 9)
+"""Creates target namespaces when the first item needs them. (docs/spec: RST 9)
 
-Each namespace is ensured once a restore, however many items ask; a failure is remembered, so that a namespace
-that will not go away is waited for once and not once an item.
+Each namespace is ensured once in a restore, however many items need it; a failure is remembered, so that a
+namespace that stays in deletion is waited for only once.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ class NamespaceKeeper:
     """Ensures namespaces.
 
     Args:
-        may_create: whether a namespace that is not there is made.
-        on_created: told the name of every namespace that was really created.
+        may_create: whether a missing namespace is created.
+        on_created: called with the name of every namespace that was created.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class NamespaceKeeper:
         self._answers: dict[str, asyncio.Future[NamespaceError | None]] = {}
 
     async def ensure(self, original: str, target: str) -> None:
-        """Return once the target namespace is there and stays.
+        """Return once the target namespace exists and is not being deleted.
 
         Args:
             original: the namespace whose labels, annotations and finalizers a new one gets.
             target: the name in the cluster.
 
         Raises:
-            NamespaceError: it is not, now and for the rest of this restore.
+            NamespaceError: it is not available for the rest of this restore.
         """
         answer = self._answers.get(target)
         if answer is None:
@@ -73,7 +73,7 @@ class NamespaceKeeper:
             finally:
                 if not answer.done():
                     answer.cancel()
-        # Shielded: one item that is cancelled must not take the answer from the others.
+        # Shielded: a cancelled item must not cancel it for the others.
         failure = await asyncio.shield(answer)
         if failure is not None:
             raise NamespaceError(str(failure))
@@ -91,7 +91,7 @@ class NamespaceKeeper:
             )
         try:
             body = dump_json(self._manifest(original, target))
-            # It carries no label of ours, but a moment ago there was none.
+            # It has no label of ours, but it did not exist a moment ago.
             await self._creator.create(
                 NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found)
             )
@@ -104,10 +104,10 @@ class NamespaceKeeper:
         return None
 
     async def _is_there(self, name: str) -> bool:
-        """Wait while the namespace is going away; then: is there one?
+        """Wait while the namespace is being deleted; return whether there is one afterwards.
 
         Raises:
-            TimeoutError: it is still going away.
+            TimeoutError: it is still being deleted.
         """
         found = False
 
@@ -148,7 +148,7 @@ class NamespaceKeeper:
 
 
 def is_terminating(namespace: JSONObject) -> bool:
-    """Whether a namespace is on its way out."""
+    """Whether a namespace is being deleted."""
     deleting = namespace.get("metadata", {}).get("deletionTimestamp") is not None
     return deleting or namespace.get("status", {}).get("phase") == "Terminating"
 
@@ -156,7 +156,7 @@ def is_terminating(namespace: JSONObject) -> bool:
 def namespace_manifest(raw: bytes | None, target: str) -> JSONObject:
     """Labels, annotations and spec of the backed-up namespace, if it parses, under the target name.
 
-    No label of the restore is put on it.
+    The labels of the restore are not added.
     """
     manifest: JSONObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}}
     try:
@@ -169,7 +169,7 @@ def namespace_manifest(raw: bytes | None, target: str) -> JSONObject:
         if isinstance(stored["metadata"].get(field), dict):
             manifest["metadata"][field] = stored["metadata"][field]
     if _NAME_LABEL in manifest["metadata"].get("labels", {}):
-        # Servers before 1.21 do not correct it, and under a mapped name it would be the wrong one.
+        # Servers before 1.21 do not correct it, and with a mapped name it would be wrong.
         manifest["metadata"]["labels"][_NAME_LABEL] = target
     if isinstance(stored.get("spec"), dict):
         manifest["spec"] = stored["spec"]

@@ -1,8 +1,8 @@
-"""What of two versions of an object a restore could make a difference of. Pure. (docs/spec: RST 17)
+"""Removes differences between two versions of an object that no restore would change. Pure. (RST 17)
 
-A cluster writes into objects by itself: addresses and ports of Services, the node of a pod, the volume of a
-claim. A restore removes such fields from what it creates, or the cluster would overwrite them; none of them
-says that an object was changed. A warning for each would hide the one that matters.
+A cluster sets fields of objects by itself: addresses and ports of Services, the node of a pod, the volume of
+a claim. A restore removes such fields from the objects that it creates, or the cluster would overwrite them;
+they do not mean that an object was changed. A warning for each would hide the important ones.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,7 +42,7 @@ _ENDPOINTS_CHANGED: Final = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
 def is_the_clusters(group_resource: str, in_cluster: JSONObject) -> bool:
-    """Whether controllers of the cluster write all of the object, so that its content is never a conflict."""
+    """Whether controllers of the cluster write the whole object, so that its content is never a conflict."""
     metadata = in_cluster.get("metadata") or {}
     if group_resource == "configmaps":
         return metadata.get("name") in _PUBLISHED_CONFIG_MAPS
@@ -56,12 +56,12 @@ def is_the_clusters(group_resource: str, in_cluster: JSONObject) -> bool:
 def normal_forms(
     group_resource: str, in_cluster: JSONObject, desired: JSONObject
 ) -> tuple[JSONObject, JSONObject]:
-    """Copies of both versions without what the cluster gives by itself.
+    """Copies of both versions without the fields that the cluster sets by itself.
 
     Args:
-        in_cluster: the object there, with the metadata that a restore keeps.
-        desired: the object as a restore would create it. Where it leaves a field to the cluster, what the
-            cluster has chosen there is no difference.
+        in_cluster: the existing object, with the metadata that a restore keeps.
+        desired: the object as a restore would create it. Where it leaves a field out, the value that the
+            cluster chose is no difference.
     """
     pair = copied(in_cluster), copied(desired)
     for item in pair:

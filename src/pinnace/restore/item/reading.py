@@ -1,8 +1,8 @@
-"""From bytes in an archive to an object that can be trusted to be what its path says.
+"""Reads items of an archive and checks that each object is the one that its path names.
 
-An archive may come from anywhere. What an item is called, where it lives and which kind it is follows from
-its path alone; an item that claims to be something else is an error of that item, so that nothing is ever
-written under a name, a namespace or a kind that no filter has seen. (docs/spec: RST 6-8, 10)
+An archive is hostile input. Only the path decides the name, namespace and kind of an item; an item with
+another name, namespace or kind in its content is an error of that item, so that no object is created that the
+filters did not check. (docs/spec: RST 6-8, 10)
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from pinnace.restore.item.claims import ItemKey
 
 @dataclass(frozen=True, slots=True)
 class ItemRef:
-    """One item of the archive and the namespace it is meant for (both empty if cluster-scoped)."""
+    """One item of the archive and its target namespace (both namespaces are empty if cluster-scoped)."""
 
     group_resource: str
     original_namespace: str
@@ -35,7 +35,7 @@ class ItemRef:
 
     @property
     def id(self) -> str:
-        """How messages call the item: `pods/ns/name`, in its target namespace."""
+        """The item in messages: `pods/ns/name`, with its target namespace."""
         if self.target_namespace:
             return f"{self.group_resource}/{self.target_namespace}/{self.name}"
         return f"{self.group_resource}/{self.name}"
@@ -74,16 +74,16 @@ class ItemReader:
 
 
 def decode_error(group_resource: str, namespace: str, name: str, problem: str) -> str:
-    """The text for an item that cannot be read or understood, whatever an archive calls it."""
+    """The error text for an item that cannot be read or parsed."""
     scope = f"{NAMESPACES_DIRECTORY}/{namespace}" if namespace else CLUSTER_DIRECTORY
     path = f"{RESOURCES_DIRECTORY}/{group_resource}/{scope}/{name}{ITEM_SUFFIX}"
     return f'error decoding "{path}": {problem}'
 
 
 def decode(ref: ItemRef, raw: bytes) -> JSONObject:
-    """Parse an item and check that it is what its path says.
+    """Parse an item and check that its content matches its path.
 
-    A namespace missing in a namespaced item is filled in; all else that is missing or differs is an error.
+    A missing namespace is filled in; anything else that is missing or differs is an error.
 
     Raises:
         ItemError: not JSON, not an object of Kubernetes, or another object than the path names.
@@ -135,10 +135,10 @@ def _decode_error(ref: ItemRef, problem: str) -> str:
 
 
 def is_completed(ref: ItemRef, item: JSONObject) -> bool:
-    """Whether the item has run its course, so that restoring it would run it again. (docs/spec: RST 10)
+    """Whether the item is a completed pod or job, which a restore would run again. (docs/spec: RST 10)
 
     Raises:
-        ItemError: the field that tells is of a wrong type.
+        ItemError: the field that says so has a wrong type.
     """
     if ref.group_resource not in ("pods", "jobs.batch"):
         return False
@@ -151,7 +151,7 @@ def is_completed(ref: ItemRef, item: JSONObject) -> bool:
 
 
 def is_mirror_pod(ref: ItemRef, item: JSONObject) -> bool:
-    """Whether the pod only mirrors a static one, which its kubelet makes by itself."""
+    """Whether the pod mirrors a static one, which its kubelet creates by itself."""
     if ref.group_resource != "pods":
         return False
     return bool((item["metadata"].get("annotations") or {}).get(labels.MIRROR_POD))

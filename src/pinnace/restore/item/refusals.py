@@ -1,8 +1,8 @@
-"""Kinds that must not be created as they lie in the backup, and why.
+"""Kinds that must not be restored as they are in the backup, and the reasons.
 
-The engine of v1.6.3 knew no such list beyond the six names of validation. Newer backups hold kinds whose
-mere creation does harm, and so do our own requests: a restored DeleteBackupRequest has no status, so a server
-would take it for new and delete the backup. Each refusal ends in a warning, never in silence.
+The engine of v1.6.3 had no such list beyond the six names of validation. Newer backups hold kinds whose
+creation alone does harm, and so do our own requests: a restored DeleteBackupRequest has no status, so a
+server would treat it as new and delete the backup. Each refusal is a warning.
 (docs/spec: BEY 11.1, RST 25)
 """
 
@@ -38,7 +38,7 @@ def refusal(group_resource: str, *, has_actions: bool) -> str | None:
 
     Args:
         group_resource: `volumesnapshots.snapshot.storage.k8s.io`.
-        has_actions: whether a restore action takes care of the kind, as a CSI plug-in does for its objects.
+        has_actions: whether a restore action handles the kind, as a CSI plugin does for its objects.
     """
     reason = _ALWAYS.get(group_resource)
     if reason is None and not has_actions:

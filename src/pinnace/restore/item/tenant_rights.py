@@ -1,8 +1,8 @@
-"""What a restore may create that is carried out for a tenant, or with a tenant's data. Pure.
+"""What a restore for a tenant, or from a tenant's data, may create. Pure.
 
-A restore runs with the rights of the server. Without a bound, a tenant's own restore would bring back what
-the tenant may not write: a role binding that the administrator has revoked, a quota, another's volume. The
-bound is the role `edit` as the cluster has it, with everything that is aggregated into it.
+A restore runs with the rights of the server. Without a limit, a tenant's restore would create objects that
+the tenant may not write: a role binding that the administrator revoked, a quota, the volume of another
+namespace. The limit is the role `edit` of the cluster, with all roles that are aggregated into it.
 (docs/spec: NAC 17 A36)
 """
 
@@ -15,8 +15,8 @@ from pinnace.api.objects import JSONObject, listed, objects
 ROLE: Final = "edit"
 
 _GRANTING: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
-"""Refused in every group, whatever the role says: the server keeps a user from granting more than the user
-has, and would not keep us from it."""
+"""Refused in every group, whatever the role says: the API server keeps users from granting more rights than
+they have, but does not keep us from it."""
 
 VOLUMES: Final = "persistentvolumes"
 
@@ -25,7 +25,7 @@ SETTING: Final = "restorableResources"
 
 @dataclass(frozen=True, slots=True)
 class TenantRights:
-    """The kinds that a tenant may create in the own namespace, and those that the administrator adds.
+    """The kinds that a tenant may create in its namespace, and those that the administrator adds.
 
     Attributes:
         creatable: pairs of API group and plural; `*` stands for all of them.
@@ -55,7 +55,7 @@ class TenantRights:
             return None
         plural, _, group = group_resource.partition(".")
         if not is_namespaced:
-            reason = "a tenant may create nothing outside the own namespace"
+            reason = "a tenant may create nothing outside its own namespace"
         elif plural in _GRANTING:
             reason = "it grants rights"
         elif self._grants(group, plural):
@@ -71,7 +71,7 @@ class TenantRights:
 def is_old_storage(volume: JSONObject, backed_up: JSONObject) -> bool:
     """Whether a PersistentVolume that is about to be created points at the storage that the backup saw.
 
-    By now that storage may be another tenant's. A volume made from a snapshot points at a new one.
+    That storage may belong to another tenant by now. A volume made from a snapshot points at new storage.
     """
     return _source(volume) == _source(backed_up)
 

@@ -1,1 +1,1 @@
-"""What a restore takes from an archive: validation, filters, order, API versions. (docs/spec: RST 3, 5-8)"""
+"""What a restore selects from an archive: validation, filters, order, API versions. (RST 3, 5-8)"""

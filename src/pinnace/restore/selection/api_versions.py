@@ -1,7 +1,7 @@
 """Which API version of each kind to restore, where a backup holds several. (docs/spec: RST 7)
 
-Everything here is decided from three inputs: what the backup holds, what the cluster serves, and what the
-user wants. Gathering them is done in versions.py.
+The choice depends on three inputs: the versions in the backup, those that the cluster serves, and those that
+the user prefers. `versions` collects them.
 """
 
 import re
@@ -34,7 +34,7 @@ def is_active(features: Iterable[str], format_version: str) -> bool:
 
 
 def version_priority(version: str) -> tuple[int, int, int, int, str]:
-    """Sort key of Kubernetes: GA before beta before alpha, higher numbers first, strange names last."""
+    """Sort key of Kubernetes: GA before beta before alpha, higher numbers first, other names last."""
     match = _KUBE_VERSION.fullmatch(version)
     if match is None:
         return (1, 0, 0, 0, version)
@@ -53,7 +53,7 @@ def group_of(group_resource: str) -> str:
 
 
 def source_versions(version_directories: Sequence[str]) -> Versions:
-    """What a backup holds of one kind, from the names of its version directories."""
+    """The versions of one kind in a backup, from the names of its version directories."""
     preferred = ""
     versions = []
     for directory in version_directories:
@@ -65,7 +65,7 @@ def source_versions(version_directories: Sequence[str]) -> Versions:
 
 
 def parse_user_priorities(text: str) -> dict[str, tuple[str, ...]]:
-    """User's wishes, a line a kind: `<resource>.<group>=<v1>,<v2>`. Lines of another shape are ignored."""
+    """The user's preferences, a line for each kind: `<resource>.<group>=<v1>,<v2>`; others are ignored."""
     wishes = {}
     for line in text.splitlines():
         parts = "".join(line.split()).split("=")
@@ -78,9 +78,9 @@ def choose_version(source: Versions, target: Versions | None, wanted: Sequence[s
     """The version to restore from, by the first rule that applies.
 
     Args:
-        source: what the backup holds.
-        target: what the cluster serves of the group, None if it has no such group.
-        wanted: the user's versions, most wanted first.
+        source: the versions in the backup.
+        target: the versions of the group that the cluster serves, None if it has no such group.
+        wanted: the user's versions, in order of preference.
 
     Returns:
         A version of the source; "" if it has none.

@@ -1,4 +1,4 @@
-"""Which items of an archive a restore selects; nothing is written here. (docs/spec: RST 5, 8, API 13.4)"""
+"""Selects the items of an archive that a restore creates. (docs/spec: RST 5, 8, API 13.4)"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,12 +17,12 @@ from pinnace.restore.errors import ItemError, SetupError
 from pinnace.restore.item.reading import ItemReader, ItemRef
 
 _ITEMS_BETWEEN_YIELDS = 200
-"""Label selectors make us look into every item; other tasks get their turn this often."""
+"""With label selectors every item is read; other tasks can run after this many items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFilter:
-    """What a restore admits, with resource names resolved."""
+    """The filters of a restore, with resource names resolved."""
 
     resources: IncludesExcludes
     namespaces: IncludesExcludes
@@ -50,19 +50,19 @@ class RestoreFilter:
         )
 
     def target_namespace(self, original: str) -> str:
-        """Where the items of a namespace go; cluster-scoped stays cluster-scoped."""
+        """The target namespace of items in a namespace; empty for cluster-scoped items."""
         return self.namespace_mapping.get(original, original) if original else ""
 
     @property
     def selects_cluster_scoped(self) -> bool:
-        """Whether cluster-scoped items are restored on their own account."""
+        """Whether cluster-scoped items are selected by themselves."""
         if self.include_cluster_resources is None:
             return self.namespaces.includes_everything
         return self.include_cluster_resources
 
     @property
     def admits_cluster_scoped(self) -> bool:
-        """Whether cluster-scoped items may come along as additional items."""
+        """Whether cluster-scoped items may be restored as additional items."""
         return self.include_cluster_resources is not False
 
 
@@ -94,7 +94,7 @@ class SelectedResource:
         return sum(len(namespace.names) for namespace in self.namespaces)
 
     def items(self) -> Iterable[ItemRef]:
-        """All of them, namespaces sorted."""
+        """All items, sorted by namespace."""
         for namespace in self.namespaces:
             for name in namespace.names:
                 yield ItemRef(self.group_resource, namespace.original, namespace.target, name)
@@ -105,13 +105,13 @@ class _Metadata(msgspec.Struct):
 
 
 class _Labelled(msgspec.Struct):
-    """As little of an item as a label selector needs."""
+    """The part of an item that a label selector needs."""
 
     metadata: _Metadata | None = None
 
 
 class Collector:
-    """Goes through names of kinds and selects their items; a kind that was handled is not taken twice."""
+    """Selects the items of resources by name; each resource is selected only once."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Collector:
             found = self._discovery.resolve(name).group_resource
         except UnknownResource:
             return name, False
-        # A kind of the archive is called by its whole name: `widgets.sea` is not `widgets.sea.io`.
+        # A kind of the archive has its full name: `widgets.sea` is not `widgets.sea.io`.
         return (name, False) if name in self._archived and name != found else (found, True)
 
     def _admits(self, group_resource: str) -> bool:
@@ -160,7 +160,7 @@ class Collector:
                 "Skipping restore of resource because the restore spec excludes it", resource=group_resource
             )
             return False
-        # Namespaces are made on demand, when something is to live in them. (docs/spec: RST 9)
+        # Namespaces are created on demand, when an item needs them. (docs/spec: RST 9)
         return group_resource != "namespaces" and group_resource in self._archived
 
     async def _select(self, group_resource: str, *, is_served: bool) -> SelectedResource:

@@ -1,7 +1,7 @@
-"""What a restore leaves out, said so that no object is lost without a word. Pure. (docs/spec: RST 8, 22)
+"""Warnings and errors for all objects that a restore leaves out. Pure. (docs/spec: RST 8, 22)
 
-A kind that the cluster does not serve, a filter that names nothing of the backup, a selection that is empty:
-each of them once ended as `Completed` with a line in the log that nobody read.
+A kind that the cluster does not serve, a filter that matches nothing in the backup and an empty selection
+must not end as `Completed` with only a line in the log.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,17 +19,17 @@ from pinnace.restore.selection.collect import SelectedResource
 from pinnace.restore.selection.validation import NON_RESTORABLE
 
 ONE_BY_ONE: Final = 20
-"""Up to so many items of a kind in a namespace get an error each; more share lines, which name them all."""
+"""Up to this many items of a kind in a namespace get an error each; more share lines that name them all."""
 NAMES_IN_A_LINE: Final = 100
 
 _EXCLUDED_BY_RULE: Final = frozenset((*NON_RESTORABLE, *UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS))
-"""In the lists of Restores whose author did not write them there, so that no spelling is to be doubted."""
+"""Names that are added to the lists of Restores by us, and need no check of their spelling."""
 
 
 def canonical_names(discovery: Discovery, archived: Iterable[str]) -> Callable[[str], str]:
-    """Return what gives the `plural.group` of a name: by what the cluster serves, else by what is archived.
+    """Return a function from a name to its `plural.group`: by what the cluster serves, else by the archive.
 
-    Without the second, a filter that calls a kind by its plural would miss it where the cluster lacks it.
+    The archive is needed for a filter that names a kind which the cluster does not serve by its plural.
     """
     known = sorted(archived)
 
@@ -66,14 +66,14 @@ def not_served(resource: SelectedResource, discovery: Discovery) -> Results:
 
 
 def _failure(resource: SelectedResource, discovery: Discovery) -> str:
-    """Why discovery does not know it, where a broken aggregated API is the reason."""
+    """The failure of discovery for the kind's group, if a broken aggregated API is the reason."""
     group = resource.group_resource.partition(".")[2]
     problems = [warning for warning in discovery.warnings if group and f" {group}/" in warning]
     return f" ({'; '.join(problems)})" if problems else ""
 
 
 def withheld(resource: SelectedResource, reason: str) -> Results:
-    """The warnings for the selected items of a kind that is not restored by rule; each item is named."""
+    """The warnings for the selected items of a kind that must not be restored; each item is named."""
     results = Results()
     for namespace in resource.namespaces:
         count = len(namespace.names)
@@ -84,7 +84,7 @@ def withheld(resource: SelectedResource, reason: str) -> Results:
 
 
 def _in_lines(names: Sequence[str]) -> Iterator[str]:
-    """All names, so many a line that a line can still be read."""
+    """All names, in lines of readable length."""
     for start in range(0, len(names), NAMES_IN_A_LINE):
         part = names[start : start + NAMES_IN_A_LINE]
         span = f"{start + 1} to {start + len(part)}: " if len(names) > NAMES_IN_A_LINE else ""
@@ -92,9 +92,9 @@ def _in_lines(names: Sequence[str]) -> Iterator[str]:
 
 
 def filter_problems(spec: RestoreSpec, archive: ArchiveIndex, discovery: Discovery) -> Results:
-    """What the filters name that neither the cluster nor the backup has.
+    """The warnings and errors for names in filters that neither the cluster nor the backup has.
 
-    To be asked once the definitions of the backup are restored, whose kinds and short names count.
+    Call it after the definitions of the backup are restored, as their kinds and short names count.
     """
     results = Results()
     archived = archive.resources
@@ -134,7 +134,7 @@ def _check_resources(
             results.errors.add_velero(message)
     written = [name for name in spec.excluded_resources if name not in _EXCLUDED_BY_RULE]
     for unserved in unserved_names(written, discovery):
-        # Excluding what is not there is no mistake, unless something that is there may have been meant.
+        # Excluding a missing resource is no mistake, unless an existing one may have been meant.
         plurals = [kind.partition(".")[0] for kind in archived]
         near = near_names(unserved.name, [*archived, *plurals])
         if near and not unserved.is_pattern and not _in_backup(unserved.name, archived):

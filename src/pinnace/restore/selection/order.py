@@ -1,4 +1,4 @@
-"""In which order the kinds of an archive are restored. (docs/spec: RST 8)"""
+"""The order in which the kinds of an archive are restored. (docs/spec: RST 8)"""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ DEFAULT_PRIORITIES: tuple[str, ...] = (
     "configmaps",
     "serviceaccounts",
     "limitranges",
-    # Not in v1.6.3: the API server refuses a pod whose class is not there yet. (docs/spec: RST 8)
+    # Not in v1.6.3: the API server refuses a pod whose class does not exist yet. (docs/spec: RST 8)
     "priorityclasses.scheduling.k8s.io",
     "pods",
     "replicasets.apps",
@@ -30,8 +30,8 @@ DEFAULT_PRIORITIES: tuple[str, ...] = (
 
 
 def main_pass_order(priorities: Sequence[str], archived: Iterable[str]) -> list[str]:
-    """Names to go through in the main pass: the priorities, then everything in the archive, bytewise.
+    """The names for the main pass: the priorities, then everything in the archive in byte order.
 
-    A name may come twice, spelt alike or not; who walks the list skips what was handled.
+    A resource may come twice, under the same or another name; the caller skips repetitions.
     """
     return [*priorities, *sorted(archived, key=str.encode)]

@@ -1,7 +1,7 @@
-"""Checks a Restore and fills in what it leaves open. (docs/spec: RST 3, CTL 8.2)
+"""Validates a Restore and fills in its defaults. (docs/spec: RST 3, CTL 8.2)
 
-Decides only; what must be looked up comes through `BackupLookups`, so that a server reads the cluster and a
-command without a server reads the location.
+Backups are read through `BackupLookups`: from the cluster by a server, from the location by a command without
+a server.
 """
 
 import re
@@ -33,7 +33,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class BackupLookups(Protocol):
-    """Where backups are found."""
+    """Access to backups."""
 
     async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
         """All backups labelled with the schedule's name.
@@ -44,21 +44,21 @@ class BackupLookups(Protocol):
         ...
 
     async def backup(self, name: str) -> Backup:
-        """The backup, once its location was found and its store opened.
+        """Return the backup, after its location was found and its store opened.
 
         Raises:
-            BackupLookupError: one of the three failed; the text goes behind `Error retrieving backup: `.
+            BackupLookupError: one of these steps failed; the text follows `Error retrieving backup: `.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedRestore:
-    """What came of a validation.
+    """The outcome of a validation.
 
     Attributes:
-        restore: the Restore with its spec completed, also when it is not valid.
-        backup: what to restore from; None if it is not valid.
+        restore: the Restore with its spec completed, even if it is not valid.
+        backup: the backup to restore from; None if the Restore is not valid.
         errors: for `status.validationErrors`, in order; empty if valid.
     """
 
@@ -68,7 +68,7 @@ class CompletedRestore:
 
 
 async def validate_and_complete(restore: Restore, lookups: BackupLookups) -> CompletedRestore:
-    """Check everything that can be checked before a restore runs; the Restore given is left as it is."""
+    """Validate a Restore before it runs; the given object is not changed."""
     spec = _with_default_exclusions(restore.spec)
     errors = list_errors(spec)
     spec, backup, source_errors = await _find_source(spec, lookups)
@@ -86,9 +86,9 @@ def _with_default_exclusions(spec: RestoreSpec) -> RestoreSpec:
 
 
 def list_errors(spec: RestoreSpec) -> list[str]:
-    """What is wrong with the four lists of a spec that has its default exclusions."""
+    """The validation errors of the four lists of a spec that has its default exclusions."""
     return [
-        # As the user spelt it: `no` for nodes is not caught here, it is simply excluded later.
+        # As the user wrote it: `no` for nodes is not an error here, but excluded later.
         *(
             f"{name} are non-restorable resources"
             for name in NON_RESTORABLE
@@ -127,7 +127,7 @@ async def _find_source(
 
 
 async def _backups_of_schedule(schedule: str, lookups: BackupLookups) -> Sequence[Backup]:
-    # A name that cannot be a label's value labels nothing; the API server would refuse the question.
+    # A name that is no valid label value matches nothing; the API server would refuse the request.
     if not _LABEL_VALUE.fullmatch(schedule):
         return ()
     return await lookups.backups_of_schedule(schedule)

@@ -1,4 +1,4 @@
-"""Gathers what the choice of API versions is made from, and makes it. (docs/spec: RST 7)"""
+"""Collects the inputs for the choice of API versions, and chooses. (docs/spec: RST 7)"""
 
 from collections.abc import Collection
 
@@ -18,7 +18,7 @@ from pinnace.restore.selection.api_versions import (
 )
 
 _FALLBACK_NAMESPACE = "velero"
-"""Where v1.6.3 always looked, wherever its server ran."""
+"""The namespace that v1.6.3 always used, whatever the namespace of its server."""
 
 
 async def chosen_directories(
@@ -33,10 +33,10 @@ async def chosen_directories(
     """The version directory to read for each kind; empty while the feature is off or the backup too old.
 
     Args:
-        namespace: the server's, where the user's list is looked for first.
+        namespace: the server's, which is checked first for the user's list.
 
     Raises:
-        SetupError: the user's list is there but cannot be read.
+        SetupError: the user's list exists but cannot be read.
     """
     if not is_active(features, format_version):
         return {}

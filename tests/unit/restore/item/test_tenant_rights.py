@@ -44,7 +44,7 @@ def test_a_kind_is_granted_by_the_role_or_left_out(kind: str, granted: bool) -> 
 
 
 def test_nothing_outside_a_namespace_is_granted() -> None:
-    assert "outside the own namespace" in str(RIGHTS.refusal("namespaces", is_namespaced=False))
+    assert "outside its own namespace" in str(RIGHTS.refusal("namespaces", is_namespaced=False))
 
 
 def test_rights_to_everything_grant_no_roles() -> None:
