@@ -213,7 +213,7 @@ def sent_name(body: JSONObject | bytes) -> str:
 def contains(found: object, sent: object) -> bool:
     """Whether an object that exists has everything that was sent to create it; it may have more."""
     waiting: list[tuple[object, object]] = [(found, sent)]
-    # Without recursion: an API server takes objects that are nested deeper than Python likes.
+    # Without recursion: an API server accepts objects that are nested deeper than Python's recursion limit.
     while waiting:
         there, wanted = waiting.pop()
         if isinstance(wanted, Mapping):

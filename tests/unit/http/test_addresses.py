@@ -215,7 +215,7 @@ class TestAddresses:
         given = location("http://a", allowed="10.0.0.0/8,store.svc")
         assert addresses_of(given) == parse_allowed(["10.0.0.0/8", "store.svc"])
         given.metadata.annotations[ALLOWED_ENDPOINTS_ANNOTATION] = "10.0.0.0/8,?"
-        with pytest.raises(StoreConfigError, match="no network"):
+        with pytest.raises(StoreConfigError, match="not an address, a network"):
             addresses_of(given)
         del given.metadata.annotations[Origin.LOCATION.namespace_annotation]
         assert addresses_of(given) is None
