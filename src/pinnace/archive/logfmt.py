@@ -2,7 +2,7 @@
 
 Pure: no clock, no file. `RunLog` (the log of one backup or restore) and the process's own logging both
 format through here, so that the two cannot drift apart. A value can hold anything, since names, outputs and
-error texts come from outside: line breaks, quotes and unprintable characters are escaped, so that nobody
+error texts are foreign input: line breaks, quotes and unprintable characters are escaped, so that no text
 can forge a line or a field. (docs/spec: SRV 9, BKP 3.5)
 """
 

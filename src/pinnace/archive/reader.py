@@ -130,7 +130,7 @@ class ArchiveIndex:
         except OSError as error:
             index.close()
             raise ArchiveError(f"reading {path.name}: {problem_text(path.parent, error)}") from error
-        except BaseException:  # cancellation too: nobody else could close the spool; passed on as it is
+        except BaseException:  # cancellation too: nothing else would close the spool; re-raised unchanged
             index.close()
             raise
         return index

@@ -192,7 +192,7 @@ class RunLog:
     def _write(
         self, level: str, msg: str, error: BaseException | str | None, fields: dict[str, object]
     ) -> None:
-        source = source_text(sys._getframe(2))  # whoever called debug, info, ...
+        source = source_text(sys._getframe(2))  # the caller of debug, info, ...
         line_fields: dict[str, object] = {"logSource": source, **self._bound, **fields}
         if error is not None:
             if isinstance(error, BaseException):

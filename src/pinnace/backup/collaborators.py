@@ -81,7 +81,7 @@ class CSIObjects(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collaborators:
-    """Who does that work in this run; None where nobody does."""
+    """The collaborators of this run; None where an installation lacks one."""
 
     hooks: HookRunner | None = None
     pod_volumes: PodVolumeBackupper | None = None
@@ -90,5 +90,5 @@ class Collaborators:
 
     @property
     def volumes(self) -> bool:
-        """Whether anybody saves volumes, by whatever way."""
+        """Whether any collaborator saves volumes."""
         return self.pod_volumes is not None or self.snapshots is not None

@@ -92,7 +92,7 @@ class BackupEngine:
         """
         with raised_gc_thresholds():
             for warning in self._discovery.warnings:
-                # What cannot be discovered is not in the backup: whoever reads its log must learn that.
+                # Resources that cannot be discovered are not in the backup: its log must say so.
                 log.warning(warning)
             scope, hooks = await self._scope(backup, log), self._hooks(backup)
             actions = await resolve_actions(self._actions, self._discovery.canonical)
@@ -164,7 +164,7 @@ class _Collection:
         """Whether something else than storing them may happen to the items of a resource.
 
         Those resources follow each other in the order of the plan, for what is done with one may depend on
-        what was done with another. All others mean nothing to anybody: their order is of no importance.
+        what was done with another. The order of all others does not matter.
         """
         group_resource = planned.resource.group_resource
         is_special = group_resource in (PODS, PERSISTENT_VOLUMES) or planned.order

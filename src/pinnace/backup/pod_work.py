@@ -99,7 +99,7 @@ class PodWork:
             return []
         wanted = self._wanted_volumes(pod)
         if wanted and not is_running(pod):
-            # Nobody could read them; the claims stay free for a snapshot. (docs/spec: README, decided)
+            # No agent could read them; the claims can still be snapshotted. (docs/spec: README, decided)
             for volume in wanted:
                 self._warn(pod, f"Volume {volume} is not saved with restic: the pod is not running")
             return []

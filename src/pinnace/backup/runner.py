@@ -128,7 +128,7 @@ class _Run:
         return self.backup
 
     async def _refusal(self) -> str | None:
-        """Why the backup cannot start: its name is taken, or nobody knows. (docs/spec: BKP 3.1)"""
+        """Why the backup cannot start: its name is taken, or the store does not say. (docs/spec: BKP 3.1)"""
         try:
             if await self.context.store.exists(self.backup.metadata.name):
                 return "backup already exists in object storage"

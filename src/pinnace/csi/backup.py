@@ -3,7 +3,7 @@
     claim ──> makes a VolumeSnapshot ──additional item──> the snapshot's action waits for its content,
               ──additional items──> class and content ──> Secrets that the driver needs
 
-They carry the names of the plugin that users know, and do what it does.
+They have the names of the actions of Velero's CSI plugin, and do the same work.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ def csi_backup_actions(
     """The four actions.
 
     Args:
-        taken: remembers the snapshots of this backup.
+        taken: records the snapshots of this backup.
         restic: whether this backup saves the content of pod volumes, so that those need no snapshot.
 
     Raises:
@@ -63,7 +63,7 @@ class SnapshotClaim:
     """Makes a VolumeSnapshot of a claim on a CSI volume.
 
     Args:
-        taken: told of each.
+        taken: records each snapshot.
     """
 
     name = "velero.io/csi-pvc-backupper"
@@ -88,10 +88,10 @@ class SnapshotClaim:
         return ResourceSelector(included_resources=("persistentvolumeclaims",))
 
     async def execute(self, item: JSONObject, backup: Backup) -> Answer:
-        """Make the snapshot and note it in the claim; nothing for claims that need none.
+        """Create the snapshot and annotate the claim with it; nothing for claims that need none.
 
         Raises:
-            CSIError, KubeError: the claim needs a snapshot and cannot have one.
+            CSIError, KubeError: the snapshot that the claim needs could not be taken.
         """
         if backup.spec.snapshot_volumes is False:
             return item, NOTHING_MORE
@@ -113,7 +113,7 @@ class SnapshotClaim:
             )
             return item, NOTHING_MORE
         snapshot = await self._snapshot(item, volume, backup)
-        csi.mark_claim(item, snapshot["metadata"]["name"], backup.metadata.name)
+        csi.annotate_claim(item, snapshot["metadata"]["name"], backup.metadata.name)
         return item, [_identifier(csi.SNAPSHOTS, snapshot["metadata"]["name"], fields["namespace"])]
 
     async def _snapshot(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> JSONObject:
@@ -139,7 +139,7 @@ class SnapshotClaim:
         return str(found.get("provisioner") or "")
 
     async def _is_for_restic(self, claim: JSONObject, backup: Backup) -> bool:
-        """Whether a pod has the claim's volume saved with restic; none does that is not running."""
+        """Whether restic saves the claim's volume through a running pod."""
         opt_out = bool(backup.spec.default_volumes_to_restic)
         for pod in await self._client.list_all(PODS, claim["metadata"]["namespace"]):
             if not is_running(pod):
@@ -159,7 +159,7 @@ class SnapshotClaim:
 
 
 class AwaitSnapshot:
-    """Waits for the snapshots of this backup, and notes in each what a restore needs."""
+    """Waits for the snapshots of this backup, and annotates each with what a restore needs."""
 
     name = "velero.io/csi-volumesnapshot-backupper"
 
@@ -169,11 +169,11 @@ class AwaitSnapshot:
         self._kinds = kinds
 
     async def applies_to(self) -> ResourceSelector:
-        """VolumeSnapshots, of whomever."""
+        """All VolumeSnapshots, also those of other backups and users."""
         return ResourceSelector(included_resources=(csi.SNAPSHOTS,))
 
     async def execute(self, item: JSONObject, backup: Backup) -> Answer:
-        """Name the class and the content. Somebody else's snapshot is taken as it is, but for our notes.
+        """Name the class and the content. A snapshot of a user is saved as it is, without our annotations.
 
         Raises:
             CSIError, KubeError: the snapshot was not made in time, or its content cannot be read.
@@ -182,9 +182,9 @@ class AwaitSnapshot:
         if class_name := (item.get("spec") or {}).get("volumeSnapshotClassName"):
             more.append(_identifier(csi.CLASSES, class_name))
         content = await self._content(item)
-        csi.unmark_snapshot(item)
+        csi.remove_annotations(item)
         if content is not None:
-            csi.mark_snapshot(item, content)
+            csi.annotate_snapshot(item, content)
             more.append(_identifier(csi.CONTENTS, content["metadata"]["name"]))
         return item, more
 

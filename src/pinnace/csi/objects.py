@@ -1,4 +1,4 @@
-"""The VolumeSnapshots of a backup in a cluster: waited for, collected at its end, deleted with it.
+"""The VolumeSnapshots of a backup in a cluster: waits for them, collects them, deletes them.
 
 (docs/spec: SRV 18, BKP 11, CTL 6.5)
 """
@@ -31,10 +31,10 @@ from pinnace.kube.resources import APIResource
 POLL_SECONDS: Final = 5.0
 READY_POLL_SECONDS: Final = 1.0
 TIMEOUT_SECONDS: Final = 600.0
-"""How long a snapshot may take until the storage system has given it a name. (docs/spec: SRV 18.2)"""
+"""How long a snapshot may take to get a handle from the storage system. (docs/spec: SRV 18.2)"""
 
 TAKE_OVER_SECONDS: Final = 60.0
-"""How long a driver may take to find its snapshot behind a content."""
+"""How long a driver may take to find the snapshot of a content."""
 
 _DELETIONS: Final = 16
 """Snapshots deleted at once."""
@@ -43,18 +43,18 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class TakenSnapshots:
-    """The CSI snapshots of one backup, from their making until nothing of them is left in the cluster.
+    """The CSI snapshots of one backup, from their creation until their objects are removed from the cluster.
 
         made ──> kept: the content is labelled, and its snapshot outlives it ──> ready ─┐
                           objects removed <── stored <──┤ the backup is uploaded <──────┘
                          snapshot deleted <── not <─────┘
 
-    A process that dies in between leaves objects that bear the label of the backup, by which a deletion finds
-    them, and from `kept` on the snapshot outlives its namespace. (docs/adr/022, docs/spec: BEY 6.6)
+    A process that dies in between leaves objects with the label of the backup, so that a deletion finds them;
+    from `kept` on the snapshot outlives its namespace. (docs/adr/022, docs/spec: BEY 6.6)
 
     Args:
         kinds: as the cluster serves them.
-        backup: whose `csiSnapshotTimeout` bounds how long a snapshot may take to be named, and to be ready.
+        backup: its `csiSnapshotTimeout` limits how long a snapshot may take to get a handle, and to be ready.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class TakenSnapshots:
         self._made: dict[tuple[str, str], _Taken] = {}
 
     def made(self, snapshot: JSONObject, claim: JSONObject, volume: JSONObject) -> None:
-        """Remember a VolumeSnapshot that was made of a claim on a persistent volume."""
+        """Record a VolumeSnapshot of a claim on a persistent volume."""
         metadata = snapshot["metadata"]
         key = metadata["namespace"], metadata["name"]
         self._made[key] = _Taken(uid=metadata.get("uid", ""), claim=claim["metadata"]["name"], volume=volume)
 
     def is_ours(self, namespace: str, name: str) -> bool:
-        """Whether this backup made a VolumeSnapshot. A label would not tell, as any user can write it."""
+        """Whether this backup created a VolumeSnapshot. A label is no proof, as any user can write it."""
         return (namespace, name) in self._made
 
     def has_snapshot(self, namespace: str, claim: str) -> bool:
@@ -91,16 +91,16 @@ class TakenSnapshots:
         )
 
     async def wait_and_keep(self, snapshot: JSONObject) -> tuple[JSONObject, JSONObject]:
-        """One of ours and its content, once the storage system has named it and will keep it.
+        """Wait until one of our snapshots has a handle, set it to be kept, and return it with its content.
 
         Raises:
-            CSIError, KubeError: it was not made in time, or its content could not be changed.
+            CSIError, KubeError: it was not taken in time, or its content could not be changed.
         """
         found, content = await wait_for_content(
             self._client, self._kinds, snapshot, sleep=self._sleep, timeout_seconds=self.timeout_seconds
         )
         name, marks = content["metadata"]["name"], {labels.BACKUP_NAME: labels.label_value(self._backup)}
-        # In one write: there is no moment in which it would be kept and found by no deletion.
+        # In one write: at no time is it kept without the label that a deletion needs to find it.
         patch = {"metadata": {"labels": marks}, **KEEP_WITHOUT_OBJECT}
         content = await self._client.patch(self._kinds.contents, name, patch)
         taken = self._made[found["metadata"]["namespace"], found["metadata"]["name"]]
@@ -109,9 +109,9 @@ class TakenSnapshots:
         return found, content
 
     async def collect(self, log: RunLog) -> tuple[Sequence[JSONObject], Sequence[JSONObject]]:
-        """The snapshots and their contents, for the files of the backup, once they are ready.
+        """Wait until the snapshots are ready, and return them and their contents for the files of the backup.
 
-        What cannot be listed, and a snapshot that fails, counts as an error. (docs/spec: BKP 3.3)
+        A failed list and a failed snapshot count as errors. (docs/spec: BKP 3.3)
         """
         async with asyncio.TaskGroup() as group:
             for (namespace, name), taken in self._made.items():
@@ -121,13 +121,13 @@ class TakenSnapshots:
 
     @property
     def volume_infos(self) -> Sequence[VolumeInfo]:
-        """What later readers want to know of the volumes. (docs/spec: BEY 3.6)"""
+        """The records of the volumes for the backup's files. (docs/spec: BEY 3.6)"""
         return [taken.info for taken in self._made.values() if taken.info is not None]
 
     async def remove_objects(self) -> list[str]:
-        """Take the objects of snapshots that are stored out of the cluster; what went wrong.
+        """Remove the objects of stored snapshots from the cluster, and return the errors.
 
-        Snapshots that are not ready keep theirs. What stays is removed with the backup.
+        Snapshots that are not ready keep their objects until the backup is deleted.
         """
         problems = []
         for (namespace, name), taken in self._made.items():
@@ -141,7 +141,7 @@ class TakenSnapshots:
         return problems
 
     async def discard(self) -> list[str]:
-        """Delete the snapshots of a backup that was not stored; what went wrong."""
+        """Delete the snapshots of a backup that was not stored, and return the errors."""
         problems = []
         for (namespace, name), taken in self._made.items():
             try:
@@ -164,7 +164,7 @@ class TakenSnapshots:
             try:
                 found = await self._client.get(self._kinds.snapshots, name, namespace)
             except KubeError as error:
-                log.error("Error looking whether a CSI snapshot is ready", error=error, **fields)
+                log.error("Error checking whether a CSI snapshot is ready", error=error, **fields)
                 return
             if (found.get("status") or {}).get("readyToUse"):
                 taken.is_ready = True
@@ -210,9 +210,9 @@ async def wait_for_content(
     sleep: Sleep = asyncio.sleep,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> tuple[JSONObject, JSONObject]:
-    """A snapshot and its content as they are once the storage system has named the snapshot.
+    """Wait until the storage system has given a snapshot a handle, and return it and its content.
 
-    Whether the data is ready to be used is not waited for: a restore will.
+    This does not wait until the data is ready to use: a restore does.
 
     Raises:
         CSIError: it took too long, with the reason that the cluster gives.
@@ -236,7 +236,7 @@ async def wait_for_content(
 
 
 def _is_gone(content: JSONObject) -> bool:
-    """Whether the storage system has no such snapshot any more, in the words of the csi-snapshotter."""
+    """Whether the snapshot no longer exists in the storage system, by the text of the csi-snapshotter."""
     return any(text in _trouble(content).lower() for text in ("can not find snapshot", "not found"))
 
 
@@ -253,9 +253,9 @@ async def delete_csi_snapshots(
     namespace: str,
     sleep: Sleep = asyncio.sleep,
 ) -> list[str]:
-    """Delete all CSI snapshots of a backup, by the objects that the cluster has of them, else by new ones.
+    """Delete all CSI snapshots of a backup, through their objects in the cluster or through new ones.
 
-    The storage system deletes them later, by itself. Doing it twice is harmless. (docs/spec: CTL 6.5)
+    The storage system deletes them later, by itself. Idempotent. (docs/spec: CTL 6.5)
 
     Args:
         stored: the snapshots that the files of the backup name.
@@ -278,10 +278,10 @@ async def delete_csi_snapshots(
 async def delete_objects(
     client: KubeClient, kinds: SnapshotKinds, backup: str, *, sleep: Sleep = asyncio.sleep
 ) -> tuple[list[str], list[JSONObject]]:
-    """Delete the snapshots and contents that a backup's label is on, and by that the storage's snapshots.
+    """Delete the snapshots and contents with a backup's label, and with them the snapshots in storage.
 
     Returns:
-        What went wrong, and the contents that there were.
+        The errors, and the contents that existed.
 
     Raises:
         KubeError: they cannot be listed now.
@@ -289,7 +289,7 @@ async def delete_objects(
     selector, errors = backup_selector(backup), []
     snapshots = await client.list_all(kinds.snapshots, label_selector=selector)
     contents = await client.list_all(kinds.contents, label_selector=selector)
-    # One that goes before its driver has taken it over leaves its snapshot: it stands for none.
+    # A content that is deleted before its driver took it over leaves its snapshot, so it does not count.
     contents = [content for content in contents if not _goes_without_snapshot(content)]
     for snapshot in snapshots:
         namespace, name = snapshot["metadata"]["namespace"], snapshot["metadata"]["name"]
@@ -318,7 +318,7 @@ async def _delete_stored(
     namespace: str,
     sleep: Sleep,
 ) -> list[str]:
-    """Delete snapshots that no content of the cluster stands for, each by a content made for that.
+    """Delete snapshots without a content in the cluster, each through a content created for that.
 
     The content has the label of the backup, so that a later deletion finds it if this one dies.
     (docs/adr/021, docs/spec: BEY 6.6)
@@ -343,10 +343,10 @@ async def _delete_stored(
 
 
 async def _create_or_find(client: KubeClient, kinds: SnapshotKinds, body: JSONObject, sleep: Sleep) -> None:
-    """Create a content, or find that of an earlier deletion; one that goes for nothing is waited for first.
+    """Create a content, or find that of an earlier deletion; wait first for one that is being deleted.
 
     Raises:
-        CSIError: it does not go.
+        CSIError: the content stays in deletion.
     """
     name = body["metadata"]["name"]
     for _ in range(round(TAKE_OVER_SECONDS) + 1):
@@ -362,7 +362,7 @@ async def _create_or_find(client: KubeClient, kinds: SnapshotKinds, body: JSONOb
         else:
             return
         await sleep(1.0)
-    raise CSIError(f"the VolumeSnapshotContent {name} of an earlier deletion does not go: see its finalizers")
+    raise CSIError(f"the VolumeSnapshotContent {name} of an earlier deletion remains: see its finalizers")
 
 
 def _goes_without_snapshot(content: JSONObject) -> bool:
@@ -375,10 +375,10 @@ def _is_taken_over(content: JSONObject) -> bool:
 
 
 async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str, sleep: Sleep) -> None:
-    """Delete a content when its driver has taken it over: deleted before, it would leave its snapshot.
+    """Wait until its driver has taken a content over, and delete it; earlier, the snapshot would stay.
 
     Raises:
-        CSIError: no driver took it over. The content is deleted all the same; a new one is made in no time.
+        CSIError: no driver took it over. The content is deleted nevertheless; a retry creates a new one.
     """
     for tries_left in range(round(TAKE_OVER_SECONDS), -1, -1):
         try:
@@ -398,7 +398,7 @@ async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str
 
 
 async def _release(client: KubeClient, kinds: SnapshotKinds, content: str) -> None:
-    """Let the snapshot go with its content; one that is gone already is no error."""
+    """Set a content so that its snapshot is deleted with it; a missing content is no error."""
     try:
         await client.patch(kinds.contents, content, DELETE_WITH_OBJECT)
     except NotFound:

@@ -3,9 +3,9 @@
     VolumeSnapshot ──> a new content that names the snapshot by its handle, and the VolumeSnapshot bound to it
     claim          ──> provisioned from that VolumeSnapshot
 
-They carry the names of the plugin that users know. What they do better: namespaces that are mapped, the
-user's annotations, and contents, which are never created as the backup has them: for one that names the uid
-of a VolumeSnapshot that is not there, the cluster would delete the snapshot.
+They have the names of the actions of Velero's CSI plugin, and improve on it: mapped namespaces work, the
+user's annotations are kept, and contents are never created as they are in the backup: the cluster would
+delete the snapshot of a content that names the uid of a missing VolumeSnapshot.
 """
 
 from collections.abc import Container, Iterable
@@ -40,7 +40,7 @@ def csi_restore_actions(
     """The four actions.
 
     Args:
-        recorded: the handles of the only snapshots that are bound; None for whatever a VolumeSnapshot says.
+        recorded: the handles of the snapshots that may be bound; None for any.
 
     Raises:
         CSIError: the cluster has no such kinds.
@@ -55,9 +55,10 @@ def csi_restore_actions(
 
 
 def claims_with_snapshots(archive: ArchiveIndex, backup: str) -> frozenset[tuple[str, str]]:
-    """Namespace and name of the claims that the backup has CSI snapshots of.
+    """Namespace and name of the claims with CSI snapshots in the backup.
 
-    Their volumes are provisioned from those: the old volume, restored beside it, would be bound instead.
+    They are provisioned from their snapshots; if the old volumes were restored too, they would be bound to
+    them.
     """
     found = set()
     for namespace in archive.namespaces(csi.SNAPSHOTS):
@@ -65,7 +66,7 @@ def claims_with_snapshots(archive: ArchiveIndex, backup: str) -> frozenset[tuple
             try:
                 snapshot = orjson.loads(archive.read(csi.SNAPSHOTS, namespace, name))
             except (ArchiveError, orjson.JSONDecodeError):
-                continue  # its own item says so
+                continue  # reported with its own item
             claim = _claim_of(snapshot, backup)
             if claim:
                 found.add((namespace, claim))
@@ -73,7 +74,7 @@ def claims_with_snapshots(archive: ArchiveIndex, backup: str) -> frozenset[tuple
 
 
 def _claim_of(snapshot: object, backup: str) -> str:
-    """The claim of a snapshot that can be restored from; empty for anything else, whatever its shape."""
+    """The claim of a snapshot that can be restored; empty for any other object."""
     try:
         if not isinstance(snapshot, dict) or not csi.is_of_backup(snapshot, backup):
             return ""
@@ -85,7 +86,7 @@ def _claim_of(snapshot: object, backup: str) -> str:
 
 
 class ProvisionClaim:
-    """Has a claim provisioned from its snapshot instead of bound to its old volume."""
+    """Changes a claim so that it is provisioned from its snapshot instead of bound to its old volume."""
 
     name = "velero.io/csi-pvc-restorer"
 
@@ -101,7 +102,7 @@ class ProvisionClaim:
         """Point the claim at the VolumeSnapshot that was restored before it.
 
         Raises:
-            CSIError: there is no such VolumeSnapshot, or a size is none.
+            CSIError: there is no such VolumeSnapshot, or a size is not valid.
         """
         snapshot_name = csi.snapshot_of_claim(given.item, given.restore.spec.backup_name)
         if not snapshot_name:
@@ -121,7 +122,7 @@ class ProvisionClaim:
         except KubeError as error:
             raise CSIError(
                 f"the VolumeSnapshot {namespace}/{snapshot_name}, which the claim is to be restored from,"
-                f" cannot be had: {error}"
+                f" cannot be read: {error}"
             ) from error
         csi.provision_from(given.item, snapshot)
         return RestoreItemOutput(item=given.item)
@@ -144,7 +145,7 @@ class BindSnapshot:
         return ResourceSelector(included_resources=(csi.SNAPSHOTS,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
-        """Make the content and let the VolumeSnapshot name it, unless the VolumeSnapshot exists.
+        """Create the content and let the VolumeSnapshot name it, unless the VolumeSnapshot exists.
 
         Raises:
             CSIError, KubeError: the backup does not say which snapshot it is, or the content was refused.
@@ -161,7 +162,7 @@ class BindSnapshot:
         if await self._exists(namespace, name):
             log.info("VolumeSnapshot exists and is left alone", extra=fields)
             return RestoreItemOutput(item=item, skip=True)
-        marks = {  # of the backup too: with it the content goes, even if its namespace went before
+        marks = {  # of the backup too: then the content is deleted with it, even after its namespace
             labels.BACKUP_NAME: labels.label_value(restore.spec.backup_name),
             labels.RESTORE_NAME: labels.label_value(restore.metadata.name),
         }
@@ -169,14 +170,14 @@ class BindSnapshot:
         if self._recorded is not None and csi.handle_of(body) not in self._recorded:
             raise CSIError(
                 f"VolumeSnapshot {namespace}/{name} names a snapshot that the backup has no record of:"
-                " whoever made the VolumeSnapshot can have written any name"
+                " the author of the VolumeSnapshot can have written any name"
             )
         content = await create_generated(self._client, self._kinds.contents, body, "")
         item.setdefault("spec", {})["source"] = {"volumeSnapshotContentName": content["metadata"]["name"]}
         return RestoreItemOutput(item=item)
 
     async def _exists(self, namespace: str, name: str) -> bool:
-        """Whether it is there; what cannot be looked up is not. (docs/spec: SRV 18.2)"""
+        """Whether it exists; False if it cannot be read. (docs/spec: SRV 18.2)"""
         try:
             await self._client.get(self._kinds.snapshots, name, namespace)
         except KubeError:
@@ -205,7 +206,7 @@ class RestoreClass:
 
 
 class LeaveContent:
-    """Leaves contents out: those that a restore needs are made with their VolumeSnapshots."""
+    """Leaves contents out: a restore creates those it needs with their VolumeSnapshots."""
 
     name = "velero.io/csi-volumesnapshotcontent-restorer"
 
@@ -219,13 +220,13 @@ class LeaveContent:
 
 
 def target_namespace(given: RestoreItemInput) -> str:
-    """Where the item is restored to: actions see it with its namespace of the backup."""
+    """The target namespace of the item: actions get it with its namespace in the backup."""
     namespace: str = given.item["metadata"].get("namespace") or ""
     return given.restore.spec.namespace_mapping.get(namespace, namespace)
 
 
 def served(item: JSONObject, kinds: SnapshotKinds) -> JSONObject:
-    """The item in the version that the cluster serves; the versions differ in nothing that is kept.
+    """The item in the version that the cluster serves; the kept fields are the same in all versions.
 
     (docs/spec: SRV 18.1)
     """

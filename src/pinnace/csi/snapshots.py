@@ -1,8 +1,8 @@
-"""CSI snapshots as objects of a cluster: which there are, what they say, how they are made. Pure.
+"""Builds and reads the objects of CSI snapshots. Pure.
 
-A backup makes a VolumeSnapshot of a claim; the cluster's snapshot controller makes the snapshot and a
-VolumeSnapshotContent that stands for it. A restore binds a new VolumeSnapshot to the same snapshot, by a
-content that names its handle, and has the claim provisioned from it. (docs/spec: BKP 11, SRV 18)
+A backup creates a VolumeSnapshot of a claim; the cluster's snapshot controller takes the snapshot and creates
+a VolumeSnapshotContent for it. A restore binds a new VolumeSnapshot to the same snapshot, through a content
+with its handle, and the claim is provisioned from it. (docs/spec: BKP 11, SRV 18)
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ _OF_THE_OLD_CLAIM: Final = (
     labels.CLAIM_PROVISIONER_BETA,
     labels.SELECTED_NODE,
 )
-"""What a claim says of the volume it had. All else is the user's. (docs/spec: SRV 18.2, defect c)"""
+"""Annotations of a claim about its old volume; all others are the user's. (docs/spec: SRV 18.2, defect c)"""
 
 
 _NOTES: Final = frozenset(
@@ -50,11 +50,11 @@ _NOTES: Final = frozenset(
         f"{labels.CSI_NOTED_DELETION_SECRET}-name",
     }
 )
-"""What `mark_snapshot` says of a snapshot, and later versions."""
+"""The annotations of `annotate_snapshot`, and of later versions."""
 
 
 class CSIError(Exception):
-    """A snapshot cannot be made, or a claim not be restored from one."""
+    """A snapshot cannot be taken, or a claim cannot be restored from one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class SnapshotKinds:
 
     @classmethod
     def needed(cls, discovery: Discovery) -> Self:
-        """As `served`. Raises CSIError where the cluster has no snapshots."""
+        """Like `served`, but raises CSIError where the cluster has no snapshots."""
         if (found := cls.served(discovery)) is None:
             raise CSIError(
                 f"the feature {FEATURE} is on, but the cluster does not serve {SNAPSHOTS}: install the"
@@ -87,7 +87,7 @@ class SnapshotKinds:
 
 
 def backup_selector(backup: str) -> str:
-    """Finds the snapshots and contents of a backup. (docs/spec: SRV 18.1)"""
+    """The label selector of a backup's snapshots and contents. (docs/spec: SRV 18.1)"""
     return f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
 
 
@@ -125,7 +125,7 @@ def choose_class(classes: Iterable[JSONObject], driver: str, *, named: str = "")
 
 
 def named_class(claim: JSONObject, backup: Backup, driver: str) -> str:
-    """The class that an annotation of the claim, or of the backup for this driver, asks for."""
+    """The class in an annotation of the claim, or of the backup for this driver."""
     of_driver = f"{labels.CSI_SNAPSHOT_CLASS}_{driver.lower()}"
     return annotations_of(claim).get(labels.CSI_SNAPSHOT_CLASS) or backup.metadata.annotations.get(
         of_driver, ""
@@ -150,8 +150,8 @@ def new_snapshot(kinds: SnapshotKinds, claim: JSONObject, backup: Backup, snapsh
     }
 
 
-def mark_claim(claim: JSONObject, snapshot: str, backup: str) -> None:
-    """Note in the stored claim, in place, which snapshot it has. (docs/spec: SRV 18.2)"""
+def annotate_claim(claim: JSONObject, snapshot: str, backup: str) -> None:
+    """Annotate the stored claim, in place, with its snapshot. (docs/spec: SRV 18.2)"""
     notes = {labels.VOLUME_SNAPSHOT_NAME: snapshot, labels.BACKUP_NAME: backup}
     metadata = claim["metadata"]
     metadata["annotations"] = {**annotations_of(claim), **notes}
@@ -159,18 +159,18 @@ def mark_claim(claim: JSONObject, snapshot: str, backup: str) -> None:
     metadata["labels"] = {**labels_of(claim), **short}
 
 
-def unmark_snapshot(snapshot: JSONObject) -> None:
-    """Forget, in place, notes that somebody else wrote: a restore would believe them.
+def remove_annotations(snapshot: JSONObject) -> None:
+    """Remove, in place, annotations that a user wrote: a restore would trust them.
 
-    Whoever may create a VolumeSnapshot could else name any snapshot of the storage system. (NAC 17 A35)
+    Otherwise any user who may create a VolumeSnapshot could name any snapshot in storage. (NAC 17 A35)
     """
     kept = {name: value for name, value in annotations_of(snapshot).items() if name not in _NOTES}
     if len(kept) != len(annotations_of(snapshot)):
         snapshot["metadata"]["annotations"] = kept
 
 
-def mark_snapshot(snapshot: JSONObject, content: JSONObject) -> None:
-    """Note in the stored VolumeSnapshot, in place, all that a restore needs. (docs/spec: SRV 18.2)"""
+def annotate_snapshot(snapshot: JSONObject, content: JSONObject) -> None:
+    """Annotate the stored VolumeSnapshot, in place, with all that a restore needs. (docs/spec: SRV 18.2)"""
     spec, status = content.get("spec") or {}, content.get("status") or {}
     notes = {labels.CSI_DELETION_POLICY: spec.get("deletionPolicy") or ""}
     if handle := status.get("snapshotHandle"):
@@ -190,7 +190,7 @@ def bound_content(snapshot: JSONObject) -> str:
 
 
 def handle_of(content: JSONObject) -> str:
-    """The storage system's name for the snapshot; empty while there is none."""
+    """The storage system's handle of the snapshot; empty while there is none."""
     status, source = content.get("status") or {}, (content.get("spec") or {}).get("source") or {}
     return str(status.get("snapshotHandle") or source.get("snapshotHandle") or "")
 
@@ -208,7 +208,7 @@ def secret_named_by(obj: JSONObject, prefix: str) -> tuple[str, str] | None:
 def snapshot_of_claim(claim: JSONObject, backup: str) -> str:
     """The snapshot that a backup made of a stored claim; empty if it made none.
 
-    A claim that was restored from a snapshot keeps the note, which then speaks of another backup.
+    A claim that was restored from a snapshot keeps the annotation, which then names another backup.
     """
     notes = annotations_of(claim)
     if notes.get(labels.BACKUP_NAME, backup) != backup:
@@ -221,7 +221,7 @@ def provision_from(claim: JSONObject, snapshot: JSONObject) -> None:
     """Let a claim be provisioned from a VolumeSnapshot, in place. (docs/spec: SRV 18.2, SRV-024)
 
     Raises:
-        CSIError: the size that the snapshot or the claim names is none.
+        CSIError: the size of the snapshot or the claim is not valid.
     """
     kept = {name: value for name, value in annotations_of(claim).items() if name not in _OF_THE_OLD_CLAIM}
     claim["metadata"]["annotations"] = kept
@@ -256,11 +256,11 @@ def static_content(
     """A content that binds a stored VolumeSnapshot to its snapshot; its name is still to be generated.
 
     Args:
-        snapshot: as the backup has it, with the notes of `mark_snapshot`.
-        namespace: where the VolumeSnapshot is to be.
+        snapshot: as the backup has it, with the annotations of `annotate_snapshot`.
+        namespace: the namespace of the VolumeSnapshot.
 
     Raises:
-        CSIError: the notes are missing. (docs/spec: SRV-025)
+        CSIError: the annotations are missing. (docs/spec: SRV-025)
     """
     name, notes = snapshot["metadata"]["name"], annotations_of(snapshot)
     for annotation in (labels.CSI_SNAPSHOT_HANDLE, labels.CSI_DRIVER_NAME):
@@ -274,7 +274,7 @@ def static_content(
         "kind": kinds.contents.kind,
         "metadata": metadata,
         "spec": {
-            # Whatever it was: deleting the restored namespace must not delete the backup's snapshot.
+            # Always Retain: deleting the restored namespace must not delete the backup's snapshot.
             "deletionPolicy": _RETAIN,
             "driver": notes[labels.CSI_DRIVER_NAME],
             "source": {"snapshotHandle": notes[labels.CSI_SNAPSHOT_HANDLE]},
@@ -286,11 +286,11 @@ def static_content(
 def synced_content(kinds: SnapshotKinds, stored: JSONObject, backup: str) -> JSONObject:
     """The content to create in another cluster for one that a location holds. (docs/spec: SRV 18.1, CTL 7)
 
-    It names the snapshot by its handle, so that nobody takes a new one, and no uid of another cluster, for
-    which the snapshot controller would delete it.
+    It names the snapshot by its handle, so that no new one is taken, and no uid of another cluster, as the
+    snapshot controller would delete it for that.
 
     Raises:
-        CSIError: it is no content, or does not say which snapshot it stands for.
+        CSIError: it is not a content, or does not name its snapshot.
     """
     metadata, spec = stored.get("metadata"), stored.get("spec")
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
@@ -329,14 +329,14 @@ def _naming(prefix: str, secret: tuple[str, str]) -> dict[str, str]:
 # --- Deleting one ---------------------------------------------------------------------------------------
 
 DELETE_WITH_OBJECT: Final[JSONObject] = {"spec": {"deletionPolicy": _DELETE}}
-"""The patch of a content whose snapshot is to go with it. (docs/spec: CTL 6.5)"""
+"""The patch of a content whose snapshot is to be deleted with it. (docs/spec: CTL 6.5)"""
 
 KEEP_WITHOUT_OBJECT: Final[JSONObject] = {"spec": {"deletionPolicy": _RETAIN}}
-"""The patch of a content whose snapshot is to stay when the content, or its namespace, goes. (ADR 022)"""
+"""The patch of a content whose snapshot is kept when the content, or its namespace, is deleted. (ADR 022)"""
 
 
 def csi_volume_info(snapshot: JSONObject, content: JSONObject, claim: str, volume: JSONObject) -> VolumeInfo:
-    """What a location notes of a volume that has a CSI snapshot. (docs/spec: BEY 3.6)"""
+    """The record of a volume with a CSI snapshot, for the backup's files. (docs/spec: BEY 3.6)"""
     spec, status = content.get("spec") or {}, content.get("status") or {}
     of_volume, metadata = volume.get("spec") or {}, volume.get("metadata") or {}
     return VolumeInfo(

@@ -1,4 +1,4 @@
-"""The volume data of one backup, as the files in its location tell: what a deletion has to delete.
+"""The volume data of one backup that a deletion has to delete, read from the files in its location.
 
 (docs/adr/021, docs/spec: CTL 6.2, BEY 3.2, 6.6, 7.6)
 """
@@ -27,14 +27,14 @@ from pinnace.storage.errors import ObjectNotFound
 _DATA_UPLOAD: Final = "/DataUpload"
 _CSI_KINDS: Final = ("/VolumeSnapshot", "/VolumeSnapshotContent")
 _UNKNOWN: Final = "unknown"
-"""What later Velero writes in place of a handle that is gone. (docs/spec: BEY 3.6)"""
+"""Written by later Velero in place of a handle that no longer exists. (docs/spec: BEY 3.6)"""
 
 
 class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A CSI snapshot that a backup made.
 
     Attributes:
-        handle: the storage system's name for it.
+        handle: its handle in the storage system.
         deletion_secret: namespace and name of the Secret that deleting it needs; None if there is none.
     """
 
@@ -62,11 +62,11 @@ class SavedPodVolume(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVolumeData:
-    """All that a backup has beside the files in its own folder.
+    """The data of a backup outside of its own folder.
 
     Attributes:
-        native: the records of native snapshots that were made.
-        moved: what a data mover took into a kopia repository, as a person names it.
+        native: the records of native snapshots that were taken.
+        moved: descriptions of the data that a data mover saved in a kopia repository.
     """
 
     native: Sequence[VolumeSnapshot] = ()
@@ -76,10 +76,10 @@ class StoredVolumeData:
 
 
 async def read_volume_data(store: BackupStore, backup: str, workdir: Path | None) -> StoredVolumeData:
-    """Read what the backup's files tell; the tarball only if no other file names its CSI snapshots.
+    """Read the backup's files; the tarball only if no other file names its CSI snapshots.
 
     Args:
-        workdir: for the tarball; None for the system's own place.
+        workdir: for the tarball; None for the system's temporary folder.
 
     Raises:
         StorageError: a file cannot be read.
@@ -93,7 +93,7 @@ async def read_volume_data(store: BackupStore, backup: str, workdir: Path | None
         snapshots += await _in_tarball(store, backup, workdir)
     snapshots += _of_infos(infos)
     unique: dict[str, StoredSnapshot] = {}
-    for snapshot in snapshots:  # the first knows most
+    for snapshot in snapshots:  # the first has the most details
         unique.setdefault(f"{snapshot.driver}/{snapshot.handle}", snapshot)
     operations = await store.read_item_operations(backup)
     moved = [f"claim {namespace}/{name}" for namespace, name in moved_claims(infos, operations)]
@@ -112,7 +112,7 @@ def saved_pod_volumes(
 ) -> list[SavedPodVolume]:
     """The snapshots that PodVolumeBackups name, each once.
 
-    The uploader is taken from wherever it is known: a cluster whose definition lacks the field drops it.
+    The uploader may be named in any of them: a cluster whose definition lacks the field drops it.
     """
     found: dict[str, SavedPodVolume] = {}
     uploaders: dict[str, str] = {}
@@ -143,9 +143,9 @@ def saved_pod_volumes(
 def content_to_delete(
     kinds: csi.SnapshotKinds, snapshot: StoredSnapshot, backup: str, namespace: str
 ) -> JSONObject:
-    """The content by which a snapshot is deleted that nothing in the cluster stands for; pure.
+    """The content to create for deleting a snapshot that has none in the cluster; pure.
 
-    Its name follows from the snapshot, so that a deletion that is repeated makes no second one.
+    Its name is derived from the snapshot, so that a repeated deletion creates no second one.
     """
     digest = sha256(f"{snapshot.driver}/{snapshot.handle}".encode()).hexdigest()
     name = f"velero-delete-{digest[:40]}"
@@ -182,7 +182,7 @@ def _of_content(content: JSONObject) -> StoredSnapshot | None:
         handle, driver = csi.handle_of(content), str((content.get("spec") or {}).get("driver") or "")
         secret = csi.secret_named_by(content, labels.CSI_DELETION_SECRET)
     except (TypeError, AttributeError):
-        return None  # of a shape that no API server would have stored
+        return None  # no API server would have stored it
     return StoredSnapshot(driver=driver, handle=handle, deletion_secret=secret) if handle and driver else None
 
 
@@ -197,7 +197,7 @@ def _of_infos(infos: Iterable[VolumeInfo]) -> Iterator[StoredSnapshot]:
 
 
 async def _in_tarball(store: BackupStore, backup: str, workdir: Path | None) -> list[StoredSnapshot]:
-    """The snapshots that the backup made; those of users lie in some tarballs as well, and stay."""
+    """The snapshots that the backup took; those of users, which some tarballs hold too, are kept."""
     with tempfile.TemporaryDirectory(prefix="deletion-", dir=workdir) as folder:
         path = Path(folder) / "contents.tar.gz"
         try:
@@ -227,7 +227,7 @@ def _made_by(archive: ArchiveIndex, backup: str) -> Iterator[StoredSnapshot]:
 
 
 def _objects(archive: ArchiveIndex, group_resource: str) -> Iterator[JSONObject]:
-    """The objects of a kind that are shaped as an API server stores them."""
+    """The objects of a kind that have the structure of stored objects."""
     for namespace in archive.namespaces(group_resource):
         for name in archive.names(group_resource, namespace):
             try:

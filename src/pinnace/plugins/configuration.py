@@ -16,7 +16,7 @@ _OBJECT_STORE_KEYS: Final = ("bucket", "prefix", "caCert", "credentialsFile")
 def check_config_keys(
     config: Mapping[str, str], valid: Collection[str] = (), *, object_store: bool = False
 ) -> None:
-    """Refuse keys of a location's configuration that nobody knows, such as misspelt ones.
+    """Refuse unknown keys of a location's configuration, such as misspelt ones.
 
     Args:
         valid: the keys that the plugin knows; their case matters.

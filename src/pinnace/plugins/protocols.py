@@ -1,7 +1,7 @@
 """The protocols that plugins of the five kinds follow, in this process or in another.
 
 An action sees one object as a plain dict and says what should become of it; a store or a snapshotter works
-for one provider. Nobody who calls one knows whether it is built in, a Python plugin or another process: all
+for one provider. Callers need not know whether it is built in, a Python plugin or another process: all
 of them look like this. (docs/spec: BKP 8, RST 15, PLG 7)
 """
 

@@ -9,7 +9,7 @@ from pinnace.plugins.protocols import BackupItemAction
 class SelectiveBackupItemAction(BackupItemAction, Protocol):
     """An action that can tell by a glance that an item means nothing to it; it never renames items.
 
-    Items that mean nothing to anybody go into the backup as the API server sent them, without being decoded:
+    Items that no action needs go into the backup as the API server sent them, without being decoded:
     several times as fast. Only actions that run in this process can be this.
     """
 

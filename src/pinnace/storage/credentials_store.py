@@ -48,7 +48,7 @@ class CredentialsStore:
         """Write the bytes of a Secret's key, replacing what was there, and return the file's path.
 
         Raises:
-            StoreConfigError: the file cannot be written, or its directory belongs to somebody else.
+            StoreConfigError: the file cannot be written, or its directory belongs to another user.
         """
         path = self.path(secret, key)
         await in_thread(_write, self._root, path, data)
@@ -123,9 +123,9 @@ def _write(root: Path, path: Path, data: bytes) -> None:
 
 
 def _make_private(directory: Path) -> None:
-    """Make sure that a directory is ours: its parent may be one where everybody can create names."""
+    """Make sure that a directory is ours: any user may be able to create names in its parent."""
     directory.mkdir(mode=0o700, exist_ok=True, parents=True)
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise StoreConfigError(f"the directory {directory.name!r} for credentials belongs to somebody else")
+        raise StoreConfigError(f"the directory {directory.name!r} for credentials belongs to another user")
     directory.chmod(0o700)

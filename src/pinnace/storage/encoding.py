@@ -1,6 +1,6 @@
 """Between Python values and the gzip'd JSON of a location's files. (docs/spec: STO 3, 4)
 
-What is read here may come from a bucket that somebody else can write to: sizes are limited before anything
+The files may come from a bucket that other users can write to: sizes are limited before anything
 is decompressed or parsed, and errors name the key, never the content.
 """
 

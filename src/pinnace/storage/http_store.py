@@ -59,7 +59,7 @@ class HTTPStore:
     """An ObjectStore, made one of a service by `_connect`.
 
     Args:
-        tls: whom to trust.
+        tls: the trusted certificates.
         policy: retries and deadlines.
         addresses: where connections may go; None is anywhere.
     """

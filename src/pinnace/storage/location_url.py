@@ -78,7 +78,7 @@ def location_from_url(url: str, *, name: str = "default", namespace: str = "vele
 
     Raises:
         InvalidLocation: an unknown scheme or parameter, or a part that is missing; the text says which, and
-            never repeats credentials that somebody put into the URL.
+            never repeats credentials in the URL.
     """
     if not url:
         raise InvalidLocation("the location must not be empty")

@@ -1,6 +1,6 @@
 """From a BackupStorageLocation to a store that can be used. (docs/spec: STO 8)
 
-Opening contacts nobody; a store that is opened anew for each operation sees rotated credentials.
+Opening makes no connection; a store is opened for each operation, so that it uses rotated credentials.
 """
 
 import os

@@ -11,7 +11,7 @@ _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False", ""})
 
 
 def check_keys(config: Mapping[str, str], valid: Collection[str]) -> None:
-    """Raise StoreConfigError for keys that nobody knows, such as misspelt ones."""
+    """Raise StoreConfigError for unknown keys, such as misspelt ones."""
     if unknown := sorted(config.keys() - set(valid)):
         raise StoreConfigError(
             f"config has invalid keys [{' '.join(unknown)}]; valid keys are [{' '.join(valid)}]"

@@ -1,7 +1,7 @@
-"""Creating an object with a generated name so that a lost answer does no harm.
+"""Creates an object with a generated name so that a lost answer does no harm.
 
-Where the server makes up the name, nobody knows after a broken connection whether there is an object, and a
-second try makes two. Here the name is made up before, in the server's way; the object looks the same.
+If the server generates the name, it is unknown after a broken connection whether the object exists, and a
+second attempt creates another one. Here the name is generated before the request, in the same form.
 """
 
 import secrets

@@ -24,7 +24,7 @@ class DoneFileError(Exception):
 
 
 def remove_done_files(volume: Path) -> None:
-    """Remove the marks of earlier restores, which came back with the data. Raises OSError."""
+    """Remove the files of earlier restores, which were restored with the data. Raises OSError."""
     with _opened(volume) as inside:
         try:
             shutil.rmtree(DIRECTORY, dir_fd=inside)
@@ -38,14 +38,14 @@ def remove_done_files(volume: Path) -> None:
 def write_done_file(volume: Path, restore_uid: str) -> None:
     """Mark a volume as restored. Raises DoneFileError."""
     if not restore_uid or "/" in restore_uid or restore_uid in (".", ".."):
-        raise DoneFileError("error writing done file: the order does not say which Restore it is of")
+        raise DoneFileError("error writing done file: the PodVolumeRestore names no Restore")
     what = "error creating .velero directory for done file"
     try:
         with _opened(volume) as inside:
             with suppress(FileExistsError):
                 os.mkdir(DIRECTORY, _DIRECTORY_MODE, dir_fd=inside)
             with _opened(DIRECTORY, within=inside) as marks:
-                # Whatever our umask says: who waits for it may be anybody.
+                # Whatever our umask: the container that waits for it may run as any user.
                 os.fchmod(marks, _DIRECTORY_MODE)
                 what = "error writing done file"
                 _create(restore_uid, marks)

@@ -1,4 +1,4 @@
-"""Where the kubelet keeps a volume of a pod on its node. (docs/spec: PVL 6)
+"""Finds the directory of a pod's volume on its node. (docs/spec: PVL 6)
 
 /host_pods/<pod uid>/volumes/<plug-in>/<directory>      e.g. kubernetes.io~csi/pvc-7d3/mount
 """
@@ -53,9 +53,9 @@ def volume_directory(pod: JSONObject, volume: str, persistent: JSONObject | None
 def find_volume_path(pods: Path, pod_uid: str, directory: str) -> Path:
     """The volume's content on this node.
 
-    A volume of an old plug-in that was migrated to CSI has its content one level deeper than its
-    PersistentVolume tells. Snapshots that Velero made of the level above begin with `mount/`; who restores
-    one has to look (`is_csi_parent`).
+    A volume of an in-tree plugin that was migrated to CSI has its content one level deeper than its
+    PersistentVolume says. Snapshots that Velero took of the level above begin with `mount/`; a restore has to
+    check that (`is_csi_parent`).
 
     Args:
         pods: the kubelet's directory of pods.

@@ -1,6 +1,6 @@
-"""How PodVolumeBackups or PodVolumeRestores end: fed by a watch, asked by those who wait.
+"""The outcomes of PodVolumeBackups or PodVolumeRestores: a watch updates them, and callers wait for them.
 
-Objects are told apart by name, so that an event that comes twice, or that nobody waits for, does no harm.
+Objects are identified by name, so that repeated events and events of other objects do no harm.
 (docs/spec: PVL 5.2, 12.2)
 """
 
@@ -17,7 +17,7 @@ class Outcomes:
     """The objects of one backup or restore as last seen.
 
     Args:
-        wait_for_sync: returns when everything there was at the start has been told.
+        wait_for_sync: returns when all objects that existed at the start were passed to `seen`.
     """
 
     def __init__(self, wait_for_sync: Callable[[], Awaitable[None]]) -> None:
@@ -31,12 +31,12 @@ class Outcomes:
         await self._wait_for_sync()
 
     def seen(self, obj: JSONObject) -> None:
-        """Take an object as it is now."""
+        """Record the current state of an object."""
         self._seen[obj["metadata"]["name"]] = obj
         self._wake()
 
     def gone(self, obj: JSONObject) -> None:
-        """Take note of a deletion; what had ended before counts as it ended."""
+        """Record a deletion; an object that had ended before keeps its outcome."""
         name = obj["metadata"]["name"]
         if not _is_final(self._seen.get(name)):
             self._deleted.add(name)
@@ -53,7 +53,7 @@ class Outcomes:
                 self._waiters.discard(waiter)
 
     def has_ended(self, name: str) -> bool:
-        """Whether nothing more will come of that object."""
+        """Whether the object has ended or was deleted."""
         return name in self._deleted or _is_final(self._seen.get(name))
 
     def last_seen(self, name: str) -> JSONObject | None:
@@ -61,7 +61,7 @@ class Outcomes:
         return self._seen.get(name)
 
     def is_deleted(self, name: str) -> bool:
-        """Whether somebody deleted it before it had ended."""
+        """Whether the object was deleted before it had ended."""
         return name in self._deleted
 
     def _wake(self) -> None:

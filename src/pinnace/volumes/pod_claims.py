@@ -1,4 +1,4 @@
-"""What stands behind a volume of a pod: a claim, a persistent volume, or the node's own directory."""
+"""Finds the claim and the persistent volume of a pod's volume, or the node's directory."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 
 
 class VolumeError(Exception):
-    """What stands behind a volume cannot be read; the text is Velero's."""
+    """The claim or persistent volume of a volume cannot be read; the text is Velero's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""The server's side of saving pod volumes: it orders, the agents of the nodes do, it collects the results.
+"""The server's side of saving pod volumes: creates PodVolumeBackups, which node agents process, and waits.
 
-One PodVolumeBackup a volume; those of a pod go on at once. An error concerns its volume alone: the others go
-on, and what was ordered is waited for. (docs/spec: PVL 5.1-5.2, BKP 9.2-9.3)
+Each volume has a PodVolumeBackup; those of a pod run at the same time. An error affects its volume only: the
+others are saved, and created PodVolumeBackups are waited for. (docs/spec: PVL 5.1-5.2, BKP 9.2-9.3)
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class PodVolumeBackups:
 
     Args:
         outcomes: fed with the PodVolumeBackups of this backup.
-        timeout: of all of them together; running since the backup began.
+        timeout: for all of them together; running since the start of the backup.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PodVolumeBackups:
 
     @property
     def pod_volume_backups(self) -> Sequence[JSONObject]:
-        """Those that ended, as they ended."""
+        """The PodVolumeBackups that ended, in their final state."""
         return self._ended
 
     async def back_up(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> Sequence[Exception]:
@@ -103,7 +103,7 @@ class PodVolumeBackups:
     async def _order(
         self, repository: ResticRepository, pod: JSONObject, volume: str, log: RunLog
     ) -> str | None:
-        """Create the PodVolumeBackup; its name, None where there is nothing to save."""
+        """Create the PodVolumeBackup and return its name, or None if there is nothing to save."""
         source = find_volume(pod, volume)
         if source is None:
             log.warning(f"No volume named {volume} found in pod, skipping", volume=volume)
@@ -123,7 +123,7 @@ class PodVolumeBackups:
         return name
 
     def _collect(self, names: Sequence[str]) -> list[Exception]:
-        """Keep what ended, Failed or not; the errors. (docs/spec: PVL 5.2)"""
+        """Keep the PodVolumeBackups that ended, and return the errors. (docs/spec: PVL 5.2)"""
         errors: list[Exception] = []
         for name in names:
             obj = self._outcomes.last_seen(name)
@@ -136,7 +136,7 @@ class PodVolumeBackups:
         return errors
 
     def _tell_unfinished(self, names: Sequence[str], log: RunLog) -> None:
-        """Say who is late: with a phase of New, most likely no agent runs on the node."""
+        """Log the PodVolumeBackups that have not ended; those with phase New probably lack an agent."""
         for name in names:
             if not self._outcomes.has_ended(name):
                 obj = self._outcomes.last_seen(name) or {}
@@ -149,7 +149,7 @@ class PodVolumeBackups:
 def new_pod_volume_backup(
     backup: Backup, repository: ResticRepository, pod: JSONObject, volume: PodVolume
 ) -> JSONObject:
-    """The order to save a volume: pure. (docs/spec: PVL 5.1)"""
+    """The PodVolumeBackup of a volume: pure. (docs/spec: PVL 5.1)"""
     owner, of_pod = backup.metadata, pod["metadata"]
     marks = {labels.BACKUP_NAME: labels.label_value(owner.name), labels.BACKUP_UID: owner.uid}
     tags = {
@@ -187,7 +187,7 @@ def new_pod_volume_backup(
 
 
 def pod_reference(pod: JSONObject) -> JSONObject:
-    """The four members by which orders name a pod."""
+    """The reference to a pod in PodVolumeBackups and PodVolumeRestores."""
     metadata = pod["metadata"]
     return {
         "kind": "Pod",

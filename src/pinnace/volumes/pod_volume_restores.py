@@ -1,4 +1,5 @@
-"""The server's side of filling the volumes of restored pods: it orders, the agents of the nodes do.
+"""The server's side of restoring pod volumes: creates PodVolumeRestores, which node agents process, and
+waits.
 
 The pods wait in their first init container meanwhile. (docs/spec: PVL 12.1-12.2, RST 19)
 """
@@ -35,7 +36,7 @@ class PodVolumeRestores:
     Args:
         location: of the backup.
         outcomes: fed with the PodVolumeRestores of this restore.
-        timeout: of all of them together; running since the restore began.
+        timeout: for all of them together; running since the start of the restore.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class PodVolumeRestores:
     async def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
     ) -> list[str]:
-        """Restore and wait.
+        """Create the PodVolumeRestores and wait for them.
 
         Args:
             pod: as the API server returned it.
@@ -67,7 +68,7 @@ class PodVolumeRestores:
             snapshots: volume name to snapshot id.
 
         Returns:
-            What went wrong, each thing once.
+            The errors, each one once.
         """
         try:
             async with self._timeout.limit():
@@ -129,7 +130,7 @@ def new_pod_volume_restore(
     volume: str,
     snapshot: str,
 ) -> JSONObject:
-    """The order to fill a volume: pure. (docs/spec: PVL 12.1)"""
+    """The PodVolumeRestore of a volume: pure. (docs/spec: PVL 12.1)"""
     owner = restore.metadata
     return {
         "apiVersion": API_VERSION,

@@ -22,7 +22,7 @@ READY_SECONDS: Final = 60.0
 NOT_READY: Final = "timed out waiting for restic repository to become ready"
 
 POLL_SECONDS: Final = 1.0
-"""A namespace's repository is waited for once in its life: not worth a watch."""
+"""The pause between checks: a repository becomes ready only once, so a watch is not worthwhile."""
 
 _NEW = frozenset({"", ResticRepositoryPhase.NEW})
 
@@ -56,9 +56,9 @@ class Repositories:
     async def ensure(
         self, volume_namespace: str, location: str, *, initialize: bool = False
     ) -> ResticRepository:
-        """The repository, ready for use, waited for a minute at most; its object is made if there is none.
+        """Return the repository once it is ready, within a minute; its object is created if there is none.
 
-        Asked for at the same time by several, it is made once.
+        Calls at the same time create it only once.
 
         Args:
             initialize: whether the repository itself may be made in the location if it is not there. Only a
@@ -102,7 +102,7 @@ class Repositories:
             raise RepositoryUnavailable(f"unable to create restic repository resource: {error}") from error
 
     async def _request(self, repository: ResticRepository) -> ResticRepository:
-        """Have a repository tried again at once that a restore or deletion did not find."""
+        """Request another attempt at a repository that a restore or deletion did not find."""
         patch = {
             "metadata": {"annotations": {labels.INITIALIZE_REPOSITORY: "true"}},
             "status": {"phase": str(ResticRepositoryPhase.NEW)},
@@ -130,12 +130,12 @@ class Repositories:
 
 
 def effective_frequency(frequency: Duration) -> Duration:
-    """How often a repository is maintained; the default where nothing sensible is said."""
+    """How often a repository is maintained; the default if the frequency is not positive."""
     return frequency if frequency > Duration() else DEFAULT_FREQUENCY
 
 
 def repository_labels(volume_namespace: str, location: str) -> dict[str, str]:
-    """By which a repository is found, its name being of no meaning."""
+    """The labels that identify a repository; its name is generated."""
     return {
         labels.VOLUME_NAMESPACE: labels.label_value(volume_namespace),
         labels.STORAGE_LOCATION: labels.label_value(location),

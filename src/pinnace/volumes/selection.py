@@ -55,7 +55,7 @@ class HandledClaims:
         return (namespace, claim) in self._claims
 
     def choose(self, pod: JSONObject, volumes: Sequence[str]) -> list[str]:
-        """Leave out volumes whose claim another pod has brought, and mark the claims of the rest.
+        """Leave out volumes whose claim was saved with another pod, and remember the claims of the rest.
 
         Two volumes of one pod on one claim both stay.
         """
@@ -65,7 +65,7 @@ class HandledClaims:
         return chosen
 
     def release(self, pod: JSONObject, volumes: Sequence[str]) -> None:
-        """Unmark the claims of a pod that is not saved after all, so that a snapshot can still take them."""
+        """Forget the claims of a pod that is not saved, so that a snapshot can still save them."""
         claims = claims_of(pod)
         self._claims.difference_update(claims[name] for name in volumes if name in claims)
 

@@ -1,4 +1,4 @@
-"""Volumes made from native snapshots, and the end of snapshots. (docs/spec: RST 12, CTL 6.2)"""
+"""Creates volumes from native snapshots, and deletes native snapshots. (docs/spec: RST 12, CTL 6.2)"""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ class SnapshotVolumes:
         The new volume is not taken back if something fails later.
 
         Raises:
-            SnapshotError: with the provider's own words.
+            SnapshotError: the provider failed; the text is the provider's.
         """
         name = volume["metadata"].get("name")
         if not name:
@@ -48,7 +48,7 @@ class SnapshotVolumes:
 
 
 async def delete_snapshots(records: Iterable[VolumeSnapshot], snapshotters: Snapshotters) -> list[str]:
-    """Delete the snapshots of a backup; what went wrong. The rest is tried all the same. (docs/spec: CTL 6.2)
+    """Delete the snapshots of a backup and return the errors; an error does not stop the others. (CTL 6.2)
 
     Records without an id are of snapshots that were never made.
     """

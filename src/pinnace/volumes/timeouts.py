@@ -27,14 +27,14 @@ class Timeout:
 
     @asynccontextmanager
     async def shared(self, locks: RepositoryLocks, name: str) -> AsyncIterator[None]:
-        """Have a repository together with others. Raises TimeoutError if it is not free in time."""
+        """Hold a shared lock of a repository. Raises TimeoutError if it is not free in time."""
         async with AsyncExitStack() as stack:
             async with self.limit():
                 await stack.enter_async_context(locks.shared(name))
             yield
 
     def take_problem(self) -> str | None:
-        """What is wrong with the annotation, the first time it is asked for; None if nothing is."""
+        """The problem of the annotation on the first call; None on later calls, or without a problem."""
         problem, self._problem = self._problem, None
         return problem
 

@@ -112,7 +112,7 @@ def content(**status: Any) -> JSONObject:
 )
 def test_what_a_restore_needs_is_noted_in_the_snapshot(status: JSONObject, notes: dict[str, str]) -> None:
     snapshot: JSONObject = {"metadata": {"name": "s", "annotations": {"mine": "kept"}}}
-    csi.mark_snapshot(snapshot, content(**status))
+    csi.annotate_snapshot(snapshot, content(**status))
     assert snapshot["metadata"]["annotations"] == {"mine": "kept", **notes}
 
 
@@ -229,7 +229,7 @@ def test_the_secret_for_deleting_travels_with_the_snapshot() -> None:
     }
     snapshot: JSONObject = {"metadata": {"name": "s"}}
 
-    csi.mark_snapshot(snapshot, live)
+    csi.annotate_snapshot(snapshot, live)
     made = csi.static_content(kinds(), snapshot, "ns", {})
 
     assert made["metadata"]["annotations"] == live["metadata"]["annotations"]

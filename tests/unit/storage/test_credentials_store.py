@@ -121,7 +121,7 @@ def theirs(root: Path, tmp_path: Path) -> Path:
 
 
 async def test_a_directory_that_leads_elsewhere_is_refused(store: CredentialsStore, theirs: Path) -> None:
-    with pytest.raises(StoreConfigError, match="belongs to somebody else"):
+    with pytest.raises(StoreConfigError, match="belongs to another user"):
         await store.save("s", "k", b"x")
 
     assert os.listdir(theirs) == []

@@ -179,7 +179,7 @@ async def fetch_azure_token(
         resource: what it is to be good for, such as the resource manager's URL.
 
     Raises:
-        StorageError: nobody answered, or the answer was a refusal.
+        StorageError: no answer, or a refusal.
     """
     if isinstance(origin, ManagedIdentity):
         return await _ask_machine(origin, resource, policy, now)

@@ -93,7 +93,7 @@ def _own_command(environ: Mapping[str, str]) -> str:
 @asynccontextmanager
 async def _listening(server: grpc.aio.Server) -> AsyncIterator[str]:
     """Give the server an address, a private socket where its path is short enough; the handshake's line."""
-    # The form of the name is that of other plugins: whoever cleans up after them finds ours too.
+    # The name has the form of other plugins' names, so that tools that clean up find ours too.
     path = Path(tempfile.gettempdir(), f"plugin{secrets.randbelow(10**10)}")
     if len(str(path)) > _LONGEST_SOCKET_PATH:
         port = server.add_insecure_port("127.0.0.1:0")

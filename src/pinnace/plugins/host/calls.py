@@ -20,7 +20,7 @@ _OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", -1),
     ("grpc.enable_http_proxy", 0),
-    # A call that a crash interrupted is not repeated: nobody knows what it had done. (docs/spec: PLG 8)
+    # A call that a crash interrupted is not repeated: its outcome is unknown. (docs/spec: PLG 8)
     ("grpc.enable_retries", 0),
     ("grpc.default_authority", "localhost"),
 ]
@@ -107,7 +107,7 @@ class PluginTimeout(PluginCallError):
 
 
 def translated(plugin: str, error: grpc.RpcError) -> PluginCallError:
-    """The error of a call as everybody else knows it: `rpc error: code = Unknown desc = …`."""
+    """The error of a call in the form of gRPC for Go: `rpc error: code = Unknown desc = …`."""
     code, details = error.code(), error.details() or ""
     reason = f"rpc error: code = {_code_name(code)} desc = {details}"
     if code is grpc.StatusCode.UNAVAILABLE:

@@ -11,7 +11,7 @@ _MAX_DEPTH = 16
 
 
 def find_programs(directory: Path) -> list[Path]:
-    """All files below `directory` that anybody may execute, folders in place, by name.
+    """All executable files below `directory`, sorted by name within each folder.
 
     Symbolic links count as what they point to. A directory that does not exist holds none.
 

@@ -200,7 +200,7 @@ class PluginProcess:
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
-            return True  # somebody has waited for it; the loop is about to hear of it
+            return True  # it was already waited for; the loop will be notified
 
     async def how_it_ended(self) -> str:
         """In words, for an error text."""

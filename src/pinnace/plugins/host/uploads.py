@@ -83,5 +83,5 @@ class _Feed(Generic[RequestT]):
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, function: Any) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed: no task waits any more
         loop.call_soon_threadsafe(function)

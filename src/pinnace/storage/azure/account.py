@@ -91,7 +91,7 @@ async def resolve_account(
     """Ask for the key where that is the way.
 
     Raises:
-        StorageError: nobody answered, a refusal, or no key that may do everything.
+        StorageError: no answer, a refusal, or no key with full permissions.
     """
     if not isinstance(access, KeyToAsk):
         return access

@@ -77,7 +77,7 @@ class ContainerRequests:
         return "".join(secrets.choice(_NONCE_CHARACTERS) for _ in range(3))
 
     async def put_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
-        """Send a block, which nobody sees before it is in the list, and return its name."""
+        """Send a block, which is invisible until it is in the list, and return its name."""
         name = base64.b64encode(f"{upload_id}{number:05}".encode()).decode("ascii")
         url = f"{self._blob_url(key)}?{quote_query({'comp': 'block', 'blockid': name})}"
         await self._store(key, url, data, {})
@@ -110,7 +110,7 @@ class ContainerRequests:
         _check(f"cannot write {key!r}", reply)
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
-        """Nothing: blocks cannot be deleted. Nobody sees them, and the service drops them after a week."""
+        """Do nothing: blocks cannot be deleted. They are invisible, and dropped after a week."""
 
     async def pages(self, prefix: str, *, delimiter: str = "") -> AsyncIterator[ListPage]:
         """See Requests.pages."""

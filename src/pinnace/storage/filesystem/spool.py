@@ -18,7 +18,7 @@ leftovers costs the same in a location with a million files. Removed whenever it
 the location in a bucket shows only Velero's directories."""
 
 _ATTEMPTS = 50
-"""How often a directory that somebody removed because it was empty is made again. Each loss needs a deletion
+"""How often a directory that was removed because it was empty is created again. Each loss needs a deletion
 in the moment between two system calls."""
 
 
@@ -49,7 +49,7 @@ class SpooledFile:
                 continue  # another writer removed the empty directory between two calls
             self._path = Path(name)
             _lock(self._descriptor, fcntl.LOCK_EX)
-            if self._path.exists():  # else somebody took it for a leftover before it was locked
+            if self._path.exists():  # else another process removed it as a leftover before it was locked
                 return
             self.discard()
         raise StorageError(f"cannot keep a file in {self._spool}")
@@ -93,7 +93,7 @@ class SpooledFile:
 
 
 def _lock(descriptor: int, operation: int) -> bool:
-    """Lock a file; False if somebody else holds it, or if the file system has no locks to give."""
+    """Lock a file; return False if another process holds the lock, or the file system has no locks."""
     try:
         fcntl.flock(descriptor, operation)
     except OSError as error:

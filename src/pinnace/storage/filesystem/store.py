@@ -47,7 +47,7 @@ _TEXTS = {
 class FilesystemStore:
     """An ObjectStore in a local directory.
 
-    Symbolic links below the root are never followed nor listed: whoever may write to the directory must not
+    Symbolic links below the root are never followed nor listed: users who may write to the directory must not
     gain the reach of the process that reads it. The root itself may be one.
     """
 
@@ -153,7 +153,7 @@ class FilesystemStore:
         await in_thread(self._check_root)
 
     async def signed_url(self, key: str, ttl: timedelta) -> str:
-        """A `file://` URL: whoever may read the file may read the object, and `ttl` does not limit that."""
+        """A `file://` URL: any user who may read the file may read the object, and `ttl` has no effect."""
         return self._path(key).as_uri()
 
     async def close(self) -> None:

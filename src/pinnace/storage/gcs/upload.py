@@ -168,7 +168,7 @@ class _Resumable:
             if reply.status not in _GONE:
                 await self._requests.check(self._what, reply)
         except (StorageError, TimeoutError):
-            return  # the store is away; it drops the upload after a week, and nobody sees it until then
+            return  # the store is unavailable; it drops the upload, which is invisible, after a week
 
 
 def _kept_bytes(value: str) -> int:

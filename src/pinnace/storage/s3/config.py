@@ -143,7 +143,7 @@ def _parse_url(which: str, url: str) -> str:
     except ValueError:
         valid = False
     if not valid or parts.username is not None:
-        shown = url.rpartition("@")[2]  # credentials, if somebody put them there, stay out of texts
+        shown = url.rpartition("@")[2]  # credentials in the URL must not appear in texts
         raise StoreConfigError(
             f"Invalid {which} url {shown}, URL must start with http:// or https:// and name a host"
         )

@@ -56,7 +56,7 @@ class S3Store:
             environ: where credentials are looked for.
             policy: retries and deadlines.
             addresses: where connections may go; None is anywhere.
-            region_urls: whom to ask for the bucket's region if neither it nor an endpoint is configured.
+            region_urls: the URLs that tell the bucket's region, if neither it nor an endpoint is configured.
 
         Raises:
             StoreConfigError: there are no credentials, or the CA certificate cannot be read.

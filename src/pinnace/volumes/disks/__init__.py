@@ -1,7 +1,7 @@
 """The disks of three clouds: snapshotters of EBS volumes, GCE persistent disks and Azure managed disks.
 
-They follow the protocol of `volumes/snapshotters.py` and speak to the clouds by a few small requests of their
-own, as the object stores do. One is made for each operation; who uses one cloud loads that one.
+They implement the protocol of `volumes.snapshotters` and send their own requests to the clouds, as the object
+stores do. One is created for each operation; only the module of the cloud in use is imported.
 """
 
 from typing import Final

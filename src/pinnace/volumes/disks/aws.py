@@ -57,7 +57,7 @@ class EBSSnapshotter:
         self._service: EC2 | None = None
 
     async def init(self, config: Mapping[str, str]) -> None:
-        """Check the configuration and find credentials; asks nobody.
+        """Check the configuration and find credentials, without a request to the cloud.
 
         Raises:
             SnapshotError, StoreConfigError: something is wrong or missing in it.
@@ -96,10 +96,10 @@ class EBSSnapshotter:
         return DiskInfo(volume_type=kind, iops=int(iops) if is_digits(iops) else None)
 
     async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
-        """Begin a snapshot, which shows the volume as it is now; EC2 copies it in its own time.
+        """Start a snapshot of the current state of the volume; EC2 copies the data later.
 
-        An outcome that is not known is looked for by its tags before another try: EC2 would else keep, and
-        charge for, a snapshot that no backup knows.
+        If the outcome of an attempt is unknown, the snapshot is searched by its tags before another attempt:
+        otherwise EC2 would keep, and charge for, a snapshot that no backup refers to.
 
         Raises:
             StorageError: EC2 refused, or does not answer.

@@ -99,7 +99,7 @@ def items(root: Element, list_name: str) -> list[Element]:
 
 
 def tags_of(item: Element) -> dict[str, str]:
-    """The tags of a volume or snapshot, without those that AWS itself sets and nobody else may."""
+    """The tags of a volume or snapshot, without those that only AWS itself may set."""
     found = {child_text(tag, "key"): child_text(tag, "value") for tag in items(item, "tagSet")}
     return {key: value for key, value in found.items() if not key.startswith("aws:")}
 

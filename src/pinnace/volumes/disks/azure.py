@@ -107,7 +107,7 @@ class AzureDiskSnapshotter:
         self._service = JSONService(token=value, policy=self._policy)
 
     async def init(self, config: Mapping[str, str]) -> None:
-        """Check the configuration and find credentials; asks nobody.
+        """Check the configuration and find credentials, without a request to the cloud.
 
         Raises:
             SnapshotError, StoreConfigError: something is wrong or missing in it.

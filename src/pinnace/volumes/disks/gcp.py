@@ -108,7 +108,7 @@ class GCESnapshotter:
         self._compute = Compute(url=f"{endpoint}/compute/v1", service=service, pause=pause)
 
     async def init(self, config: Mapping[str, str]) -> None:
-        """Check the configuration and find credentials; asks nobody.
+        """Check the configuration and find credentials, without a request to the cloud.
 
         Raises:
             SnapshotError, StoreConfigError: something is wrong or missing in it.

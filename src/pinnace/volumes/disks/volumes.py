@@ -81,7 +81,7 @@ def restored_name() -> str:
 
 
 def check_keys(config: Mapping[str, str], valid: tuple[str, ...]) -> None:
-    """Raise SnapshotError for keys of a location's config that nobody knows. (docs/spec: STO 14)"""
+    """Raise SnapshotError for unknown keys of a location's config. (docs/spec: STO 14)"""
     if unknown := sorted(config.keys() - set(valid)):
         raise SnapshotError(
             f"config has invalid keys [{' '.join(unknown)}]; valid keys are [{' '.join(valid)}]"

@@ -1,4 +1,4 @@
-"""Waiting for what a cloud does in its own time, with a limit."""
+"""Waits for operations of a cloud, with a time limit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ async def wait_until(
     limit_seconds: float,
     pause: Pause = asyncio.sleep,
 ) -> None:
-    """Ask until it is done.
+    """Check repeatedly until an operation is done.
 
     Args:
         done: one question; raises for what can never be done.

@@ -1,7 +1,7 @@
-"""What one call of restic needs to reach a repository, made for that call and removed after it.
+"""The files and environment that one call of restic needs, created for that call and removed after it.
 
-Location, credentials and password are read anew each time, so that rotated ones are seen. The files are
-private to the call: nobody else overwrites or removes them. (docs/spec: PVL 2, PVL 8.5, STO 11, 16)
+Location, credentials and password are read for each call, so that rotated ones are used. The files are
+private to the call: no other call overwrites or removes them. (docs/spec: PVL 2, PVL 8.5, STO 11, 16)
 """
 
 import os
@@ -186,7 +186,7 @@ class AccessProvider:
         azure = qualified_provider(location.spec.provider) == AZURE_PROVIDER
         if not azure or config.get("storageAccountKeyEnvVar") or not config.get("storageAccount"):
             return {}
-        # Loaded here: nobody else needs it.
+        # Imported here: only Azure needs it.
         from pinnace.clouds.azure.credentials import azure_variables
         from pinnace.http.requests import RetryPolicy
         from pinnace.storage.azure.account import AccountKey, find_account_access, resolve_account
@@ -248,10 +248,10 @@ def _read_text(path: Path) -> str:
 
 
 def _check_tenant(repository: Repository, location: BackupStorageLocation) -> None:
-    """Refuse to write others' data to a tenant's location, or to go elsewhere with its keys. (NAC 17 A34)
+    """Refuse to write other data to a tenant's location, or to use its keys elsewhere. (NAC 17 A34)
 
     Raises:
-        AccessError: the order was forged.
+        AccessError: the PodVolumeBackup or PodVolumeRestore was forged.
     """
     tenant = tenant_of(location.metadata)
     if not tenant:

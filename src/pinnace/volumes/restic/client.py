@@ -1,7 +1,7 @@
 """restic's operations as methods: each opens the repository anew, and none leaves a process or a file.
 
-The caller sees to it that nobody is in the way (see locks.py). Restoring and saving report how far they are
-every ten seconds, when that has changed. (docs/spec: PVL 7, 8)
+The caller holds the locks that an operation needs (see `locks`). Restoring and saving report their progress
+every ten seconds, if it has changed. (docs/spec: PVL 7, 8)
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class Restic:
         try:
             await self._do(repository, commands.init(version_flag=self._version_flag), QUICK_SECONDS)
         except RepositoryExists:
-            # Somebody else made it, or the store did not answer when it was looked for.
+            # Another process created it, or the store did not answer when it was looked for.
             await self.connect(repository)
 
     async def unlock(self, repository: Repository) -> None:
@@ -108,7 +108,7 @@ class Restic:
     ) -> str:
         """Save the content of a directory.
 
-        A snapshot that lacks files is removed again, as nobody would know of it.
+        An incomplete snapshot is removed again, as no object would refer to it.
 
         Args:
             tags: put on the snapshot; together they must be unlike those of any other.

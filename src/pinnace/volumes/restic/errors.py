@@ -1,10 +1,10 @@
-"""Everything that can go wrong with restic.
+"""The errors of restic.
 
 ResticError                 the base; the text holds no secret
 ├── IdentifierError         the location cannot hold a repository, or a name would lead out of it
 ├── AccessError             location, Secret or credentials could not be read; trying later may help
-├── InvalidSnapshot         what should be a snapshot id is none
-├── UnexpectedOutput        restic ended well, but did not say what was asked
+├── InvalidSnapshot         a text is not a snapshot id
+├── UnexpectedOutput        restic succeeded, but its output lacks the expected result
 ├── CommandTimeout          restic did not end in time and was ended
 └── CommandFailed           restic ended with an error, or could not be started
     ├── RepositoryMissing   there seems to be no repository
@@ -25,11 +25,11 @@ class IdentifierError(ResticError):
 
 
 class AccessError(ResticError):
-    """What restic needs to reach a repository could not be got together."""
+    """The location, its credentials or the password could not be read."""
 
 
 class InvalidSnapshot(ResticError):
-    """A snapshot id that is none: it must not become part of a command line."""
+    """A text that is not a snapshot id: it must not become part of a command line."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"{text[:80]!r} is not the id of a restic snapshot")

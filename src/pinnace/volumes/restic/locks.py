@@ -1,8 +1,8 @@
-"""Who may work in a repository at once, within one process. (docs/spec: PVL 8.4)
+"""Shared and exclusive locks of repositories, within one process. (docs/spec: PVL 8.4)
 
-Many share a repository, or one has it alone; in the order of asking, so that one who wants it alone is not
-passed by others for ever. The locks live in memory and die with the process; restic's own locks, which are in
-the repository, keep other processes apart and are removed as stale when their owner is dead.
+They are granted in the order of the requests, so that an exclusive request is not overtaken forever. The
+locks are in memory and end with the process; restic's own locks in the repository protect against other
+processes, and are removed as stale when their owner is dead.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class _Lock:
         self.admit()
 
     def admit(self) -> None:
-        """Hand the lock to those who are next."""
+        """Grant the lock to the next requests."""
         while self.waiting and self.admits(self.waiting[0][0]):
             exclusive, turn = self.waiting.popleft()
             if not turn.done():
@@ -82,7 +82,7 @@ class RepositoryLocks:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                # Those behind us may be next now.
+                # The requests behind this one may be next now.
                 lock.waiting = deque(each for each in lock.waiting if each[1] is not turn)
                 lock.admit()
                 self._drop_idle(name)

@@ -18,7 +18,7 @@ _ID = re.compile(r"[0-9a-f]{8,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a backup or restore is."""
+    """The progress of a backup or restore."""
 
     total_bytes: int
     bytes_done: int
@@ -54,7 +54,7 @@ class Tail:
 class BackupOutput:
     """Takes the output of `backup --json`; keeps its last complete line and its last summary.
 
-    Decoding waits until somebody asks, for restic may print 60 lines a second.
+    A line is decoded only when it is needed, as restic may print 60 lines a second.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class BackupOutput:
         """Everything that was read, by the summary; to be called when restic has ended well.
 
         Raises:
-            UnexpectedOutput: there is no complete summary, so nobody knows what was saved.
+            UnexpectedOutput: there is no complete summary, so it is unknown what was saved.
         """
         if not self._summary:
             what = "get summary line from" if _is_summary(self._rest) else "find summary in"

@@ -1,7 +1,7 @@
 """The password of the repositories: one Secret for all of a server. (docs/spec: PVL 2)
 
-The server makes the Secret at its start if there is none, with Velero's default, which everybody knows: it
-hides nothing from those who can read the bucket. A Secret made before with another password is used as it is.
+The server creates the Secret at its start if there is none, with Velero's default, which is public: it hides
+nothing from users who can read the bucket. An existing Secret with another password is used unchanged.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Telling how far a backup or restore is while it goes on. (docs/spec: PVL 7.4)"""
+"""Reports the progress of a backup or restore while it runs. (docs/spec: PVL 7.4)"""
 
 import asyncio
 import logging
@@ -15,13 +15,13 @@ from pinnace.volumes.restic.sizes import directory_size
 log = logging.getLogger(__name__)
 
 OnProgress = Callable[[Progress], Awaitable[None]]
-"""Told how far a volume is; deals with its own errors."""
+"""Called with the progress of a volume; handles its own errors."""
 
 PROGRESS_SECONDS: Final = 10.0
 
 
 class Source(Protocol):
-    """Knows how far something is."""
+    """A source of progress."""
 
     async def progress(self) -> Progress | None: ...
 
@@ -31,7 +31,7 @@ class Source(Protocol):
 
 
 class SaidByRestic:
-    """A backup: by what restic says."""
+    """The progress of a backup, from restic's output."""
 
     def __init__(self, output: BackupOutput) -> None:
         self._output = output
@@ -44,7 +44,7 @@ class SaidByRestic:
 
 
 class Measured:
-    """A restore: by how much is in the directory, for restic 0.12 says nothing."""
+    """The progress of a restore, from the size of the directory, as restic 0.12 reports nothing."""
 
     def __init__(self, directory: Path, total_bytes: int) -> None:
         self._directory = directory
@@ -55,7 +55,7 @@ class Measured:
         try:
             done = await in_thread(directory_size, self._directory, self._stopped)
         except OSError as error:
-            log.warning("Cannot tell how far a restore is", extra={"fields": {"error": error}})
+            log.warning("Cannot measure the progress of a restore", extra={"fields": {"error": error}})
             return None
         return Progress(total_bytes=self._total_bytes, bytes_done=min(done, self._total_bytes))
 
@@ -67,7 +67,7 @@ class Measured:
 async def reporting(
     source: Source, on_progress: OnProgress | None, sleep: Callable[[float], Awaitable[None]]
 ) -> AsyncIterator[None]:
-    """Report while the body runs; however that ends, nothing goes on."""
+    """Report progress while the body runs, and stop when it ends."""
     if on_progress is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""How much is in a directory, to tell how far a restore is. (docs/spec: PVL 7.4)"""
+"""The size of a directory, for the progress of a restore. (docs/spec: PVL 7.4)"""
 
 import os
 import threading

@@ -16,7 +16,7 @@ _WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text"}
 
 
 class FreeService:
-    """Removes the cluster IP, and node ports that nobody asked for."""
+    """Removes the cluster IP, and node ports that the user did not ask for."""
 
     name = "velero.io/service"
 
