@@ -1,77 +1,98 @@
-"""What a command needs that makes a backup or restore itself, without a server. (docs/spec: PLG 10)
+"""A run without a server as the command line shows it: what it says, and with which exit code it ends.
 
-The cluster's discovery, the plugins of one run, and the lines that say how the run ended.
+The run itself stands in `pinnace.operations.local`.
 """
 
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing
 from typing import Final
 
 import click
 
 from pinnace.api.backup import Backup
+from pinnace.api.meta import ObjectMeta
 from pinnace.api.restore import Restore
-from pinnace.cli.connect import program_name
+from pinnace.api.selection.validation import metadata_errors
+from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.connect import open_cluster, program_name
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import printable
+from pinnace.cli.output.progress import ProgressView
 from pinnace.cli.settings import Settings
-from pinnace.kube.client import KubeClient
-from pinnace.kube.discovery import Discovery
-from pinnace.plugins.errors import PluginError
-from pinnace.plugins.installed import PluginOptions, find_plugins
-from pinnace.plugins.kinds import PluginId
-from pinnace.plugins.operation import Operation
+from pinnace.operations.local import InvalidRun, LocalRun, Observer
 
 EXIT_CODES: Final[Mapping[str, ExitCode]] = {
     "Completed": ExitCode.OK,
     "PartiallyFailed": ExitCode.PARTIALLY_FAILED,
     "Failed": ExitCode.FAILED,
 }
-DIRECTORY_VARIABLE: Final = "PINNACE_PLUGIN_DIR"
-"""The directory of plugin programs; without it no plugin programs are run."""
 
 
-async def discover(client: KubeClient, settings: Settings) -> Discovery:
-    """What the cluster serves; what could not be found out is a warning."""
-    discovery = await Discovery.load(client, all_versions="EnableAPIGroupVersions" in settings.features)
-    for warning in discovery.warnings:
-        say(f"WARNING: {warning}", err=True)
-    return discovery
+def check_metadata(metadata: ObjectMeta) -> None:
+    """Refuse what an API server would refuse, before anything is opened: a server can take over the location.
+
+    Raises:
+        InvalidInput: with all problems.
+    """
+    if problems := metadata_errors(metadata):
+        raise InvalidInput("; ".join(problems))
 
 
 @asynccontextmanager
-async def open_plugins(
-    client: KubeClient, settings: Settings, *, builtin: Iterable[PluginId]
-) -> AsyncIterator[Operation]:
-    """The plugins of one run: Python packages and modules, and programs of the directory.
+async def open_run(settings: Settings, what: str, *, create: bool = False) -> AsyncIterator[LocalRun]:
+    """The cluster and the location of the settings, for one run that shows its progress.
 
     Args:
-        builtin: what none of them may be.
+        what: `backup` or `restore`.
+        create: make the folder of the location if it does not exist.
 
     Raises:
-        InvalidInput: one cannot be loaded or is no plugin; nothing has been done yet.
+        InvalidInput: the location cannot be used, or the run is not valid; nothing was done.
     """
-    environ = dict(os.environ)
-    environ["VELERO_NAMESPACE"] = settings.namespace
-    if settings.kubeconfig:
-        environ["KUBECONFIG"] = settings.kubeconfig
-    directory = environ.get(DIRECTORY_VARIABLE)
-    options = PluginOptions(
-        directory=Path(directory) if directory else None, features=settings.features, environ=environ
-    )
-    try:
-        found = await find_plugins(options, builtin=builtin)
-    except PluginError as error:
-        raise InvalidInput(str(error)) from error
-    async with found.operation(client=client, namespace=settings.namespace) as operation:
-        yield operation
+    assert settings.location is not None
+    async with (
+        LocationBackend.open(settings.location, namespace=settings.namespace, create=create) as location,
+        open_cluster(settings) as client,
+    ):
+        with closing(ProgressView(what)) as view:
+            try:
+                yield LocalRun(
+                    client=client,
+                    location=location.location,
+                    store=location.store,
+                    namespace=settings.namespace,
+                    kubeconfig=settings.kubeconfig or "",
+                    features=settings.features,
+                    progress=view.publish,
+                    observer=_Teller(location.title, view),
+                )
+            except InvalidRun as error:
+                raise InvalidInput(str(error)) from error
+
+
+class _Teller(Observer):
+    """Prints what happens in a run."""
+
+    def __init__(self, title: str, view: ProgressView) -> None:
+        self._title = title
+        self._view = view
+
+    def warn(self, text: str) -> None:
+        self._view.close()  # ends the line of the progress bar
+        say(f"WARNING: {text}", err=True)
+
+    def started(self, what: Backup | Restore) -> None:
+        name = what.metadata.name
+        if isinstance(what, Backup):
+            say(f"Backing up to {self._title} as {name}.")
+        else:
+            say(f"Restoring backup {what.spec.backup_name} from {self._title} as {name}.")
 
 
 def say_outcome(what: str, run: Backup | Restore, items: int, command: str) -> None:
-    """How it ended, and where to look if not all went well."""
+    """Print how the run ended, and where to look if there were errors or warnings."""
     name, status = run.metadata.name, run.status
     say(
         f"{what} {name} {status.phase}: {items} items{_duration(run)}, "
@@ -92,7 +113,7 @@ def _duration(run: Backup | Restore) -> str:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line. Nobody being there to read it changes nothing of the work or of its exit code."""
+    """Print a line. A closed pipe changes neither the work nor its exit code."""
     try:
         click.echo(printable(text), err=err)
     except BrokenPipeError:

@@ -1,6 +1,8 @@
-"""Deleting what a backup has outside of its files: native and CSI snapshots. (docs/spec: CTL 6.2, 6.5)"""
+"""Deleting what a backup has outside of its files: snapshots and pod volumes. (docs/adr/021, CTL 6.2, 6.5)"""
 
-from pinnace.api.backup import Backup
+from collections.abc import Sequence
+from typing import Final, Protocol
+
 from pinnace.context import RunContext
 from pinnace.csi.objects import delete_csi_snapshots
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
@@ -9,29 +11,68 @@ from pinnace.operations.snapshots import snapshotters_of
 from pinnace.volumes.snapshots_restore import delete_snapshots
 from pinnace.volumes.snapshotters import SnapshotError
 
+_NAMED: Final = 10
+"""How many snapshots a message names."""
 
-class SnapshotDeletion:
-    """The snapshots of one backup that is to be deleted.
 
-    Args:
-        trusted: whether the administrator's own location holds the backup. A backup in a tenant's has none,
-            and what its files and its name stand for is the tenant's choice. (docs/spec: NAC A15, A35)
-    """
-
-    def __init__(self, context: RunContext, backup: Backup, *, trusted: bool) -> None:
-        self._context = context
-        self._snapshotters = snapshotters_of(context)
-        self._backup = backup.metadata.name
-        self._trusted = trusted
-        self._known: StoredVolumeData | None = None
+class VolumeData(Protocol):
+    """One kind of data that a backup has outside of its files."""
 
     async def obstacles(self) -> list[str]:
-        """The snapshots that this server cannot delete, each with the reason; nothing is touched.
+        """The data that cannot be deleted, by name; nothing is touched.
 
         Raises:
-            StorageError, KubeError: they cannot be listed now.
+            StorageError, KubeError: it cannot be listed now.
             ArchiveError: the tarball, which alone names some, is damaged.
         """
+        ...
+
+    async def delete(self) -> list[str]:
+        """Delete the data. Returns the errors. Repeating it is harmless.
+
+        Raises:
+            StorageError, KubeError: it cannot be listed now.
+        """
+        ...
+
+
+class DeleteOperation:
+    """All data that one backup has outside of its files, of a server or of a command without one.
+
+    Ask for `obstacles` first: what they name is left behind by `delete`, and lost with the backup's files.
+    """
+
+    def __init__(self, *parts: VolumeData) -> None:
+        self._parts = parts
+
+    async def obstacles(self) -> list[str]:
+        """As in `VolumeData`, of all parts."""
+        return [text for part in self._parts for text in await part.obstacles()]
+
+    async def delete(self) -> list[str]:
+        """As in `VolumeData`, of all parts, in their order."""
+        return [error for part in self._parts for error in await part.delete()]
+
+
+class Snapshots:
+    """The native and CSI snapshots of one backup, and what a data mover has copied.
+
+    Args:
+        trusted: whether the administrator's own location holds the backup. A backup in a tenant's location
+            has no snapshots: its files and its name are the tenant's choice. (docs/spec: NAC A15, A35)
+        known: what the files of the backup tell, if it was read already.
+    """
+
+    def __init__(
+        self, context: RunContext, backup: str, *, trusted: bool = True, known: StoredVolumeData | None = None
+    ) -> None:
+        self._context = context
+        self._snapshotters = snapshotters_of(context)
+        self._backup = backup
+        self._trusted = trusted
+        self._known = known
+
+    async def obstacles(self) -> list[str]:
         found: list[str] = []
         problems: dict[str, str] = {}
         data = await self._data()
@@ -42,16 +83,10 @@ class SnapshotDeletion:
             if problems[location]:
                 found.append(f"volume snapshot {record.status.provider_snapshot_id} ({problems[location]})")
         if data.csi and self._kinds() is None:
-            reason = f"start the server with --features {FEATURE}"
-            found += [f"{snapshot} ({reason})" for snapshot in data.csi]
+            found += [f"{snapshot} ({self._no_kinds()})" for snapshot in data.csi]
         return [*found, *(f"moved data of {each}" for each in data.moved)]
 
     async def delete(self) -> list[str]:
-        """Delete them; what went wrong. Doing it twice is harmless. (docs/spec: CTL 6.2, 6.5)
-
-        Raises:
-            StorageError, KubeError: they cannot be listed now.
-        """
         data = await self._data()
         errors = await delete_snapshots(data.native, self._snapshotters)
         kinds = self._kinds()
@@ -82,3 +117,14 @@ class SnapshotDeletion:
         if not self._trusted or FEATURE not in self._context.features:
             return None
         return SnapshotKinds.served(self._context.discovery)
+
+    def _no_kinds(self) -> str:
+        if FEATURE not in self._context.features:
+            return f"start the server with --features {FEATURE}"
+        return "the cluster does not serve VolumeSnapshotContents"
+
+
+def summary(named: Sequence[str]) -> str:
+    """The first of many names, and how many more there are."""
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return f"{', '.join(named[:_NAMED])}{more}"

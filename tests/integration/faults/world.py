@@ -21,7 +21,6 @@ from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import utcnow
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup
-from pinnace.cli.restore.local import StoredBackups
 from pinnace.context import ProgressSink, StoreSource
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -39,6 +38,7 @@ from pinnace.kube.resources import (
     SERVICES,
     APIResource,
 )
+from pinnace.operations.local import StoredBackups
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction

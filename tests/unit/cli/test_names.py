@@ -4,7 +4,7 @@ import pytest
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.names import check_metadata
+from pinnace.cli.local import check_metadata
 
 
 @pytest.mark.parametrize("name", ["a", "b1", "daily-20210801000000", "a.b-c.d", "1", "x" * 253])

@@ -24,7 +24,7 @@ from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLoc
 from pinnace.archive.errors import ArchiveError
 from pinnace.context import RunContext
 from pinnace.controllers.deletion.actions import delete_actions
-from pinnace.controllers.deletion.scope import foreign_files, undeletable_data
+from pinnace.controllers.deletion.scope import RecordedPodVolumes, foreign_files
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
@@ -34,7 +34,7 @@ from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import velero
-from pinnace.operations.deletion import SnapshotDeletion
+from pinnace.operations.deletion import DeleteOperation, Snapshots, summary
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
@@ -168,9 +168,13 @@ class BackupDeletionReconciler:
             trusted: whether the administrator's own location holds the backup. In a tenant's, anybody could
                 have written items that are not the backup's, and plugins act with the server's rights.
         """
-        snapshots = SnapshotDeletion(await self._context(store, plugins), backup, trusted=trusted)
+        context = await self._context(store, plugins)
+        operation = DeleteOperation(
+            Snapshots(context, backup.metadata.name, trusted=trusted),
+            RecordedPodVolumes(self._scope, store, backup, self._pod_volumes),
+        )
         forced = request.metadata.annotations.get(labels.FORCE_DELETION) == "true"
-        await self._refuse_volume_data(store, backup, snapshots, forced=forced)
+        await self._refuse_volume_data(operation, forced=forced)
         async with AsyncExitStack() as fetched:
             found = plugins.delete_actions if trusted else ()
             try:
@@ -182,7 +186,7 @@ class BackupDeletionReconciler:
                 ) from error
             await self._begin(request, backup)
             errors = await actions.run() if actions is not None else []
-        errors += await self._delete_volume_data(store, backup, snapshots, forced=forced)
+        errors += await self._delete_volume_data(operation, forced=forced)
         forgotten = not errors
         errors += await self._delete_restores(store, backup)
         if forgotten:  # else the next try must find there what is still to be forgotten
@@ -223,14 +227,10 @@ class BackupDeletionReconciler:
             )
         return location
 
-    async def _refuse_volume_data(
-        self, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion, *, forced: bool
-    ) -> None:
+    async def _refuse_volume_data(self, operation: DeleteOperation, *, forced: bool) -> None:
         """Raise Refusal if data of volumes would be left behind, unless that is wanted. (docs/adr/021)"""
         try:
-            names = await undeletable_data(
-                self._scope, store, backup, snapshots, with_restic=self._pod_volumes is None
-            )
+            names = summary(await operation.obstacles())
             problem = f"this server cannot delete volume data of the backup: {names}" if names else ""
         except (UnreadableObject, ArchiveError) as error:
             problem = f"cannot tell which snapshots belong to the backup: {error}"
@@ -242,14 +242,10 @@ class BackupDeletionReconciler:
         if problem:
             log.warning("Volume data is left behind, as the deletion is forced", reason=problem)
 
-    async def _delete_volume_data(
-        self, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion, *, forced: bool
-    ) -> list[str]:
-        """Delete snapshots of both kinds; what went wrong, none of which counts where it is forced."""
+    async def _delete_volume_data(self, operation: DeleteOperation, *, forced: bool) -> list[str]:
+        """Delete snapshots and pod volumes. Returns the errors; with `forced` they are logged instead."""
         try:
-            errors = await snapshots.delete()
-            if self._pod_volumes is not None:
-                errors += await self._pod_volumes.forget(backup, store)
+            errors = await operation.delete()
         except (UnreadableObject, ArchiveError) as error:
             if not forced:
                 raise

@@ -1,17 +1,11 @@
 """What of a backup this server may, and can, delete; read only. (docs/spec: CTL 6.2)"""
 
-from collections.abc import Sequence
-
 from pinnace.api.backup import Backup
 from pinnace.api.pod_volume import RESTIC
-from pinnace.controllers.shared.pod_volumes import pod_volume_snapshots
+from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volume_snapshots
 from pinnace.controllers.shared.scope import Scope
-from pinnace.operations.deletion import SnapshotDeletion
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
-
-_NAMED = 10
-"""How many snapshots an error names."""
 
 
 async def foreign_files(store: BackupStore, backup: Backup) -> bool:
@@ -31,26 +25,26 @@ async def foreign_files(store: BackupStore, backup: Backup) -> bool:
     return began is not None and began != backup.status.start_timestamp
 
 
-async def undeletable_data(
-    scope: Scope, store: BackupStore, backup: Backup, snapshots: SnapshotDeletion, *, with_restic: bool = True
-) -> str:
-    """Names volume data that would be leaked with its records; empty if there is none. (docs/adr/021)
+class RecordedPodVolumes:
+    """The pod volume snapshots of one backup: those of PodVolumeBackups in the cluster and in the location.
 
     Args:
-        with_restic: whether this server cannot forget restic snapshots.
-
-    Raises:
-        StorageError, KubeError: it cannot be listed now.
-        ArchiveError: the tarball, which alone names some, is damaged.
+        pod_volumes: forgets restic snapshots; None if this server cannot.
     """
-    named = await snapshots.obstacles()
-    for saved in await pod_volume_snapshots(scope, store, backup.metadata.name):
-        if saved.uploader != RESTIC or with_restic:
-            named.append(str(saved))
-    return summary(named)
 
+    def __init__(
+        self, scope: Scope, store: BackupStore, backup: Backup, pod_volumes: PodVolumes | None
+    ) -> None:
+        self._scope = scope
+        self._store = store
+        self._backup = backup
+        self._pod_volumes = pod_volumes
 
-def summary(named: Sequence[str]) -> str:
-    """The first of many, and how many more there are."""
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return f"{', '.join(named[:_NAMED])}{more}"
+    async def obstacles(self) -> list[str]:
+        found = await pod_volume_snapshots(self._scope, self._store, self._backup.metadata.name)
+        return [str(saved) for saved in found if saved.uploader != RESTIC or self._pod_volumes is None]
+
+    async def delete(self) -> list[str]:
+        if self._pod_volumes is None:
+            return []
+        return await self._pod_volumes.forget(self._backup, self._store)

@@ -1,0 +1,101 @@
+"""The pod volume snapshots of a backup in a location, forgotten without a server. (docs/adr/021)"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from pinnace.api.pod_volume import RESTIC
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.csi.stored_data import SavedPodVolume
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.operations.deletion import summary
+from pinnace.storage.errors import StorageError
+from pinnace.volumes.restic.access import LocationAccess, Repository
+from pinnace.volumes.restic.client import Restic
+from pinnace.volumes.restic.errors import InvalidSnapshot, ResticError
+from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
+from pinnace.volumes.restic.passwords import read_password
+from pinnace.volumes.restic.regions import find_region
+
+PasswordSource = Callable[[], Awaitable[bytes]]
+"""Finds the password of the repositories; raises ResticError, OSError."""
+
+
+class LocationPodVolumes:
+    """The pod volume snapshots of one backup, in the restic repositories of its location.
+
+    Args:
+        saved: the snapshots, of all uploaders.
+        warn: told of a snapshot that is not there any more.
+    """
+
+    def __init__(
+        self,
+        location: BackupStorageLocation,
+        saved: Sequence[SavedPodVolume],
+        *,
+        password: PasswordSource,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._location = location
+        self._saved = saved
+        self._password = password
+        self._warn = warn
+
+    async def obstacles(self) -> list[str]:
+        return [str(each) for each in self._saved if each.uploader != RESTIC]
+
+    async def delete(self) -> list[str]:
+        """Forget the restic snapshots; the next prune frees their space."""
+        wanted = [each for each in self._saved if each.uploader == RESTIC]
+        if not wanted:
+            return []
+        try:
+            password = await self._password()
+            region = ""
+            if needs_region(self._location):
+                region = await find_region(self._location.spec.object_storage.bucket)
+        except (ResticError, OSError) as error:
+            return [f"{summary([str(each) for each in wanted])} cannot be forgotten: {error}"]
+        errors = []
+        with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
+            restic = Restic(LocationAccess(self._location, password, Path(workdir)))
+            for each in wanted:
+                try:
+                    await self._forget(restic, each, region)
+                except (ResticError, StorageError) as error:
+                    errors.append(f"{each} cannot be forgotten: {error}")
+        return errors
+
+    async def _forget(self, restic: Restic, saved: SavedPodVolume, region: str) -> None:
+        # By the location: the PodVolumeBackup is stored in the bucket and could name any repository.
+        identifier = repository_identifier(self._location, saved.namespace, bucket_region=region)
+        try:
+            await restic.forget(Repository(identifier=identifier, location=""), saved.snapshot)
+        except InvalidSnapshot as error:
+            self._warn(f"{saved} was not there: {error}")
+
+
+async def find_password(file: str, client: KubeClient | None, namespace: str) -> bytes:
+    """The password of restic repositories: of the file, the environment, or the Secret of the namespace.
+
+    Args:
+        file: empty if none was given.
+        client: None without a cluster.
+
+    Raises:
+        ResticError, OSError: it is not known, or cannot be read.
+    """
+    if file := file or os.environ.get("RESTIC_PASSWORD_FILE", ""):
+        return (await asyncio.to_thread(Path(file).read_bytes)).rstrip(b"\r\n")
+    if password := os.environ.get("RESTIC_PASSWORD", ""):
+        return password.encode()
+    if client is None:
+        raise ResticError("the password is not known: give --restic-password-file")
+    try:
+        return await read_password(client, namespace)
+    except (ResticError, KubeError) as error:
+        raise ResticError(f"the password is not known: give --restic-password-file ({error})") from error
