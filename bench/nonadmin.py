@@ -31,7 +31,7 @@ from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, velero
 from pinnace.nonadmin import manifests
 from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
-from pinnace.nonadmin.objects import NABS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from pinnace.nonadmin.queue_position import NEAR
 from pinnace.nonadmin.settings_source import SettingsFlags
 from pinnace.runtime.keys import Key
@@ -118,7 +118,10 @@ class Crowd:
         started = time.monotonic()
         await asyncio.gather(*(self._create(key) for key in self._keys))
         await self._until(
-            lambda nabs: all(_phase(nab) == "Created" for nab in nabs) and len(nabs) == len(self._keys)
+            lambda non_admin_backups: (
+                all(_phase(non_admin_backup) == "Created" for non_admin_backup in non_admin_backups)
+                and len(non_admin_backups) == len(self._keys)
+            )
         )
         seconds = time.monotonic() - started
         for backup in await self._client.list_all(BACKUPS, SERVER):
@@ -131,17 +134,25 @@ class Crowd:
 
     async def _create(self, key: Key) -> None:
         body = {
-            "apiVersion": NABS.api_version,
-            "kind": NABS.kind,
+            "apiVersion": NON_ADMIN_BACKUPS.api_version,
+            "kind": NON_ADMIN_BACKUPS.kind,
             "metadata": {"name": key.name},
             "spec": {"backupSpec": {}},
         }
-        await self._client.create(NABS, body, key.namespace)
+        await self._client.create(NON_ADMIN_BACKUPS, body, key.namespace)
 
     async def settle_positions(self) -> None:
         """Wait until near positions are what the model says. Raises TimeoutError."""
         near = {key: position for key, position in self.positions().items() if position <= NEAR}
-        await self._until(lambda nabs: near.items() <= {Key.of(nab): _position(nab) for nab in nabs}.items())
+        await self._until(
+            lambda non_admin_backups: (
+                near.items()
+                <= {
+                    Key.of(non_admin_backup): _position(non_admin_backup)
+                    for non_admin_backup in non_admin_backups
+                }.items()
+            )
+        )
 
     def positions(self) -> dict[Key, int]:
         """The model: one more than there are unfinished that were created earlier."""
@@ -161,7 +172,11 @@ class Crowd:
         passes, calls, lists = await self._at_rest()
         name = self._backups[key]["metadata"]["name"]
         await self._client.patch(BACKUPS, name, {"status": {"phase": "InProgress"}}, SERVER)
-        await self._until(lambda nabs: any(_shown(nab) == "InProgress" for nab in nabs))
+        await self._until(
+            lambda non_admin_backups: any(
+                _shown(non_admin_backup) == "InProgress" for non_admin_backup in non_admin_backups
+            )
+        )
         now = await self._at_rest()
         return now[0] - passes, now[1] - calls, now[2] - lists
 
@@ -215,15 +230,29 @@ class Crowd:
         while True:
             # A position counts as shown late only if it was due before the list was asked for.
             due, now = self.positions(), time.monotonic()
-            nabs = await self._client.list_all(NABS)
-            waiting.saw({Key.of(nab): _position(nab) for nab in nabs if Key.of(nab) in due}, due, now)
+            non_admin_backups = await self._client.list_all(NON_ADMIN_BACKUPS)
+            waiting.saw(
+                {
+                    Key.of(non_admin_backup): _position(non_admin_backup)
+                    for non_admin_backup in non_admin_backups
+                    if Key.of(non_admin_backup) in due
+                },
+                due,
+                now,
+            )
             await asyncio.sleep(POLL_SECONDS)
 
     async def _until(self, holds: Any) -> None:
         async with asyncio.timeout(DEADLINE_SECONDS):
             while True:
-                nabs = await self._client.list_all(NABS)
-                if holds([nab for nab in nabs if nab["metadata"]["namespace"].startswith("bench-")]):
+                non_admin_backups = await self._client.list_all(NON_ADMIN_BACKUPS)
+                if holds(
+                    [
+                        non_admin_backup
+                        for non_admin_backup in non_admin_backups
+                        if non_admin_backup["metadata"]["namespace"].startswith("bench-")
+                    ]
+                ):
                     return
                 await asyncio.sleep(POLL_SECONDS)
 
@@ -256,16 +285,16 @@ class Waiting:
         self._shown = shown
 
 
-def _phase(nab: JSONObject) -> str:
-    return str((nab.get("status") or {}).get("phase") or "")
+def _phase(non_admin_backup: JSONObject) -> str:
+    return str((non_admin_backup.get("status") or {}).get("phase") or "")
 
 
-def _shown(nab: JSONObject) -> str:
-    return str(nab["status"]["veleroBackup"]["status"].get("phase") or "")
+def _shown(non_admin_backup: JSONObject) -> str:
+    return str(non_admin_backup["status"]["veleroBackup"]["status"].get("phase") or "")
 
 
-def _position(nab: JSONObject) -> int:
-    return int(nab["status"]["queueInfo"]["estimatedQueuePosition"])
+def _position(non_admin_backup: JSONObject) -> int:
+    return int(non_admin_backup["status"]["queueInfo"]["estimatedQueuePosition"])
 
 
 def _ended(backup: JSONObject) -> bool:
@@ -284,7 +313,7 @@ async def prepare(client: KubeClient) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
             try:
-                await client.list_all(NABS)
+                await client.list_all(NON_ADMIN_BACKUPS)
                 await client.list_all(BACKUPS)
                 return
             except NotFound:

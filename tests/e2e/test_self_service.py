@@ -21,7 +21,7 @@ from pinnace.kube.resources import (
     velero,
 )
 from pinnace.nonadmin import manifests
-from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.e2e.conftest import Home
 from tests.e2e.server_process import ServerProcess
 from tests.e2e.test_server_install import as_server
@@ -104,23 +104,25 @@ async def test_a_tenant_backs_up_restores_and_deletes(
             await tenant.client.list_all(velero("backups"), namespace)
 
         await tenant.back_up("nightly", includedResources=["configmaps"])
-        nab = await completed(tenant, NABS, "nightly", "veleroBackup")
-        backup = nab["status"]["veleroBackup"]["name"]
+        non_admin_backup = await completed(tenant, NON_ADMIN_BACKUPS, "nightly", "veleroBackup")
+        backup = non_admin_backup["status"]["veleroBackup"]["name"]
         assert (installed.location / "backups" / backup / "velero-backup.json").exists()
 
         await tenant.client.delete(CONFIGMAPS, "prices", tenant.namespace)
         await tenant.restore("back", backupName="nightly")
-        await completed(tenant, NARS, "back", "veleroRestore")
+        await completed(tenant, NON_ADMIN_RESTORES, "back", "veleroRestore")
         assert (await tenant.get(CONFIGMAPS, "prices"))["data"] == {"tea": "3"}
 
-        await tenant.client.patch(NABS, "nightly", {"spec": {"deleteBackup": True}}, tenant.namespace)
-        await tenant.gone(NABS, "nightly")
-        await tenant.gone(NARS, "back")
+        await tenant.client.patch(
+            NON_ADMIN_BACKUPS, "nightly", {"spec": {"deleteBackup": True}}, tenant.namespace
+        )
+        await tenant.gone(NON_ADMIN_BACKUPS, "nightly")
+        await tenant.gone(NON_ADMIN_RESTORES, "back")
         assert not (installed.location / "backups" / backup).exists()
         assert await client.list_all(velero("backups"), namespace) == []
 
         await tenant.back_up("kept", includedResources=["configmaps"])
-        await completed(tenant, NABS, "kept", "veleroBackup")
+        await completed(tenant, NON_ADMIN_BACKUPS, "kept", "veleroBackup")
         assert await server.stop() == 0
         assert "forbidden" not in server.log
     finally:

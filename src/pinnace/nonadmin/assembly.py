@@ -29,14 +29,14 @@ from pinnace.nonadmin.flows.download import DOWNLOADS
 from pinnace.nonadmin.flows.driver import Flow, RequestReconciler
 from pinnace.nonadmin.flows.location import LOCATIONS
 from pinnace.nonadmin.flows.restore import RESTORES, restore_id
-from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, LocationFlow, RestoreFlow, Surroundings
+from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, FlowContext, LocationFlow, RestoreFlow
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
-    NABS,
-    NABSL_REQUESTS,
-    NABSLS,
-    NADRS,
-    NARS,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
 )
 from pinnace.nonadmin.positions import PERIOD_SECONDS, Positions, Queue
 from pinnace.nonadmin.queue_position import WaitingLine
@@ -102,7 +102,7 @@ class _Assembly:
             for cached in CACHED
         }
         self._settings = SettingsSource(options.settings, self._informers[LOCATIONS].objects)
-        self._around = Surroundings(
+        self._context = FlowContext(
             lookups=Lookups(client, options.namespace, self._informers),
             settings=self._settings,
             backups=WaitingLine(),
@@ -152,65 +152,76 @@ class _Assembly:
     # --- One controller a kind --------------------------------------------------------------------------
 
     def _backups(self) -> Controller:
-        controller = self._controller(BACKUP, BackupFlow(self._around), makes=BACKUPS)
+        controller = self._controller(BACKUP, BackupFlow(self._context), makes=BACKUPS)
         own = origin_keys(Origin.BACKUP)
-        self._watch_requests(controller, NABS)
+        self._watch_requests(controller, NON_ADMIN_BACKUPS)
         self._watch(controller, BACKUPS, own)
         self._watch(controller, DELETE_REQUESTS, own)
         owners = owner_keys("Backup", self._informers[BACKUPS].get, Origin.BACKUP)
         self._watch(controller, POD_VOLUME_BACKUPS, owners)
-        self._watch(controller, NABSLS, waiting_for(self._around.lookups.backups_on))
-        self._watch_line(BACKUPS, self._around.backups)
+        self._watch(controller, NON_ADMIN_LOCATIONS, waiting_for(self._context.lookups.backups_on))
+        self._watch_line(BACKUPS, self._context.backups)
         limit = attrgetter("max_unfinished_backups")
-        self._watch_places(controller, NABS, BACKUPS, self._around.backup_places, stored_id, limit)
+        self._watch_places(
+            controller, NON_ADMIN_BACKUPS, BACKUPS, self._context.backup_places, stored_id, limit
+        )
         return controller
 
     def _restores(self) -> Controller:
-        controller = self._controller(RESTORE, RestoreFlow(self._around), makes=RESTORES)
+        controller = self._controller(RESTORE, RestoreFlow(self._context), makes=RESTORES)
         own = origin_keys(Origin.RESTORE)
-        self._watch_requests(controller, NARS)
+        self._watch_requests(controller, NON_ADMIN_RESTORES)
         self._watch(controller, RESTORES, own)
         owners = owner_keys("Restore", self._informers[RESTORES].get, Origin.RESTORE)
         self._watch(controller, POD_VOLUME_RESTORES, owners)
-        self._watch(controller, NABS, waiting_for(self._around.lookups.restores_of))
-        self._watch_line(RESTORES, self._around.restores)
+        self._watch(controller, NON_ADMIN_BACKUPS, waiting_for(self._context.lookups.restores_of))
+        self._watch_line(RESTORES, self._context.restores)
         limit = attrgetter("max_unfinished_restores")
-        self._watch_places(controller, NARS, RESTORES, self._around.restore_places, restore_id, limit)
+        self._watch_places(
+            controller, NON_ADMIN_RESTORES, RESTORES, self._context.restore_places, restore_id, limit
+        )
         return controller
 
     def _locations(self) -> Controller:
-        controller = self._controller(LOCATION, LocationFlow(self._around))
+        controller = self._controller(LOCATION, LocationFlow(self._context))
         own = origin_keys(Origin.LOCATION)
-        self._watch_requests(controller, NABSLS)
+        self._watch_requests(controller, NON_ADMIN_LOCATIONS)
         self._watch(controller, LOCATIONS, own)
-        self._watch(controller, NABSL_REQUESTS, own, changed=is_edited)
+        self._watch(controller, NON_ADMIN_LOCATION_REQUESTS, own, changed=is_edited)
         return controller
 
     def _downloads(self) -> Controller:
-        controller = self._controller(DOWNLOAD, DownloadFlow(self._around))
+        controller = self._controller(DOWNLOAD, DownloadFlow(self._context))
         own = origin_keys(Origin.DOWNLOAD)
 
         def answered(download: JSONObject) -> Iterable[Key]:
             return own(download) if text(download, "status", "phase") == "Processed" else ()
 
-        self._watch_requests(controller, NADRS)
+        self._watch_requests(controller, NON_ADMIN_DOWNLOADS)
         self._watch(controller, DOWNLOADS, answered)
         # What such a request names may be made after it.
-        requests = self._informers[NADRS]
+        requests = self._informers[NON_ADMIN_DOWNLOADS]
 
         def named(obj: JSONObject) -> Iterable[Key]:
-            return [Key.of(nadr) for nadr in requests.by_index(BY_TARGET, in_namespace(*Key.of(obj)))]
+            return [
+                Key.of(non_admin_download)
+                for non_admin_download in requests.by_index(BY_TARGET, in_namespace(*Key.of(obj)))
+            ]
 
         for made, origin, resource in (
-            (BACKUPS, Origin.BACKUP, NABS),
-            (RESTORES, Origin.RESTORE, NARS),
+            (BACKUPS, Origin.BACKUP, NON_ADMIN_BACKUPS),
+            (RESTORES, Origin.RESTORE, NON_ADMIN_RESTORES),
         ):
             self._informers[resource].add_handlers(on_add=_enqueue_keys(controller, named))
             of = origin_keys(origin)
 
             def named_by_origin(obj: JSONObject, of: KeysOf = of) -> Iterable[Key]:
                 keys = [in_namespace(*key) for key in of(obj)]
-                return [Key.of(nadr) for key in keys for nadr in requests.by_index(BY_TARGET, key)]
+                return [
+                    Key.of(non_admin_download)
+                    for key in keys
+                    for non_admin_download in requests.by_index(BY_TARGET, key)
+                ]
 
             self._informers[made].add_handlers(on_add=_enqueue_keys(controller, named_by_origin))
         return controller
@@ -221,7 +232,7 @@ class _Assembly:
         synchronize = Synchronizer(
             self._client,
             self._informers,
-            self._around.lookups,
+            self._context.lookups,
             self._settings,
             default_location=self._options.default_location,
             clock=self._options.clock,
@@ -292,8 +303,8 @@ class _Assembly:
     def _positions(self) -> Iterable[Controller]:
         """The controllers that show tenants how far their requests have moved up."""
         for name, resource, made, line, origin in (
-            (BACKUP, NABS, BACKUPS, self._around.backups, Origin.BACKUP),
-            (RESTORE, NARS, RESTORES, self._around.restores, Origin.RESTORE),
+            (BACKUP, NON_ADMIN_BACKUPS, BACKUPS, self._context.backups, Origin.BACKUP),
+            (RESTORE, NON_ADMIN_RESTORES, RESTORES, self._context.restores, Origin.RESTORE),
         ):
             queue = Queue(
                 resource=resource,

@@ -18,11 +18,11 @@ from pinnace.nonadmin.flows.location import LOCATIONS
 from pinnace.nonadmin.flows.restore import RESTORES
 from pinnace.nonadmin.identity import id_of, origin_key
 from pinnace.nonadmin.objects import (
-    NABS,
-    NABSL_REQUESTS,
-    NABSLS,
-    NADRS,
-    NARS,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
 )
 from pinnace.nonadmin.specs.limits import is_waiting
 from pinnace.nonadmin.specs.restore import wanted_backup
@@ -97,14 +97,14 @@ def _waiting(request: JSONObject) -> Iterable[str]:
     return [text(request, "metadata", "namespace")] if is_waiting(request) else []
 
 
-def storage_location(nab: JSONObject) -> str:
+def storage_location(non_admin_backup: JSONObject) -> str:
     """The name of the NonAdminBackupStorageLocation that a request is for."""
-    return text(nab, "spec", "backupSpec", "storageLocation")
+    return text(non_admin_backup, "spec", "backupSpec", "storageLocation")
 
 
-def download_target(nadr: JSONObject) -> str:
+def download_target(non_admin_download: JSONObject) -> str:
     """The name of the request that a NonAdminDownloadRequest is about."""
-    return text(nadr, "spec", "target", "name")
+    return text(non_admin_download, "spec", "target", "name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,14 +118,18 @@ class Cached:
 
 CACHED: Final = (
     Cached(
-        resource=NABS,
+        resource=NON_ADMIN_BACKUPS,
         everywhere=True,
         indexes={BY_LOCATION: _within(storage_location), BY_WAITING: _waiting},
     ),
-    Cached(resource=NARS, everywhere=True, indexes={BY_BACKUP: _within(wanted_backup), BY_WAITING: _waiting}),
-    Cached(resource=NABSLS, everywhere=True, indexes={}),
-    Cached(resource=NADRS, everywhere=True, indexes={BY_TARGET: _within(download_target)}),
-    Cached(resource=NABSL_REQUESTS, indexes={BY_ID: _id(Origin.LOCATION)}),
+    Cached(
+        resource=NON_ADMIN_RESTORES,
+        everywhere=True,
+        indexes={BY_BACKUP: _within(wanted_backup), BY_WAITING: _waiting},
+    ),
+    Cached(resource=NON_ADMIN_LOCATIONS, everywhere=True, indexes={}),
+    Cached(resource=NON_ADMIN_DOWNLOADS, everywhere=True, indexes={BY_TARGET: _within(download_target)}),
+    Cached(resource=NON_ADMIN_LOCATION_REQUESTS, indexes={BY_ID: _id(Origin.LOCATION)}),
     Cached(resource=BACKUPS, indexes={BY_ID: _id(Origin.BACKUP), BY_REQUEST: _request(Origin.BACKUP)}),
     Cached(resource=RESTORES, indexes={BY_ID: _id(Origin.RESTORE), BY_REQUEST: _request(Origin.RESTORE)}),
     Cached(resource=LOCATIONS, indexes={BY_ID: _id(Origin.LOCATION)}),

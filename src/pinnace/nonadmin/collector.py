@@ -18,10 +18,10 @@ from pinnace.nonadmin.flows.location import LOCATIONS
 from pinnace.nonadmin.flows.restore import RESTORES
 from pinnace.nonadmin.identity import has_common_labels, id_of, origin_key
 from pinnace.nonadmin.objects import (
-    NABS,
-    NABSL_REQUESTS,
-    NABSLS,
-    NARS,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
 )
 from pinnace.nonadmin.queue_position import is_served
 from pinnace.nonadmin.settings import AdminSettings
@@ -77,9 +77,9 @@ class Collector:
             return DONE
         sweeps: dict[str, Callable[[], Awaitable[None]]] = {
             "secrets": self._secrets,
-            "backupstoragelocations": lambda: self._sweep(LOCATIONS, Origin.LOCATION, NABSLS),
-            "backups": lambda: self._sweep(BACKUPS, Origin.BACKUP, NABS),
-            "restores": lambda: self._sweep(RESTORES, Origin.RESTORE, NARS),
+            "backupstoragelocations": lambda: self._sweep(LOCATIONS, Origin.LOCATION, NON_ADMIN_LOCATIONS),
+            "backups": lambda: self._sweep(BACKUPS, Origin.BACKUP, NON_ADMIN_BACKUPS),
+            "restores": lambda: self._sweep(RESTORES, Origin.RESTORE, NON_ADMIN_RESTORES),
             "requests": self._requests,
         }
         failed = []
@@ -96,7 +96,7 @@ class Collector:
     async def _secrets(self) -> None:
         """Read for the sweep: they are kept in no cache."""
         for secret in await self._client.list_all(SECRETS, self._namespace, label_selector=SELECTOR):
-            await self._delete_orphan(SECRETS, secret, Origin.LOCATION, NABSLS)
+            await self._delete_orphan(SECRETS, secret, Origin.LOCATION, NON_ADMIN_LOCATIONS)
 
     async def _sweep(self, resource: APIResource, origin: Origin, requests: APIResource) -> None:
         for obj in self._caches[resource].objects():
@@ -120,21 +120,25 @@ class Collector:
             if not error.reason:
                 raise  # it is the kind that the cluster does not know
             return True
-        members = {NABS: "veleroBackup", NARS: "veleroRestore", NABSLS: "veleroBackupStorageLocation"}
+        members = {
+            NON_ADMIN_BACKUPS: "veleroBackup",
+            NON_ADMIN_RESTORES: "veleroRestore",
+            NON_ADMIN_LOCATIONS: "veleroBackupStorageLocation",
+        }
         own_id = text(request, "status", members[requests], "nacuuid")
         return own_id not in ("", unique_id)
 
     async def _requests(self) -> None:
-        for obj in self._caches[NABSL_REQUESTS].objects():
+        for obj in self._caches[NON_ADMIN_LOCATION_REQUESTS].objects():
             source = [
                 text(obj, "status", "nonAdminBackupStorageLocation", name) for name in ("namespace", "name")
             ]
             if (
                 not self._settings().require_approval
                 or not all(source)
-                or await self._is_orphan(NABSLS, Key(*source), id_of(obj, Origin.LOCATION))
+                or await self._is_orphan(NON_ADMIN_LOCATIONS, Key(*source), id_of(obj, Origin.LOCATION))
             ):
-                await delete_seen(self._client, NABSL_REQUESTS, obj)
+                await delete_seen(self._client, NON_ADMIN_LOCATION_REQUESTS, obj)
 
 
 async def delete_seen(client: KubeClient, resource: APIResource, obj: JSONObject) -> None:

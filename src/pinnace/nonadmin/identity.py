@@ -83,9 +83,9 @@ def marks(origin: Origin, unique_id: str, request: Key) -> JSONObject:
     }
 
 
-def synced_from(nab: JSONObject) -> str:
+def synced_from(non_admin_backup: JSONObject) -> str:
     """The unique id that a NonAdminBackup says it was found by in storage; empty if it says nothing."""
-    value = text(nab, "metadata", "labels", SYNCED_FROM_LABEL)
+    value = text(non_admin_backup, "metadata", "labels", SYNCED_FROM_LABEL)
     return value if is_valid_mark(value) else ""
 
 
@@ -118,10 +118,13 @@ def former_namespace(backup: JSONObject | None, location: JSONObject | None) -> 
     return text(backup, "metadata", "annotations", NAMESPACE_UID_ANNOTATION)
 
 
-def is_own_backup(backup: JSONObject, location: JSONObject | None, nab: Key) -> bool:
+def is_own_backup(backup: JSONObject, location: JSONObject | None, non_admin_backup: Key) -> bool:
     """Whether a Backup was made for a request, for all that its bucket's owner may have written on it."""
     tenant = tenant_of_location(location)
-    return origin_key(backup, Origin.BACKUP) == nab and tenant in ("", nab.namespace)
+    return origin_key(backup, Origin.BACKUP) == non_admin_backup and tenant in (
+        "",
+        non_admin_backup.namespace,
+    )
 
 
 def the_one(

@@ -1,4 +1,4 @@
-"""The flows with their world: what is looked up for each kind of request before a step is decided on."""
+"""The flows with the facts they decide by, looked up for each kind of request before each step."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from pinnace.nonadmin.caches import (
     POD_VOLUME_RESTORES,
     storage_location,
 )
-from pinnace.nonadmin.flows.backup import BACKUPS, BackupWorld, backup_id, next_backup_step, stored_id
+from pinnace.nonadmin.flows.backup import BACKUPS, BackupFacts, backup_id, next_backup_step, stored_id
 from pinnace.nonadmin.flows.download import (
     DOWNLOADS,
-    DownloadWorld,
+    DownloadFacts,
     download_name,
     is_about_restore,
     next_download_step,
 )
-from pinnace.nonadmin.flows.location import LocationWorld, next_location_step
-from pinnace.nonadmin.flows.restore import RESTORES, RestoreWorld, next_restore_step, restore_id
+from pinnace.nonadmin.flows.location import LocationFacts, next_location_step
+from pinnace.nonadmin.flows.restore import RESTORES, RestoreFacts, next_restore_step, restore_id
 from pinnace.nonadmin.flows.steps import Create, PassMemory, Step
 from pinnace.nonadmin.identity import Ambiguous, synced_from
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
-    NABS,
-    NABSLS,
-    NADRS,
-    NARS,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
     is_being_deleted,
 )
 from pinnace.nonadmin.queue_position import WaitingLine
@@ -45,13 +45,13 @@ from pinnace.runtime.keys import Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class FlowContext:
     """What all flows share.
 
     Attributes:
-        settings: of the administrator, as they are now.
-        backups, restores: who waits for the server.
-        backup_places, restore_places: what of that is whose.
+        settings: returns the administrator's settings as they are now.
+        backups, restores: the queues of Backups and Restores that wait for the server.
+        backup_places, restore_places: count what each namespace has unfinished.
         new_uuid: a random UUID as text.
     """
 
@@ -68,14 +68,14 @@ class Surroundings:
 class BackupFlow:
     """NonAdminBackups."""
 
-    resource: Final = NABS
+    resource: Final = NON_ADMIN_BACKUPS
     finalizer: Final = BACKUP_FINALIZER
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        lookups, places = self._around.lookups, self._around.backup_places
+        lookups, places = self._context.lookups, self._context.backup_places
         key, unique_id = Key.of(request), backup_id(request)
         backup, ambiguous = None, ""
         try:
@@ -84,11 +84,11 @@ class BackupFlow:
             ambiguous = str(error)
         ends = is_being_deleted(request) or member(request, "spec", "deleteBackup") is True
         name = labels.label_value(text(backup, "metadata", "name"))
-        world = BackupWorld(
+        facts = BackupFacts(
             namespace=lookups.namespace,
-            settings=self._around.settings(),
-            now=self._around.clock(),
-            new_uuid=self._around.new_uuid(),
+            settings=self._context.settings(),
+            now=self._context.clock(),
+            new_uuid=self._context.new_uuid(),
             storage=StorageChoice() if ends else await self._storage(request),
             backup=backup,
             backup_location=await lookups.location_of(backup),
@@ -96,32 +96,38 @@ class BackupFlow:
             restores=lookups.restores_of(*key) if ends else (),
             pod_volumes=lookups.labelled(POD_VOLUME_BACKUPS, BY_BACKUP, name),
             namespace_uid=await self._namespace_uid(request, backup, memory, ends=ends),
-            position=self._around.backups.position(backup),
+            position=self._context.backups.position(backup),
             unfinished=places.taken(key.namespace, besides=stored_id(request)),
             ambiguous=ambiguous,
         )
         # Nothing is awaited from the counting to the booking, so no other request gets the same place.
-        step = next_backup_step(request, world, memory)
+        step = next_backup_step(request, facts, memory)
         if backup is None and not ambiguous:
             _book(places, key.namespace, stored_id(request), isinstance(step, Create))
         return step
 
     async def _namespace_uid(
-        self, nab: JSONObject, backup: JSONObject | None, memory: PassMemory, *, ends: bool
+        self, non_admin_backup: JSONObject, backup: JSONObject | None, memory: PassMemory, *, ends: bool
     ) -> str:
         """Asked for where a Backup is about to be made or taken over, and nowhere else."""
-        is_new = bool(stored_id(nab)) and backup is None and not ends
-        is_found = bool(synced_from(nab)) and not stored_id(nab) and backup is not None
-        namespace = text(nab, "metadata", "namespace")
+        is_new = bool(stored_id(non_admin_backup)) and backup is None and not ends
+        is_found = (
+            bool(synced_from(non_admin_backup)) and not stored_id(non_admin_backup) and backup is not None
+        )
+        namespace = text(non_admin_backup, "metadata", "namespace")
         if not (is_new or is_found):
             return ""
         if not memory.namespace_uid:
-            memory.namespace_uid = await self._around.lookups.namespace_uid(namespace)
+            memory.namespace_uid = await self._context.lookups.namespace_uid(namespace)
         return memory.namespace_uid
 
-    async def _storage(self, nab: JSONObject) -> StorageChoice:
-        lookups = self._around.lookups
-        request = await lookups.named(NABSLS, text(nab, "metadata", "namespace"), storage_location(nab))
+    async def _storage(self, non_admin_backup: JSONObject) -> StorageChoice:
+        lookups = self._context.lookups
+        request = await lookups.named(
+            NON_ADMIN_LOCATIONS,
+            text(non_admin_backup, "metadata", "namespace"),
+            storage_location(non_admin_backup),
+        )
         try:
             return StorageChoice(request=request, location=await lookups.location(location_id(request)))
         except Ambiguous as error:
@@ -131,38 +137,38 @@ class BackupFlow:
 class RestoreFlow:
     """NonAdminRestores."""
 
-    resource: Final = NARS
+    resource: Final = NON_ADMIN_RESTORES
     finalizer: Final = RESTORE_FINALIZER
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        lookups, places = self._around.lookups, self._around.restore_places
+        lookups, places = self._context.lookups, self._context.restore_places
         key, unique_id = Key.of(request), restore_id(request)
         restore, backup, ambiguous = None, None, ""
-        nab = await lookups.named(NABS, key.namespace, wanted_backup(request))
+        non_admin_backup = await lookups.named(NON_ADMIN_BACKUPS, key.namespace, wanted_backup(request))
         try:
             restore = await _made_for(unique_id, RESTORES.name, lookups.restore, memory)
-            backup = None if nab is None else await lookups.backup(backup_id(nab))
+            backup = None if non_admin_backup is None else await lookups.backup(backup_id(non_admin_backup))
         except Ambiguous as error:
             ambiguous = str(error)
         name = labels.label_value(text(restore, "metadata", "name"))
-        world = RestoreWorld(
+        facts = RestoreFacts(
             namespace=lookups.namespace,
-            settings=self._around.settings(),
-            now=self._around.clock(),
-            new_uuid=self._around.new_uuid(),
-            nab=nab,
+            settings=self._context.settings(),
+            now=self._context.clock(),
+            new_uuid=self._context.new_uuid(),
+            non_admin_backup=non_admin_backup,
             backup=backup,
             backup_location=await lookups.location_of(backup),
             restore=restore,
             pod_volumes=lookups.labelled(POD_VOLUME_RESTORES, BY_RESTORE, name),
-            position=self._around.restores.position(restore),
+            position=self._context.restores.position(restore),
             unfinished=places.taken(key.namespace, besides=unique_id),
             ambiguous=ambiguous,
         )
-        step = next_restore_step(request, world, memory)
+        step = next_restore_step(request, facts, memory)
         if restore is None and not ambiguous:
             _book(places, key.namespace, unique_id, isinstance(step, Create))
         return step
@@ -191,14 +197,14 @@ def _book(places: Places, namespace: str, unique_id: str, making: bool) -> None:
 class LocationFlow:
     """NonAdminBackupStorageLocations."""
 
-    resource: Final = NABSLS
+    resource: Final = NON_ADMIN_LOCATIONS
     finalizer: Final = LOCATION_FINALIZER
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        lookups, key = self._around.lookups, Key.of(request)
+        lookups, key = self._context.lookups, Key.of(request)
         unique_id = text(request, "status", "veleroBackupStorageLocation", "nacuuid")
         location, asked, ambiguous = None, None, ""
         try:
@@ -208,11 +214,11 @@ class LocationFlow:
             ambiguous = str(error)
         ends = is_being_deleted(request)
         secret = text(location_spec_of(request), "credential", "name")
-        world = LocationWorld(
+        facts = LocationFacts(
             namespace=lookups.namespace,
-            settings=self._around.settings(),
-            now=self._around.clock(),
-            new_uuid=self._around.new_uuid(),
+            settings=self._context.settings(),
+            now=self._context.clock(),
+            new_uuid=self._context.new_uuid(),
             secret=None if ends else await lookups.secret(key.namespace, secret),
             request=asked,
             secret_copy=await lookups.secret_copy(unique_id),
@@ -220,42 +226,46 @@ class LocationFlow:
             backups=lookups.backups_on(*key) if ends else (),
             ambiguous=ambiguous,
         )
-        return next_location_step(request, world, memory)
+        return next_location_step(request, facts, memory)
 
 
 class DownloadFlow:
     """NonAdminDownloadRequests."""
 
-    resource: Final = NADRS
+    resource: Final = NON_ADMIN_DOWNLOADS
     finalizer: Final = ""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        lookups, namespace = self._around.lookups, text(request, "metadata", "namespace")
-        nar, restore, backup = None, None, None
+        lookups, namespace = self._context.lookups, text(request, "metadata", "namespace")
+        non_admin_restore, restore, backup = None, None, None
         wanted = text(request, "spec", "target", "name")
         try:
             if is_about_restore(request):
-                nar = await lookups.named(NARS, namespace, wanted)
-                wanted = "" if nar is None else wanted_backup(nar)
-                restore = None if nar is None else await lookups.restore(restore_id(nar))
-            nab = await lookups.named(NABS, namespace, wanted)
-            backup = None if nab is None else await lookups.backup(backup_id(nab))
+                non_admin_restore = await lookups.named(NON_ADMIN_RESTORES, namespace, wanted)
+                wanted = "" if non_admin_restore is None else wanted_backup(non_admin_restore)
+                restore = (
+                    None
+                    if non_admin_restore is None
+                    else await lookups.restore(restore_id(non_admin_restore))
+                )
+            non_admin_backup = await lookups.named(NON_ADMIN_BACKUPS, namespace, wanted)
+            backup = None if non_admin_backup is None else await lookups.backup(backup_id(non_admin_backup))
         except Ambiguous:
-            nab = None
-        world = DownloadWorld(
+            non_admin_backup = None
+        facts = DownloadFacts(
             namespace=lookups.namespace,
-            now=self._around.clock(),
-            nar=nar,
+            now=self._context.clock(),
+            non_admin_restore=non_admin_restore,
             restore=restore,
-            nab=nab,
+            non_admin_backup=non_admin_backup,
             backup=backup,
             backup_location=await lookups.location_of(backup),
             # Of a request that names nothing it is not asked: tenants can write any number of those.
             download=None
-            if nab is None
+            if non_admin_backup is None
             else await lookups.named(DOWNLOADS, lookups.namespace, download_name(request)),
         )
-        return next_download_step(request, world, memory)
+        return next_download_step(request, facts, memory)

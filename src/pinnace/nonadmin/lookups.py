@@ -15,9 +15,9 @@ from pinnace.nonadmin.flows.location import LOCATIONS
 from pinnace.nonadmin.flows.restore import RESTORES
 from pinnace.nonadmin.identity import has_common_labels, id_of, the_one
 from pinnace.nonadmin.objects import (
-    NABS,
-    NABSL_REQUESTS,
-    NARS,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_RESTORES,
 )
 from pinnace.runtime.keys import Key
 
@@ -65,7 +65,13 @@ class Lookups:
 
     async def location_request(self, unique_id: str, *, live: bool = False) -> JSONObject | None:
         """The NonAdminBackupStorageLocationRequest with that id."""
-        return await self._with_id(NABSL_REQUESTS, NABSL_REQUESTS.kind, Origin.LOCATION, unique_id, live=live)
+        return await self._with_id(
+            NON_ADMIN_LOCATION_REQUESTS,
+            NON_ADMIN_LOCATION_REQUESTS.kind,
+            Origin.LOCATION,
+            unique_id,
+            live=live,
+        )
 
     async def secret_copy(self, unique_id: str) -> JSONObject | None:
         """The Secret of the server's namespace with that id."""
@@ -117,13 +123,15 @@ class Lookups:
             found = await self._client.list_all(DELETE_REQUESTS, self.namespace, label_selector=selector)
         return [obj for obj in found if has_common_labels(obj)]
 
-    def restores_of(self, namespace: str, nab: str) -> Sequence[JSONObject]:
+    def restores_of(self, namespace: str, non_admin_backup: str) -> Sequence[JSONObject]:
         """The NonAdminRestores that name a NonAdminBackup."""
-        return self._caches[NARS].by_index(BY_BACKUP, in_namespace(namespace, nab))
+        return self._caches[NON_ADMIN_RESTORES].by_index(BY_BACKUP, in_namespace(namespace, non_admin_backup))
 
-    def backups_on(self, namespace: str, nabsl: str) -> Sequence[JSONObject]:
+    def backups_on(self, namespace: str, non_admin_location: str) -> Sequence[JSONObject]:
         """The NonAdminBackups that name a NonAdminBackupStorageLocation."""
-        return self._caches[NABS].by_index(BY_LOCATION, in_namespace(namespace, nabsl))
+        return self._caches[NON_ADMIN_BACKUPS].by_index(
+            BY_LOCATION, in_namespace(namespace, non_admin_location)
+        )
 
     def labelled(self, resource: APIResource, index: str, value: str) -> Sequence[JSONObject]:
         """The objects under an index of their cache."""

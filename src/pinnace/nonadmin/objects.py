@@ -21,11 +21,11 @@ _RESOURCES: Final = {
     )
     for kind in KINDS
 }
-NABS: Final = _RESOURCES["nonadminbackups"]
-NARS: Final = _RESOURCES["nonadminrestores"]
-NABSLS: Final = _RESOURCES["nonadminbackupstoragelocations"]
-NABSL_REQUESTS: Final = _RESOURCES["nonadminbackupstoragelocationrequests"]
-NADRS: Final = _RESOURCES["nonadmindownloadrequests"]
+NON_ADMIN_BACKUPS: Final = _RESOURCES["nonadminbackups"]
+NON_ADMIN_RESTORES: Final = _RESOURCES["nonadminrestores"]
+NON_ADMIN_LOCATIONS: Final = _RESOURCES["nonadminbackupstoragelocations"]
+NON_ADMIN_LOCATION_REQUESTS: Final = _RESOURCES["nonadminbackupstoragelocationrequests"]
+NON_ADMIN_DOWNLOADS: Final = _RESOURCES["nonadmindownloadrequests"]
 
 MAX_SPEC_BYTES: Final = 1 << 18
 """256 KiB: far above any honest spec, and several times below what an API server stores of one object."""

@@ -21,8 +21,8 @@ from pinnace.nonadmin.flows.location import LOCATIONS
 from pinnace.nonadmin.identity import id_of, origin_key, tenant_of_location
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
-    NABS,
-    NABSLS,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_LOCATIONS,
     velero_body,
 )
 from pinnace.nonadmin.settings import AdminSettings
@@ -89,18 +89,18 @@ class Synchronizer:
         present: dict[str, str] = {}
         now, seen = self._clock(), set()
         backups = self._caches[BACKUPS].objects()
-        for nab, former in missing_requests(backups, locations, self._report_forged):
-            key = Key.of(nab)
+        for non_admin_backup, former in missing_requests(backups, locations, self._report_forged):
+            key = Key.of(non_admin_backup)
             seen.add(key)
             if self._refused.waits(key, now):
                 continue
             if key.namespace not in present:
                 present[key.namespace] = await self._lookups.namespace_uid(key.namespace)
-            if not present[key.namespace] or await self._lookups.named(NABS, *key) is not None:
+            if not present[key.namespace] or await self._lookups.named(NON_ADMIN_BACKUPS, *key) is not None:
                 continue
-            if former and self._is_held_back(nab, former, present[key.namespace]):
+            if former and self._is_held_back(non_admin_backup, former, present[key.namespace]):
                 continue
-            await self._create(nab)
+            await self._create(non_admin_backup)
         self._refused.keep_only(seen)
         return Result.after(period.total_seconds())
 
@@ -109,9 +109,9 @@ class Synchronizer:
         if self._forged.put(backup, self._clock()):
             log.warning("Backup says that it is of another tenant, left alone", backup=backup.name)
 
-    def _is_held_back(self, nab: JSONObject, former: str, present: str) -> bool:
+    def _is_held_back(self, non_admin_backup: JSONObject, former: str, present: str) -> bool:
         """Whether it takes the administrator's word to hand a backup over; said once. (NAC 17 A29)"""
-        key = Key.of(nab)
+        key = Key.of(non_admin_backup)
         if self._settings().hands_over(key.namespace, former, present):
             self._told.discard((key, present))
             return False
@@ -125,10 +125,10 @@ class Synchronizer:
             )
         return True
 
-    async def _create(self, nab: JSONObject) -> None:
-        key = Key.of(nab)
+    async def _create(self, non_admin_backup: JSONObject) -> None:
+        key = Key.of(non_admin_backup)
         try:
-            await self._client.create(NABS, nab, key.namespace)
+            await self._client.create(NON_ADMIN_BACKUPS, non_admin_backup, key.namespace)
         except AlreadyExists:
             return
         except (APIStatusError, InvalidName) as error:
@@ -144,7 +144,7 @@ class Synchronizer:
         for location in self._caches[LOCATIONS].objects():
             name, owner = Key.of(location).name, origin_key(location, Origin.LOCATION)
             if owner is not None:
-                if await self._lookups.named(NABSLS, *owner) is not None:
+                if await self._lookups.named(NON_ADMIN_LOCATIONS, *owner) is not None:
                     watched[name] = WatchedLocation(own_name=owner.name, tenant=owner.namespace)
             elif tenant_of_location(location):
                 log.warning("Location of a tenant is not wholly marked, left alone", backupLocation=name)
@@ -181,7 +181,7 @@ def missing_requests(
         marks = {SYNCED_FROM_LABEL: id_of(backup, Origin.BACKUP)}
         metadata = {"name": key.name, "namespace": key.namespace, "labels": marks}
         former = "" if location.tenant else text(backup, "metadata", "annotations", NAMESPACE_UID_ANNOTATION)
-        yield velero_body(NABS, metadata, {"backupSpec": spec}), former
+        yield velero_body(NON_ADMIN_BACKUPS, metadata, {"backupSpec": spec}), former
 
 
 def is_forged(backup: JSONObject, tenant: str) -> bool:

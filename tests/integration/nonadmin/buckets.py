@@ -10,7 +10,7 @@ from hack.cluster.s3 import Bucket
 from pinnace.api.nonadmin.names import COMMON_LABELS, Origin
 from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import SECRETS
-from pinnace.nonadmin.objects import NABSLS
+from pinnace.nonadmin.objects import NON_ADMIN_LOCATIONS
 from pinnace.storage.encoding import compress, encode_list
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
@@ -56,8 +56,8 @@ class OwnBucket:
             "credential": {"name": "keys", "key": "cloud"},
             "backupSyncPeriod": "1ms",
         }
-        await tenant.create(NABSLS, name, {"backupStorageLocationSpec": spec})
-        found = await tenant.reached(NABSLS, name, "Created")
+        await tenant.create(NON_ADMIN_LOCATIONS, name, {"backupStorageLocationSpec": spec})
+        found = await tenant.reached(NON_ADMIN_LOCATIONS, name, "Created")
         self.location = str(found["status"]["veleroBackupStorageLocation"]["name"])
 
     async def plant(

@@ -19,7 +19,12 @@ from pinnace.kube.errors import AlreadyExists, Forbidden, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, APIResource, velero
 from pinnace.nonadmin import manifests
 from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
-from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 from pinnace.nonadmin.settings_source import SettingsFlags
 from pinnace.runtime.manager import Manager, ManagerPhase
 from tests.support.waiting import eventually
@@ -49,10 +54,10 @@ class Tenant:
         return await self.client.create(resource, body, self.namespace)
 
     async def back_up(self, name: str, *, metadata: JSONObject | None = None, **spec: Any) -> JSONObject:
-        return await self.create(NABS, name, {"backupSpec": spec}, **(metadata or {}))
+        return await self.create(NON_ADMIN_BACKUPS, name, {"backupSpec": spec}, **(metadata or {}))
 
     async def restore(self, name: str, **spec: Any) -> JSONObject:
-        return await self.create(NARS, name, {"restoreSpec": spec})
+        return await self.create(NON_ADMIN_RESTORES, name, {"restoreSpec": spec})
 
     async def get(self, resource: APIResource, name: str) -> JSONObject:
         return await self.client.get(resource, name, self.namespace)
@@ -151,7 +156,7 @@ async def nonadmin_crds(client: KubeClient, velero_crds: None) -> None:
 
     async def served() -> bool:
         try:
-            for resource in (NABS, NARS, NABSLS, NADRS):
+            for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS):
                 await client.list_all(resource)
         except NotFound:
             return False
@@ -207,7 +212,7 @@ async def new_tenant(
 async def _remove_tenant(client: KubeClient, namespace: str) -> None:
     """No request may outlive its test: the next one's controllers see all namespaces."""
     await client.delete(NAMESPACES, namespace)
-    for resource in (NABS, NARS, NABSLS, NADRS):
+    for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS):
         for obj in await client.list_all(resource, namespace):
             name = obj["metadata"]["name"]
             with contextlib.suppress(NotFound):
@@ -229,7 +234,7 @@ def edit_binding(namespace: str, user: str) -> JSONObject:
 async def may_work(client: KubeClient, namespace: str) -> bool:
     """Whether the aggregated role has reached the authorizer."""
     try:
-        for resource in (NABS, NARS, NABSLS, NADRS):
+        for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS):
             await client.list_all(resource, namespace)
     except Forbidden:
         return False

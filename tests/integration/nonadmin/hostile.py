@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from pinnace.kube.resources import APIResource
 from pinnace.nonadmin import manifests
-from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 
 Strategy = st.SearchStrategy[Any]
 
@@ -84,7 +89,10 @@ def _specs() -> dict[APIResource, Strategy]:
     for crd in manifests.crds():
         (version,) = crd["spec"]["versions"]
         schemas[crd["spec"]["names"]["plural"]] = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    return {resource: values(schemas[resource.name]) for resource in (NABS, NARS, NABSLS, NADRS)}
+    return {
+        resource: values(schemas[resource.name])
+        for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS)
+    }
 
 
 _ids = st.sampled_from(("x", "0", "a" * 63, *NAMES))

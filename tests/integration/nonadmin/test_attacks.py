@@ -11,7 +11,13 @@ import pytest
 
 from pinnace.kube.errors import Forbidden, Invalid
 from pinnace.kube.resources import NAMESPACES, SECRETS
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 from pinnace.runtime.manager import ManagerPhase
 from tests.integration.nonadmin.conftest import (
     BACKUPS,
@@ -40,7 +46,7 @@ async def uid_of(server: Server, tenant: Tenant) -> str:
 
 
 async def nothing_made(server: Server) -> None:
-    for resource in (BACKUPS, RESTORES, DELETE_REQUESTS, DOWNLOADS, LOCATIONS, NABSL_REQUESTS):
+    for resource in (BACKUPS, RESTORES, DELETE_REQUESTS, DOWNLOADS, LOCATIONS, NON_ADMIN_LOCATION_REQUESTS):
         assert await server.all(resource) == [], resource.name
 
 
@@ -63,8 +69,8 @@ def location(**changes: Any) -> dict[str, Any]:
 async def own_location(server: Server, tenant: Tenant, name: str = "mine") -> str:
     """A location of the tenant that can be used; its name in the server's namespace."""
     await secret(tenant)
-    await tenant.create(NABSLS, name, location())
-    found = await tenant.reached(NABSLS, name, "Created")
+    await tenant.create(NON_ADMIN_LOCATIONS, name, location())
+    found = await tenant.reached(NON_ADMIN_LOCATIONS, name, "Created")
     made = str(found["status"]["veleroBackupStorageLocation"]["name"])
     await server.set_status(LOCATIONS, made, phase="Available")
     return made
@@ -88,13 +94,13 @@ BACKUP_ATTACKS: dict[str, tuple[dict[str, Any], str]] = {
 async def test_backup_is_refused(server: Server, tenant: Tenant, spec: dict[str, Any], reason: str) -> None:
     await tenant.back_up("attack", **spec)
 
-    assert reason in await tenant.refused(NABS, "attack")
+    assert reason in await tenant.refused(NON_ADMIN_BACKUPS, "attack")
     await nothing_made(server)
 
 
 async def test_a3_cluster_scoped_kinds_stay_excluded(server: Server, tenant: Tenant) -> None:
     await tenant.back_up("attack", includedResources=["nodes", "clusterroles"])
-    await tenant.reached(NABS, "attack", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "attack", "Created")
     (backup,) = await server.all(BACKUPS)
 
     assert backup["spec"]["includedNamespaces"] == [tenant.namespace]
@@ -107,7 +113,7 @@ async def test_a4_location_of_another_tenant(server: Server, tenant: Tenant, new
     made = await own_location(server, victim)
     for number, name in enumerate(("mine", made, f"{victim.namespace}/mine")):
         await tenant.back_up(f"attack-{number}", storageLocation=name)
-        assert "not found in the namespace" in await tenant.refused(NABS, f"attack-{number}")
+        assert "not found in the namespace" in await tenant.refused(NON_ADMIN_BACKUPS, f"attack-{number}")
     assert await server.all(BACKUPS) == []
 
 
@@ -126,11 +132,11 @@ RESTORE_ATTACKS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("spec", "reason"), RESTORE_ATTACKS.values(), ids=RESTORE_ATTACKS)
 async def test_restore_is_refused(server: Server, tenant: Tenant, spec: dict[str, Any], reason: str) -> None:
     await tenant.back_up("own")
-    await tenant.reached(NABS, "own", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "own", "Created")
 
     await tenant.restore("attack", **{"backupName": "own", **spec})
 
-    assert reason in await tenant.refused(NARS, "attack")
+    assert reason in await tenant.refused(NON_ADMIN_RESTORES, "attack")
     assert await server.all(RESTORES) == []
 
 
@@ -139,10 +145,10 @@ async def test_a5_backups_of_others_cannot_be_restored(
 ) -> None:
     victim = await new_tenant()
     await victim.back_up("nightly")
-    nab = await victim.reached(NABS, "nightly", "Created")
-    for number, name in enumerate(("nightly", nab["status"]["veleroBackup"]["name"])):
+    non_admin_backup = await victim.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
+    for number, name in enumerate(("nightly", non_admin_backup["status"]["veleroBackup"]["name"])):
         await tenant.restore(f"attack-{number}", backupName=name)
-        assert "backupName is invalid" in await tenant.refused(NARS, f"attack-{number}")
+        assert "backupName is invalid" in await tenant.refused(NON_ADMIN_RESTORES, f"attack-{number}")
     assert await server.all(RESTORES) == []
 
 
@@ -153,7 +159,9 @@ async def test_a7_the_id_of_a_victim(
 ) -> None:
     victim = await new_tenant()
     await victim.back_up("nightly", storageLocation="")
-    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["nacuuid"]
+    unique_id = (await victim.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"][
+        "nacuuid"
+    ]
     await server.set_status(BACKUPS, unique_id, **FINISHED)
     if not with_uid:  # Nothing but the origin says whose it is: no uid of a namespace stands in the way.
         patch = {"metadata": {"annotations": {"pinnace.io/nab-origin-namespace-uid": None}}}
@@ -162,37 +170,47 @@ async def test_a7_the_id_of_a_victim(
 
     # (a) nothing is shown, not even that there is something
     await tenant.back_up("nightly", metadata=forged, storageLocation="anything")
-    message = await tenant.refused(NABS, "nightly")
+    message = await tenant.refused(NON_ADMIN_BACKUPS, "nightly")
     assert message == "related Velero Backup to be synced from does not exist"
-    assert "veleroBackup" not in (await tenant.get(NABS, "nightly"))["status"]
+    assert "veleroBackup" not in (await tenant.get(NON_ADMIN_BACKUPS, "nightly"))["status"]
     # (d) no URL of it, (e) no restore of it
     target = {"kind": "BackupContents", "name": "nightly"}
-    await tenant.create(NADRS, "attack", {"target": target})
+    await tenant.create(NON_ADMIN_DOWNLOADS, "attack", {"target": target})
     await tenant.restore("attack", backupName="nightly")
-    await tenant.reached(NADRS, "attack", "BackingOff")
-    await tenant.refused(NARS, "attack")
+    await tenant.reached(NON_ADMIN_DOWNLOADS, "attack", "BackingOff")
+    await tenant.refused(NON_ADMIN_RESTORES, "attack")
     assert await server.all(DOWNLOADS) == []
     assert await server.all(RESTORES) == []
     # (b) it cannot be deleted, for good or not; (c) the own request can
-    await tenant.client.patch(NABS, "nightly", {"spec": {"deleteBackup": True}}, tenant.namespace)
-    await tenant.gone(NABS, "nightly")
+    await tenant.client.patch(
+        NON_ADMIN_BACKUPS, "nightly", {"spec": {"deleteBackup": True}}, tenant.namespace
+    )
+    await tenant.gone(NON_ADMIN_BACKUPS, "nightly")
     await tenant.back_up("nightly", metadata=forged)
-    await tenant.refused(NABS, "nightly")
-    await tenant.client.delete(NABS, "nightly", tenant.namespace)
-    await tenant.gone(NABS, "nightly")
+    await tenant.refused(NON_ADMIN_BACKUPS, "nightly")
+    await tenant.client.delete(NON_ADMIN_BACKUPS, "nightly", tenant.namespace)
+    await tenant.gone(NON_ADMIN_BACKUPS, "nightly")
     assert await server.all(DELETE_REQUESTS) == []
     assert [each["metadata"]["name"] for each in await server.all(BACKUPS)] == [unique_id]
-    assert (await victim.get(NABS, "nightly"))["status"]["phase"] == "Created"
+    assert (await victim.get(NON_ADMIN_BACKUPS, "nightly"))["status"]["phase"] == "Created"
 
 
 async def test_a8_a_status_cannot_be_forged(server: Server, tenant: Tenant) -> None:
     forged = {"phase": "Created", "veleroBackup": {"nacuuid": "victim", "name": "victim"}}
-    body = {"apiVersion": NABS.api_version, "kind": NABS.kind, "metadata": {"name": "attack"}}
-    await tenant.client.create(NABS, {**body, "spec": {"backupSpec": {}}, "status": forged}, tenant.namespace)
-    found = await tenant.reached(NABS, "attack", "Created")
+    body = {
+        "apiVersion": NON_ADMIN_BACKUPS.api_version,
+        "kind": NON_ADMIN_BACKUPS.kind,
+        "metadata": {"name": "attack"},
+    }
+    await tenant.client.create(
+        NON_ADMIN_BACKUPS, {**body, "spec": {"backupSpec": {}}, "status": forged}, tenant.namespace
+    )
+    found = await tenant.reached(NON_ADMIN_BACKUPS, "attack", "Created")
     assert found["status"]["veleroBackup"]["name"] != "victim"
     with pytest.raises(Forbidden):
-        await tenant.client.patch(NABS, "attack", {"status": forged}, tenant.namespace, subresource="status")
+        await tenant.client.patch(
+            NON_ADMIN_BACKUPS, "attack", {"status": forged}, tenant.namespace, subresource="status"
+        )
 
 
 async def test_a9_forged_marks_are_not_copied(server: Server, tenant: Tenant) -> None:
@@ -201,7 +219,7 @@ async def test_a9_forged_marks_are_not_copied(server: Server, tenant: Tenant) ->
         "labels": {"openshift.io/oadp-nab-origin-nacuuid": "victim", "velero.io/schedule-name": "s"},
     }
     await tenant.back_up("attack", metadata=marks)
-    await tenant.reached(NABS, "attack", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "attack", "Created")
     (backup,) = await server.all(BACKUPS)
     assert backup["metadata"]["annotations"] == {
         "pinnace.io/max-hook-time": "30m0s",
@@ -222,13 +240,13 @@ async def test_a9_forged_marks_of_other_requests_are_not_copied(server: Server, 
     metadata = {"name": "keys", **forged}
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"cloud": KEYS}}
     await tenant.client.create(SECRETS, body, tenant.namespace)
-    await tenant.create(NABSLS, "mine", location(), **forged)
-    await tenant.reached(NABSLS, "mine", "Created")
+    await tenant.create(NON_ADMIN_LOCATIONS, "mine", location(), **forged)
+    await tenant.reached(NON_ADMIN_LOCATIONS, "mine", "Created")
     await tenant.back_up("own")
-    await tenant.reached(NABS, "own", "Created")
-    await tenant.create(NARS, "back", {"restoreSpec": {"backupName": "own"}}, **forged)
-    await tenant.reached(NARS, "back", "Created")
-    for resource in (SECRETS, LOCATIONS, NABSL_REQUESTS, RESTORES):
+    await tenant.reached(NON_ADMIN_BACKUPS, "own", "Created")
+    await tenant.create(NON_ADMIN_RESTORES, "back", {"restoreSpec": {"backupName": "own"}}, **forged)
+    await tenant.reached(NON_ADMIN_RESTORES, "back", "Created")
+    for resource in (SECRETS, LOCATIONS, NON_ADMIN_LOCATION_REQUESTS, RESTORES):
         (made,) = await server.all(resource)
         assert "victim" not in str(made["metadata"]), resource.name
         assert "x" not in made["metadata"]["labels"]
@@ -238,17 +256,17 @@ async def test_a9_forged_marks_of_other_requests_are_not_copied(server: Server, 
 async def test_a10_a_finalizer_hangs_nobody(server: Server, tenant: Tenant) -> None:
     finalizers = ["nonadminbackup.oadp.openshift.io/finalizer"]
     await tenant.back_up("attack", metadata={"finalizers": finalizers}, includedNamespaces=["other"])
-    await tenant.refused(NABS, "attack")
-    await tenant.client.delete(NABS, "attack", tenant.namespace)
-    await tenant.gone(NABS, "attack")
+    await tenant.refused(NON_ADMIN_BACKUPS, "attack")
+    await tenant.client.delete(NON_ADMIN_BACKUPS, "attack", tenant.namespace)
+    await tenant.gone(NON_ADMIN_BACKUPS, "attack")
 
 
 async def test_a11_an_edit_after_acceptance_changes_nothing(server: Server, tenant: Tenant) -> None:
     await tenant.back_up("attack")
-    await tenant.reached(NABS, "attack", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "attack", "Created")
     edit = {"spec": {"backupSpec": {"includedNamespaces": ["kube-system"]}}}
-    await tenant.client.patch(NABS, "attack", edit, tenant.namespace)
-    assert "includedNamespaces is restricted" in await tenant.refused(NABS, "attack")
+    await tenant.client.patch(NON_ADMIN_BACKUPS, "attack", edit, tenant.namespace)
+    assert "includedNamespaces is restricted" in await tenant.refused(NON_ADMIN_BACKUPS, "attack")
     (backup,) = await server.all(BACKUPS)
     assert backup["spec"]["includedNamespaces"] == [tenant.namespace]
 
@@ -256,12 +274,12 @@ async def test_a11_an_edit_after_acceptance_changes_nothing(server: Server, tena
 async def test_a13_a15_an_own_bucket_is_hostile(server: Server, tenant: Tenant) -> None:
     made = await own_location(server, tenant)
     await tenant.back_up("own", storageLocation="mine", snapshotVolumes=True)
-    await tenant.reached(NABS, "own", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "own", "Created")
     (backup,) = await server.all(BACKUPS)
     assert backup["spec"]["storageLocation"] == made
     assert backup["spec"]["snapshotVolumes"] is False
     await tenant.restore("back", backupName="own", restorePVs=True)
-    await tenant.reached(NARS, "back", "Created")
+    await tenant.reached(NON_ADMIN_RESTORES, "back", "Created")
     (restore,) = await server.all(RESTORES)
     assert restore["spec"]["includeClusterResources"] is False
     assert restore["spec"]["restorePVs"] is False
@@ -296,13 +314,13 @@ LOCATION_ATTACKS: dict[str, tuple[dict[str, Any], str]] = {
 async def test_location_is_refused(
     server: Server, tenant: Tenant, changes: dict[str, Any], reason: str
 ) -> None:
-    await tenant.create(NABSLS, "attack", location(**changes))
+    await tenant.create(NON_ADMIN_LOCATIONS, "attack", location(**changes))
     await secret(tenant)  # A24: a new Secret beside a location without a credential
 
     await tenant.until(
-        NABSLS, "attack", lambda obj: reason in str((obj.get("status") or {}).get("conditions"))
+        NON_ADMIN_LOCATIONS, "attack", lambda obj: reason in str((obj.get("status") or {}).get("conditions"))
     )
-    assert (await tenant.get(NABSLS, "attack"))["status"]["phase"] == "BackingOff"
+    assert (await tenant.get(NON_ADMIN_LOCATIONS, "attack"))["status"]["phase"] == "BackingOff"
     await nothing_made(server)
     assert [each["type"] for each in await server.all(SECRETS)] == []
 
@@ -321,38 +339,40 @@ CREDENTIALS = {
 @pytest.mark.parametrize("text", CREDENTIALS.values(), ids=CREDENTIALS)
 async def test_a17_credentials_are_keys_and_nothing_else(server: Server, tenant: Tenant, text: str) -> None:
     await secret(tenant, text=text)
-    await tenant.create(NABSLS, "attack", location())
+    await tenant.create(NON_ADMIN_LOCATIONS, "attack", location())
 
-    assert "BSL credentials" in await tenant.refused(NABSLS, "attack")
+    assert "BSL credentials" in await tenant.refused(NON_ADMIN_LOCATIONS, "attack")
     await nothing_made(server)
 
 
 async def test_a22_nobody_approves_the_own_request(server: Server, tenant: Tenant) -> None:
     await own_location(server, tenant)
-    (request,) = await server.all(NABSL_REQUESTS)
+    (request,) = await server.all(NON_ADMIN_LOCATION_REQUESTS)
     with pytest.raises(Forbidden):
         await tenant.client.patch(
-            NABSL_REQUESTS,
+            NON_ADMIN_LOCATION_REQUESTS,
             request["metadata"]["name"],
             {"spec": {"approvalDecision": "approve"}},
             server.namespace,
         )
     with pytest.raises(Forbidden):
-        await tenant.create(NABSL_REQUESTS, "attack", {"approvalDecision": "approve"})
+        await tenant.create(NON_ADMIN_LOCATION_REQUESTS, "attack", {"approvalDecision": "approve"})
 
 
 @pytest.mark.spec("NAC-044", "NAC-050")
 async def test_a23_no_urls_into_the_administrators_bucket(server: Server, tenant: Tenant) -> None:
     await tenant.back_up("nightly")
-    unique_id = (await tenant.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    unique_id = (await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"][
+        "name"
+    ]
     await server.set_status(BACKUPS, unique_id, **FINISHED)
-    await tenant.create(NADRS, "plain", {"target": {"kind": "BackupLog", "name": "nightly"}})
+    await tenant.create(NON_ADMIN_DOWNLOADS, "plain", {"target": {"kind": "BackupLog", "name": "nightly"}})
     await own_location(server, tenant)
     edit = {"spec": {"backupSpec": {"storageLocation": "mine"}}}
-    await tenant.client.patch(NABS, "nightly", edit, tenant.namespace)
-    await tenant.create(NADRS, "edited", {"target": {"kind": "BackupLog", "name": "nightly"}})
+    await tenant.client.patch(NON_ADMIN_BACKUPS, "nightly", edit, tenant.namespace)
+    await tenant.create(NON_ADMIN_DOWNLOADS, "edited", {"target": {"kind": "BackupLog", "name": "nightly"}})
     for name in ("plain", "edited"):
-        found = await tenant.reached(NADRS, name, "BackingOff")
+        found = await tenant.reached(NON_ADMIN_DOWNLOADS, name, "BackingOff")
         assert [each["type"] for each in found["status"]["conditions"]] == [
             "NonAdminBackupStorageLocationNotUsed"
         ]
@@ -361,7 +381,7 @@ async def test_a23_no_urls_into_the_administrators_bucket(server: Server, tenant
 
 @pytest.mark.spec("NAC-048")
 async def test_a25_objects_without_a_spec_are_not_admitted(tenant: Tenant) -> None:
-    for resource in (NABS, NARS, NABSLS, NADRS):
+    for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS):
         nothing: tuple[dict[str, Any] | None, ...] = (None, {})
         for spec in nothing:
             with pytest.raises(Invalid):
@@ -371,10 +391,12 @@ async def test_a25_objects_without_a_spec_are_not_admitted(tenant: Tenant) -> No
 async def test_a26_long_names_and_dots(server: Server, tenant: Tenant) -> None:
     for name in ("x" * 253, "ab.cd." * 20 + "z", "a." * 100 + "b"):
         await tenant.back_up(name)
-        found = await tenant.reached(NABS, name, "Created")
+        found = await tenant.reached(NON_ADMIN_BACKUPS, name, "Created")
         await server.set_status(BACKUPS, found["status"]["veleroBackup"]["name"], **FINISHED)
         await tenant.until(
-            NABS, name, lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed"
+            NON_ADMIN_BACKUPS,
+            name,
+            lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed",
         )
 
 
@@ -382,30 +404,32 @@ async def test_a31_messages_name_nobody_else(server: Server, tenant: Tenant, new
     victim = await new_tenant()
     await own_location(server, victim)
     await victim.back_up("nightly")
-    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    unique_id = (await victim.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"][
+        "name"
+    ]
     await tenant.back_up("nightly", metadata={"labels": {SYNCED_FROM: unique_id}}, storageLocation="mine")
     await tenant.back_up("other", storageLocation="mine")
     await tenant.restore("back", backupName="nightly")
-    await tenant.create(NABSLS, "mine", location())
+    await tenant.create(NON_ADMIN_LOCATIONS, "mine", location())
     target = {"kind": "BackupLog", "name": "nightly"}
-    await tenant.create(NADRS, "log", {"target": target})
+    await tenant.create(NON_ADMIN_DOWNLOADS, "log", {"target": target})
     for resource, name in (
-        (NABS, "nightly"),
-        (NABS, "other"),
-        (NARS, "back"),
-        (NABSLS, "mine"),
-        (NADRS, "log"),
+        (NON_ADMIN_BACKUPS, "nightly"),
+        (NON_ADMIN_BACKUPS, "other"),
+        (NON_ADMIN_RESTORES, "back"),
+        (NON_ADMIN_LOCATIONS, "mine"),
+        (NON_ADMIN_DOWNLOADS, "log"),
     ):
         found = await tenant.reached(resource, name, "BackingOff")
         assert victim.namespace not in str(found["status"])
 
 
 async def test_a30_the_servers_own_namespace(server: Server) -> None:
-    await server.add(NABS, "attack", spec={"backupSpec": {}})
-    await server.add(NARS, "attack", spec={"restoreSpec": {"backupName": "attack"}})
-    await server.add(NABSLS, "attack", spec=location())
+    await server.add(NON_ADMIN_BACKUPS, "attack", spec={"backupSpec": {}})
+    await server.add(NON_ADMIN_RESTORES, "attack", spec={"restoreSpec": {"backupName": "attack"}})
+    await server.add(NON_ADMIN_LOCATIONS, "attack", spec=location())
     as_tenant = Tenant(server.client, server.namespace)
-    for resource in (NABS, NARS, NABSLS):
+    for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS):
         assert "namespace of the server" in await as_tenant.refused(resource, "attack")
     await nothing_made(server)
 
@@ -415,7 +439,7 @@ async def test_many_at_once_and_the_process_lives(serve: Serve, server: Server, 
     specs = [spec for spec, _ in BACKUP_ATTACKS.values()]
     await asyncio.gather(*(tenant.back_up(f"attack-{number}", **spec) for number, spec in enumerate(specs)))
     for number in range(len(specs)):
-        await tenant.refused(NABS, f"attack-{number}")
+        await tenant.refused(NON_ADMIN_BACKUPS, f"attack-{number}")
     await tenant.back_up("honest")
-    await tenant.reached(NABS, "honest", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "honest", "Created")
     assert manager.phase is ManagerPhase.RUNNING

@@ -9,7 +9,12 @@ import pytest
 from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import AlreadyExists
 from pinnace.kube.resources import CONFIGMAPS, APIResource
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NARS
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 from tests.integration.nonadmin.conftest import (
     BACKUPS,
     LOCATIONS,
@@ -46,28 +51,28 @@ async def test_a21_an_approved_location_stays_as_it_was_approved(
     before = (await server.client.get(LOCATIONS, made, server.namespace))["spec"]
     store = {"backupStorageLocationSpec": {"objectStorage": {"bucket": "of-another"}}}
 
-    await tenant.client.patch(NABSLS, "mine", {"spec": store}, tenant.namespace)
+    await tenant.client.patch(NON_ADMIN_LOCATIONS, "mine", {"spec": store}, tenant.namespace)
 
     def is_refused(obj: dict[str, Any]) -> bool:
         conditions = {each["type"]: each for each in obj["status"]["conditions"]}
         return "Changes will not be applied" in conditions.get("SpecUpdateApproved", {}).get("message", "")
 
-    await tenant.until(NABSLS, "mine", is_refused)
+    await tenant.until(NON_ADMIN_LOCATIONS, "mine", is_refused)
     requests: set[str] = set()
 
     async def made_anew() -> bool:
-        requests.update(each["metadata"]["uid"] for each in await server.all(NABSL_REQUESTS))
+        requests.update(each["metadata"]["uid"] for each in await server.all(NON_ADMIN_LOCATION_REQUESTS))
         return len(requests) >= 3
 
     await eventually(made_anew)
     assert (await server.client.get(LOCATIONS, made, server.namespace))["spec"] == before
-    assert is_refused(await tenant.get(NABSLS, "mine"))
-    for request in await server.all(NABSL_REQUESTS):
+    assert is_refused(await tenant.get(NON_ADMIN_LOCATIONS, "mine"))
+    for request in await server.all(NON_ADMIN_LOCATION_REQUESTS):
         asked = (request.get("status") or {}).get("nonAdminBackupStorageLocation") or {}
         assert asked.get("requestedSpec", {}).get("objectStorage", {"bucket": "mine"}) == {"bucket": "mine"}
     back = {"backupStorageLocationSpec": {"objectStorage": {"bucket": "mine"}}}
-    await tenant.client.patch(NABSLS, "mine", {"spec": back}, tenant.namespace)
-    await tenant.until(NABSLS, "mine", lambda obj: not is_refused(obj))
+    await tenant.client.patch(NON_ADMIN_LOCATIONS, "mine", {"spec": back}, tenant.namespace)
+    await tenant.until(NON_ADMIN_LOCATIONS, "mine", lambda obj: not is_refused(obj))
 
 
 async def test_a27_one_tenant_cannot_fill_the_line(
@@ -78,10 +83,10 @@ async def test_a27_one_tenant_cannot_fill_the_line(
     await serve()
     await asyncio.gather(*(tenant.back_up(f"flood-{number:02}") for number in range(20)))
     await other.back_up("honest")
-    await other.reached(NABS, "honest", "Created")
+    await other.reached(NON_ADMIN_BACKUPS, "honest", "Created")
 
     async def all_judged() -> bool:
-        found = await tenant.client.list_all(NABS, tenant.namespace)
+        found = await tenant.client.list_all(NON_ADMIN_BACKUPS, tenant.namespace)
         return all((each.get("status") or {}).get("phase") in ("BackingOff", "Created") for each in found)
 
     await eventually(all_judged)
@@ -89,7 +94,7 @@ async def test_a27_one_tenant_cannot_fill_the_line(
     assert len(of_tenant) == 2
     refused = [
         each
-        for each in await tenant.client.list_all(NABS, tenant.namespace)
+        for each in await tenant.client.list_all(NON_ADMIN_BACKUPS, tenant.namespace)
         if each["status"]["phase"] == "BackingOff"
     ]
     assert len(refused) == 18
@@ -109,17 +114,19 @@ async def test_a27_one_tenant_cannot_fill_the_line(
 
     served = next(
         each["metadata"]["name"]
-        for each in await tenant.client.list_all(NABS, tenant.namespace)
+        for each in await tenant.client.list_all(NON_ADMIN_BACKUPS, tenant.namespace)
         if each["status"]["phase"] == "Created"
     )
     for name in ("one", "two"):
         await tenant.restore(name, backupName=served)
     await eventually(lambda: has(server, RESTORES, 1))
     late = await tenant.until(
-        NARS, "two", lambda obj: (obj.get("status") or {}).get("phase") in ("BackingOff", "Created")
+        NON_ADMIN_RESTORES,
+        "two",
+        lambda obj: (obj.get("status") or {}).get("phase") in ("BackingOff", "Created"),
     )
     if late["status"]["phase"] == "Created":
-        late = await tenant.reached(NARS, "one", "BackingOff")
+        late = await tenant.reached(NON_ADMIN_RESTORES, "one", "BackingOff")
     assert late["status"]["conditions"][0]["reason"] == "TooManyUnfinishedRestores"
 
     # Without the limit nobody waits any more.
@@ -143,9 +150,9 @@ async def test_a28_an_administrator_can_forbid_hooks(
     hooks = {"resources": [{"name": "h", "pre": [hook]}]}
 
     await tenant.back_up("attack", hooks=hooks)
-    assert "restricted spec.backupSpec.hooks field value" in await tenant.refused(NABS, "attack")
+    assert "restricted spec.backupSpec.hooks field value" in await tenant.refused(NON_ADMIN_BACKUPS, "attack")
     await tenant.back_up("honest")
-    await tenant.reached(NABS, "honest", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "honest", "Created")
     (backup,) = await server.all(BACKUPS)
     assert backup["spec"]["hooks"] == {"resources": []}
 
@@ -175,15 +182,18 @@ async def test_a29_a_former_namespaces_backups_wait_for_consent(
         spec = {"storageLocation": "default", "includedNamespaces": [tenant.namespace]}
         await server.add(BACKUPS, name, metadata=marks, spec=spec, status=FINISHED)
     # Nor does it help to know its id.
-    await tenant.reached(NABS, "of-present", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "of-present", "Created")
     await tenant.back_up("of-former", metadata={"labels": {SYNCED_FROM: "former"}})
-    assert await tenant.refused(NABS, "of-former") == "related Velero Backup to be synced from does not exist"
+    assert (
+        await tenant.refused(NON_ADMIN_BACKUPS, "of-former")
+        == "related Velero Backup to be synced from does not exist"
+    )
     await tenant.restore("attack", backupName="of-former")
-    assert "backupName is invalid" in await tenant.refused(NARS, "attack")
-    await tenant.client.delete(NABS, "of-former", tenant.namespace)
-    await tenant.gone(NABS, "of-former")
+    assert "backupName is invalid" in await tenant.refused(NON_ADMIN_RESTORES, "attack")
+    await tenant.client.delete(NON_ADMIN_BACKUPS, "of-former", tenant.namespace)
+    await tenant.gone(NON_ADMIN_BACKUPS, "of-former")
     assert await server.all(RESTORES) == []
     assert len(await server.all(BACKUPS)) == 2
 
     await change_settings(server, adoptFormerNamespaces={tenant.namespace: uid})
-    await tenant.reached(NABS, "of-former", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "of-former", "Created")

@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.api.values.times import parse_time
 from pinnace.kube.errors import Forbidden, NotFound
-from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.integration.nonadmin.conftest import BACKUPS, DELETE_REQUESTS, RESTORES, Serve, Server, Tenant
 from tests.support.waiting import eventually
 
@@ -16,29 +16,31 @@ DONE = {"phase": "Completed", "completionTimestamp": "2030-01-01T00:00:00Z"}
 async def test_backup_and_restore_of_an_own_namespace(serve: Serve, server: Server, tenant: Tenant) -> None:
     await serve()
     await tenant.back_up("nightly", includedResources=["configmaps"])
-    nab = await tenant.reached(NABS, "nightly", "Created")
+    non_admin_backup = await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
     (backup,) = await server.all(BACKUPS)
     name = backup["metadata"]["name"]
-    assert nab["status"]["veleroBackup"]["name"] == name
+    assert non_admin_backup["status"]["veleroBackup"]["name"] == name
     assert backup["spec"]["includedNamespaces"] == [tenant.namespace]
-    assert nab["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
-    assert nab["status"]["veleroBackup"]["status"] == {}
+    assert non_admin_backup["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
+    assert non_admin_backup["status"]["veleroBackup"]["status"] == {}
 
     await server.set_status(BACKUPS, name, **DONE)
-    nab = await tenant.until(
-        NABS, "nightly", lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed"
+    non_admin_backup = await tenant.until(
+        NON_ADMIN_BACKUPS,
+        "nightly",
+        lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed",
     )
-    assert nab["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
+    assert non_admin_backup["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
 
     await tenant.restore("back", backupName="nightly")
-    await tenant.reached(NARS, "back", "Created")
+    await tenant.reached(NON_ADMIN_RESTORES, "back", "Created")
     (restore,) = await server.all(RESTORES)
     assert restore["spec"]["backupName"] == name
     assert restore["spec"]["includedNamespaces"] == [tenant.namespace]
     assert restore["spec"]["excludedResources"][-1] == "volumesnapshotclasses"
 
-    await tenant.client.delete(NARS, "back", tenant.namespace)
-    await tenant.gone(NARS, "back")
+    await tenant.client.delete(NON_ADMIN_RESTORES, "back", tenant.namespace)
+    await tenant.gone(NON_ADMIN_RESTORES, "back")
     assert await server.all(RESTORES) == []
 
 
@@ -47,21 +49,21 @@ async def test_deletion_for_good_and_without(serve: Serve, server: Server, tenan
     await serve()
     for name in ("plain", "good"):
         await tenant.back_up(name)
-        await tenant.reached(NABS, name, "Created")
-    await tenant.client.delete(NABS, "plain", tenant.namespace)
-    await tenant.gone(NABS, "plain")
+        await tenant.reached(NON_ADMIN_BACKUPS, name, "Created")
+    await tenant.client.delete(NON_ADMIN_BACKUPS, "plain", tenant.namespace)
+    await tenant.gone(NON_ADMIN_BACKUPS, "plain")
     (backup,) = await server.all(BACKUPS)
     assert await server.all(DELETE_REQUESTS) == []
 
     await tenant.restore("back", backupName="good")
-    await tenant.reached(NARS, "back", "Created")
-    await tenant.client.patch(NABS, "good", {"spec": {"deleteBackup": True}}, tenant.namespace)
-    await tenant.until(NABS, "good", lambda obj: "veleroDeleteBackupRequest" in obj["status"])
-    await tenant.gone(NARS, "back")
+    await tenant.reached(NON_ADMIN_RESTORES, "back", "Created")
+    await tenant.client.patch(NON_ADMIN_BACKUPS, "good", {"spec": {"deleteBackup": True}}, tenant.namespace)
+    await tenant.until(NON_ADMIN_BACKUPS, "good", lambda obj: "veleroDeleteBackupRequest" in obj["status"])
+    await tenant.gone(NON_ADMIN_RESTORES, "back")
     (request,) = await server.all(DELETE_REQUESTS)
     assert request["spec"] == {"backupName": backup["metadata"]["name"]}
     await server.client.delete(BACKUPS, backup["metadata"]["name"], server.namespace)
-    await tenant.gone(NABS, "good")
+    await tenant.gone(NON_ADMIN_BACKUPS, "good")
 
 
 @pytest.mark.spec("NAC-025")
@@ -70,14 +72,16 @@ async def test_a_backup_that_expired_is_not_made_again_after_a_restart(
 ) -> None:
     await serve()
     await tenant.back_up("nightly")
-    await tenant.reached(NABS, "nightly", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
     (backup,) = await server.all(BACKUPS)
     await server.client.delete(BACKUPS, backup["metadata"]["name"], server.namespace)
-    assert "associated Velero Backup has been removed" in await tenant.refused(NABS, "nightly")
-    await tenant.client.patch(NABS, "nightly", {"spec": {"backupSpec": {"ttl": "1h0m0s"}}}, tenant.namespace)
+    assert "associated Velero Backup has been removed" in await tenant.refused(NON_ADMIN_BACKUPS, "nightly")
+    await tenant.client.patch(
+        NON_ADMIN_BACKUPS, "nightly", {"spec": {"backupSpec": {"ttl": "1h0m0s"}}}, tenant.namespace
+    )
     await serve()
     await tenant.back_up("other")
-    await tenant.reached(NABS, "other", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "other", "Created")
     assert len(await server.all(BACKUPS)) == 1
 
 
@@ -94,16 +98,16 @@ async def test_positions_follow_the_line(serve: Serve, server: Server, tenant: T
     def position(wanted: int):  # type: ignore[no-untyped-def]
         return lambda obj: (obj.get("status") or {}).get("queueInfo") == {"estimatedQueuePosition": wanted}
 
-    await tenant.until(NABS, "nightly", position(2))
+    await tenant.until(NON_ADMIN_BACKUPS, "nightly", position(2))
     await server.set_status(BACKUPS, "admins", phase="FailedValidation")
-    nab = await tenant.until(NABS, "nightly", position(1))
-    await server.set_status(BACKUPS, nab["status"]["veleroBackup"]["name"], **DONE)
-    await tenant.until(NABS, "nightly", position(0))
+    non_admin_backup = await tenant.until(NON_ADMIN_BACKUPS, "nightly", position(1))
+    await server.set_status(BACKUPS, non_admin_backup["status"]["veleroBackup"]["name"], **DONE)
+    await tenant.until(NON_ADMIN_BACKUPS, "nightly", position(0))
 
     await tenant.restore("back", backupName="nightly")
-    await tenant.until(NARS, "back", position(2))
+    await tenant.until(NON_ADMIN_RESTORES, "back", position(2))
     await server.set_status(RESTORES, "admins", **DONE)
-    await tenant.until(NARS, "back", position(1))
+    await tenant.until(NON_ADMIN_RESTORES, "back", position(1))
 
 
 async def is_past(moment: datetime) -> bool:
@@ -117,7 +121,11 @@ async def test_tenants_see_nothing_of_the_server(server: Server, tenant: Tenant)
     await tenant.back_up("nightly")
     with pytest.raises(Forbidden):
         await tenant.client.patch(
-            NABS, "nightly", {"status": {"phase": "Created"}}, tenant.namespace, subresource="status"
+            NON_ADMIN_BACKUPS,
+            "nightly",
+            {"status": {"phase": "Created"}},
+            tenant.namespace,
+            subresource="status",
         )
     with pytest.raises(NotFound):
-        await tenant.get(NARS, "none")
+        await tenant.get(NON_ADMIN_RESTORES, "none")

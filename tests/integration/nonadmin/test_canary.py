@@ -31,7 +31,12 @@ from pinnace.kube.resources import (
     SERVICE_ACCOUNTS,
     APIResource,
 )
-from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from tests.integration.controllers.conftest import running as running_server
@@ -95,7 +100,7 @@ async def fill(tenant: Tenant) -> None:
 async def everything(tenant: Tenant, bucket: Bucket) -> dict[str, str]:
     """All that a tenant can read: the own bucket's files, the requests, the events of the namespace."""
     found = {}
-    for resource in (NABS, NARS, NABSLS, NADRS, EVENTS):
+    for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS, EVENTS):
         found[resource.name] = json.dumps(await tenant.client.list_all(resource, tenant.namespace))
     config = {**bucket.location_config, "bucket": bucket.name}
     config["credentialsFile"] = str(bucket.server.credentials_file)
@@ -196,20 +201,22 @@ async def test_nothing_names_another_namespace(
         probe = {"apiVersion": f"{probes.group}/v2", "kind": probes.kind, "metadata": {"name": name}}
         await server.client.create(probes, probe, tenant.namespace)
     async with running_server(server.client, server.namespace, tmp_path, log_level="debug"):
-        await tenant.until(NABSLS, "mine", lambda obj: '"Available"' in json.dumps(obj.get("status")))
+        await tenant.until(
+            NON_ADMIN_LOCATIONS, "mine", lambda obj: '"Available"' in json.dumps(obj.get("status"))
+        )
         await tenant.back_up("whole", storageLocation="mine")
-        whole = await ended(tenant, NABS, "whole", "veleroBackup")
+        whole = await ended(tenant, NON_ADMIN_BACKUPS, "whole", "veleroBackup")
         assert whole["phase"] == "Completed"
         await server.client.delete(probes, "lost", tenant.namespace)
         await tenant.client.delete(CONFIGMAPS, "prices", tenant.namespace)
         await converted_by(server.client, f"{probes.name}.{probes.group}", canary)
 
         await tenant.back_up("broken", storageLocation="mine")
-        broken = await ended(tenant, NABS, "broken", "veleroBackup")
+        broken = await ended(tenant, NON_ADMIN_BACKUPS, "broken", "veleroBackup")
         await tenant.restore("back", backupName="whole")
-        restored = await ended(tenant, NARS, "back", "veleroRestore")
+        restored = await ended(tenant, NON_ADMIN_RESTORES, "back", "veleroRestore")
         await tenant.restore("never", backupName="no-such-backup")
-        await tenant.refused(NARS, "never")
+        await tenant.refused(NON_ADMIN_RESTORES, "never")
 
         assert (broken["phase"], restored["phase"]) == ("PartiallyFailed", "PartiallyFailed")
         found = await everything(tenant, bucket)
@@ -221,6 +228,6 @@ async def test_nothing_names_another_namespace(
         assert canary in capsys.readouterr().out
 
         patch = {"spec": {"deleteBackup": True}}
-        await tenant.client.patch(NABS, "whole", patch, tenant.namespace)
-        await tenant.gone(NABS, "whole")
+        await tenant.client.patch(NON_ADMIN_BACKUPS, "whole", patch, tenant.namespace)
+        await tenant.gone(NON_ADMIN_BACKUPS, "whole")
         assert leaks(await everything(tenant, bucket), canary) == {}

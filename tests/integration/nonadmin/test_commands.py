@@ -16,7 +16,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import LEASES
 from pinnace.nonadmin import manifests
-from pinnace.nonadmin.objects import NABS, NADRS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_DOWNLOADS
 from tests.integration.nonadmin.conftest import (
     BACKUPS,
     DOWNLOADS,
@@ -64,7 +64,7 @@ async def test_a_tenants_day(serve: Serve, server: Server, tenant: Tenant, kubec
     await serve()
     printed = await run(kubeconfig, "backup", "create", "nightly", "--ttl", "48h", "--labels", "a=b")
     assert 'Request "nightly" submitted' in printed
-    await tenant.reached(NABS, "nightly", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
     (backup,) = await server.all(BACKUPS)
     assert backup["spec"]["ttl"] == "48h0m0s"
     table = await run(kubeconfig, "backup", "get")
@@ -72,7 +72,7 @@ async def test_a_tenants_day(serve: Serve, server: Server, tenant: Tenant, kubec
     assert "Created" in table
 
     await run(kubeconfig, "backup", "create", "wrong", "--storage-location", "none")
-    await tenant.reached(NABS, "wrong", "BackingOff")
+    await tenant.reached(NON_ADMIN_BACKUPS, "wrong", "BackingOff")
     assert "not found in the namespace" in await run(kubeconfig, "backup", "describe", "wrong")
 
     await run(kubeconfig, "restore", "create", "back", "--from-backup", "nightly")
@@ -81,9 +81,9 @@ async def test_a_tenants_day(serve: Serve, server: Server, tenant: Tenant, kubec
 
     await run(kubeconfig, "restore", "delete", "back", "--confirm")
     await run(kubeconfig, "backup", "delete", "wrong", "--keep-data", "--confirm")
-    await tenant.gone(NABS, "wrong")
+    await tenant.gone(NON_ADMIN_BACKUPS, "wrong")
     await run(kubeconfig, "backup", "delete", "nightly", "--confirm")
-    assert (await tenant.get(NABS, "nightly"))["spec"]["deleteBackup"] is True
+    assert (await tenant.get(NON_ADMIN_BACKUPS, "nightly"))["spec"]["deleteBackup"] is True
 
 
 async def _has(kubeconfig: Path, noun: str, text: str) -> bool:
@@ -96,7 +96,7 @@ async def test_the_log_of_a_backup_in_an_own_location(
     import asyncio
 
     from pinnace.kube.resources import SECRETS
-    from pinnace.nonadmin.objects import NABSLS
+    from pinnace.nonadmin.objects import NON_ADMIN_LOCATIONS
 
     await serve()
     await tenant.create(SECRETS, "keys", None)
@@ -105,15 +105,17 @@ async def test_the_log_of_a_backup_in_an_own_location(
         kubeconfig, "storage-location", "create", "mine", "--bucket", "b", "--credential", "keys=cloud",
         "--config", "region=eu",
     )  # fmt: skip
-    await tenant.reached(NABSLS, "mine", "Created")
+    await tenant.reached(NON_ADMIN_LOCATIONS, "mine", "Created")
     (location,) = await server.all(LOCATIONS)
     await server.set_status(LOCATIONS, location["metadata"]["name"], phase="Available")
     await run(kubeconfig, "backup", "create", "nightly", "--storage-location", "mine")
-    nab = await tenant.reached(NABS, "nightly", "Created")
-    name = nab["status"]["veleroBackup"]["name"]
+    non_admin_backup = await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
+    name = non_admin_backup["status"]["veleroBackup"]["name"]
     await server.set_status(BACKUPS, name, phase="Completed", completionTimestamp="2030-01-01T00:00:00Z")
     await tenant.until(
-        NABS, "nightly", lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed"
+        NON_ADMIN_BACKUPS,
+        "nightly",
+        lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed",
     )
     file = tmp_path / "log"
     file.write_text("all went well\n")
@@ -134,7 +136,7 @@ async def test_the_log_of_a_backup_in_an_own_location(
         group.create_task(answer())
         printed = group.create_task(run(kubeconfig, "backup", "logs", "nightly"))
     assert printed.result() == "all went well\n"
-    assert await tenant.client.list_all(NADRS, tenant.namespace) == []
+    assert await tenant.client.list_all(NON_ADMIN_DOWNLOADS, tenant.namespace) == []
 
 
 @contextmanager
@@ -165,7 +167,7 @@ async def test_the_process(
     kubeconfig = user_kubeconfig(control_plane, tmp_path, user)
     with process(kubeconfig, server.namespace, "--leader-elect") as running:
         await tenant.back_up("nightly")
-        await tenant.reached(NABS, "nightly", "Created")
+        await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
         lease = await client.get(LEASES, manifests.LEASE, server.namespace)
         assert lease["spec"]["holderIdentity"]
         running.send_signal(signal.SIGTERM)
@@ -200,7 +202,7 @@ async def test_changed_settings_hold_without_a_restart(serve: Serve, server: Ser
         count += 1
         await tenant.back_up(f"try-{count}", ttl="2h")
         found = await tenant.until(
-            NABS, f"try-{count}", lambda obj: bool((obj.get("status") or {}).get("conditions"))
+            NON_ADMIN_BACKUPS, f"try-{count}", lambda obj: bool((obj.get("status") or {}).get("conditions"))
         )
         return "the administrator has restricted" in str(found["status"]["conditions"])
 

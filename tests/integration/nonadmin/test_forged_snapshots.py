@@ -12,7 +12,7 @@ import pytest
 from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import velero
-from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.integration.controllers.conftest import running as running_server
 from tests.integration.nonadmin.conftest import Serve, Server, Tenant, create_object
 from tests.support.snapshot_crds import ensure_snapshot_crds
@@ -78,23 +78,31 @@ async def test_a_forged_snapshot_is_bound_to_nothing(
     snapshot = {"source": {"persistentVolumeClaimName": "none"}}
     async with running_server(server.client, server.namespace, tmp_path, features=features):
         await tenant.back_up("nightly")
-        name = (await tenant.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
-        await tenant.until(NABS, "nightly", lambda obj: "completionTimestamp" in str(obj["status"]))
+        name = (await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"][
+            "name"
+        ]
+        await tenant.until(
+            NON_ADMIN_BACKUPS, "nightly", lambda obj: "completionTimestamp" in str(obj["status"])
+        )
         # The id is known before the Backup is worked on, where others wait in front of it.
         for label in ({}, {"velero.io/backup-name": name}):
             await tenant.create(
                 kinds.snapshots, f"f{len(label)}", snapshot, annotations=forged(handle), labels=label
             )
         await tenant.back_up("forged")
-        nab = await tenant.until(NABS, "forged", lambda obj: "completionTimestamp" in str(obj.get("status")))
-        assert nab["status"]["veleroBackup"]["status"]["phase"] == "Completed"
+        non_admin_backup = await tenant.until(
+            NON_ADMIN_BACKUPS, "forged", lambda obj: "completionTimestamp" in str(obj.get("status"))
+        )
+        assert non_admin_backup["status"]["veleroBackup"]["status"]["phase"] == "Completed"
     for number in (0, 1):
         await tenant.client.delete(kinds.snapshots, f"f{number}", tenant.namespace)
 
     async with running_server(server.client, server.namespace, tmp_path, features=CSI):
         await tenant.restore("back", backupName="forged")
-        nar = await tenant.until(NARS, "back", lambda obj: "completionTimestamp" in str(obj.get("status")))
-    assert nar["status"]["veleroRestore"]["status"]["phase"] == "PartiallyFailed"
+        non_admin_restore = await tenant.until(
+            NON_ADMIN_RESTORES, "back", lambda obj: "completionTimestamp" in str(obj.get("status"))
+        )
+    assert non_admin_restore["status"]["veleroRestore"]["status"]["phase"] == "PartiallyFailed"
     contents: list[JSONObject] = await server.client.list_all(kinds.contents)
     assert handle not in str(contents)
     assert await tenant.client.list_all(kinds.snapshots, tenant.namespace) == []

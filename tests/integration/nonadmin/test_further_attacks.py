@@ -7,7 +7,12 @@ import pytest
 from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import APIStatusError, Forbidden, Invalid
 from pinnace.kube.resources import CONFIGMAPS, SECRETS
-from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 from tests.integration.nonadmin.conftest import (
     BACKUPS,
     LOCATIONS,
@@ -107,13 +112,13 @@ async def test_specs_that_reach_out_of_the_namespace_are_refused(
     accepted = [
         name
         for name, spec in {**REFUSED_BACKUPS, **REFUSED_LATER_FIELDS}.items()
-        if not await attempted(tenant, NABS, name, {"backupSpec": spec})
-        and (spec.keys() & _kept(await tenant.get(NABS, name), "backupSpec"))
+        if not await attempted(tenant, NON_ADMIN_BACKUPS, name, {"backupSpec": spec})
+        and (spec.keys() & _kept(await tenant.get(NON_ADMIN_BACKUPS, name), "backupSpec"))
     ]
     accepted += [
         name
         for name, changes in REFUSED_LOCATIONS.items()
-        if not await attempted(tenant, NABSLS, name, location(**changes))
+        if not await attempted(tenant, NON_ADMIN_LOCATIONS, name, location(**changes))
     ]
     assert accepted == []
     assert await server.all(LOCATIONS) == []
@@ -130,7 +135,7 @@ async def test_restores_that_reach_out_of_the_namespace_are_refused(
     other = await new_tenant()
     for each in (tenant, other):
         await each.back_up("nightly")
-        made = await each.reached(NABS, "nightly", "Created")
+        made = await each.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
         backup = made["status"]["veleroBackup"]["name"]
         status = {"phase": "Completed", "completionTimestamp": "2030-01-01T00:00:00Z"}
         await server.set_status(BACKUPS, backup, **status)
@@ -138,8 +143,10 @@ async def test_restores_that_reach_out_of_the_namespace_are_refused(
     accepted = [
         name
         for name, spec in {**attempts, **LATER_RESTORES}.items()
-        if not await attempted(tenant, NARS, name, {"restoreSpec": {"backupName": "nightly", **spec}})
-        and (spec.keys() & _kept(await tenant.get(NARS, name), "restoreSpec"))
+        if not await attempted(
+            tenant, NON_ADMIN_RESTORES, name, {"restoreSpec": {"backupName": "nightly", **spec}}
+        )
+        and (spec.keys() & _kept(await tenant.get(NON_ADMIN_RESTORES, name), "restoreSpec"))
     ]
     assert accepted == []
     for restore in await server.all(RESTORES):
@@ -154,7 +161,9 @@ async def test_nothing_of_a_requests_metadata_reaches_the_server(
     await serve(allowed_endpoints=())
     victim = await new_tenant()
     await victim.back_up("nightly")
-    victims = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    victims = (await victim.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"][
+        "name"
+    ]
     await secret(tenant)
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}
     owner = await tenant.client.create(CONFIGMAPS, config, tenant.namespace)
@@ -173,9 +182,9 @@ async def test_nothing_of_a_requests_metadata_reaches_the_server(
         ],
     }
     await tenant.back_up("mimic", metadata=mimic)
-    await tenant.reached(NABS, "mimic", "Created")
-    await tenant.create(NABSLS, "mine", location(), **mimic)
-    await tenant.reached(NABSLS, "mine", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "mimic", "Created")
+    await tenant.create(NON_ADMIN_LOCATIONS, "mine", location(), **mimic)
+    await tenant.reached(NON_ADMIN_LOCATIONS, "mine", "Created")
 
     own = [each for each in await server.all(BACKUPS) if each["metadata"]["name"] != victims]
     own += await server.all(LOCATIONS)
@@ -198,9 +207,11 @@ async def test_nothing_of_a_requests_metadata_reaches_the_server(
     assert kept["metadata"]["annotations"]["openshift.io/oadp-nab-origin-namespace"] == victim.namespace
 
     # Deletion waits for nobody's finalizer but ours, and takes nothing of another's.
-    await tenant.client.delete(NABS, "mimic", tenant.namespace)
-    await tenant.client.patch(NABS, "mimic", {"metadata": {"finalizers": None}}, tenant.namespace)
-    await tenant.gone(NABS, "mimic")
+    await tenant.client.delete(NON_ADMIN_BACKUPS, "mimic", tenant.namespace)
+    await tenant.client.patch(
+        NON_ADMIN_BACKUPS, "mimic", {"metadata": {"finalizers": None}}, tenant.namespace
+    )
+    await tenant.gone(NON_ADMIN_BACKUPS, "mimic")
     assert await server.client.get(BACKUPS, victims, server.namespace)
 
 
@@ -212,10 +223,10 @@ async def test_an_edit_between_acceptance_and_work_changes_nothing(
         name = f"race-{number}"
         await tenant.back_up(name)
         patch = {"spec": {"backupSpec": {"includedNamespaces": ["kube-system"]}}}
-        await tenant.client.patch(NABS, name, patch, tenant.namespace)
+        await tenant.client.patch(NON_ADMIN_BACKUPS, name, patch, tenant.namespace)
     for number in range(10):
         await tenant.until(
-            NABS,
+            NON_ADMIN_BACKUPS,
             f"race-{number}",
             lambda obj: (obj.get("status") or {}).get("phase") in ("BackingOff", "Created"),
         )
@@ -223,7 +234,11 @@ async def test_an_edit_between_acceptance_and_work_changes_nothing(
         assert backup["spec"]["includedNamespaces"] == [tenant.namespace]
 
 
-@pytest.mark.parametrize("resource", [NABS, NARS, NABSLS, NADRS], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "resource",
+    [NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS],
+    ids=lambda each: each.name,
+)
 async def test_no_status_and_no_object_of_the_server_can_be_written(
     serve: Serve, server: Server, tenant: Tenant, resource: Any
 ) -> None:

@@ -32,7 +32,7 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
-from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.integration.controllers.conftest import running as running_server
 from tests.integration.nonadmin.buckets import ENDED, RBAC, OwnBucket, hostile_items
 from tests.integration.nonadmin.conftest import BACKUPS, RESTORES, NewTenant, Serve, Server, Tenant
@@ -113,7 +113,9 @@ async def test_a14_nobody_else_gets_what_a_bucket_says_is_theirs(
 ) -> None:
     victim = await new_tenant()
     await victim.back_up("nightly")
-    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    unique_id = (await victim.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"][
+        "name"
+    ]
     await server.set_status(BACKUPS, unique_id, phase="Completed", completionTimestamp="2030-01-01T00:00:00Z")
     before = await server.client.get(BACKUPS, unique_id, server.namespace)
     own = evil.tenant.namespace
@@ -129,16 +131,19 @@ async def test_a14_nobody_else_gets_what_a_bucket_says_is_theirs(
     await evil.synced()
 
     # The one honest file is made known, and its request: then everything else was looked at too.
-    await evil.tenant.reached(NABS, "of-honest", "Created")
+    await evil.tenant.reached(NON_ADMIN_BACKUPS, "of-honest", "Created")
     assert await names(server, BACKUPS) == sorted([evil.named("honest"), unique_id])
     found = await server.client.get(BACKUPS, unique_id, server.namespace)
     assert (found["metadata"]["uid"], found["spec"]) == (before["metadata"]["uid"], before["spec"])
-    assert [each["metadata"]["name"] for each in await victim.client.list_all(NABS, victim.namespace)] == [
-        "nightly"
-    ]
-    assert len(await evil.tenant.client.list_all(NABS, own)) == 1
-    nab = await victim.get(NABS, "nightly")
-    assert (nab["status"]["phase"], nab["status"]["veleroBackup"]["name"]) == ("Created", unique_id)
+    assert [
+        each["metadata"]["name"] for each in await victim.client.list_all(NON_ADMIN_BACKUPS, victim.namespace)
+    ] == ["nightly"]
+    assert len(await evil.tenant.client.list_all(NON_ADMIN_BACKUPS, own)) == 1
+    non_admin_backup = await victim.get(NON_ADMIN_BACKUPS, "nightly")
+    assert (non_admin_backup["status"]["phase"], non_admin_backup["status"]["veleroBackup"]["name"]) == (
+        "Created",
+        unique_id,
+    )
 
 
 async def test_a14_a_server_that_believes_its_bucket_misleads_no_tenant(
@@ -147,7 +152,9 @@ async def test_a14_a_server_that_believes_its_bucket_misleads_no_tenant(
     """Beside a Velero, whose own sync takes over what a file says."""
     victim = await new_tenant()
     await victim.back_up("nightly")
-    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    unique_id = (await victim.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"][
+        "name"
+    ]
     own = await server.client.get(BACKUPS, unique_id, server.namespace)
     for name, labels in (("forged", own["metadata"]["labels"]), ("other", {})):
         marked = {**own["metadata"]["labels"], "openshift.io/oadp-nab-origin-nacuuid": name, **labels}
@@ -160,19 +167,19 @@ async def test_a14_a_server_that_believes_its_bucket_misleads_no_tenant(
             status=ENDED,
         )
     await server.set_status(BACKUPS, unique_id, **ENDED)
-    nab = await victim.until(
-        NABS,
+    non_admin_backup = await victim.until(
+        NON_ADMIN_BACKUPS,
         "nightly",
         lambda obj: obj["status"]["veleroBackup"].get("status", {}).get("phase") == "Completed",
     )
-    assert nab["status"]["veleroBackup"]["name"] == unique_id
+    assert non_admin_backup["status"]["veleroBackup"]["name"] == unique_id
     # What the bucket's owner put there can be neither taken over nor restored, by nobody.
     forged = {"labels": {"openshift.io/oadp-nab-synced-from-nacuuid": "other"}}
     for one in (victim, evil.tenant):
         await one.back_up("of-other", metadata=forged)
-        assert "does not exist" in await one.refused(NABS, "of-other")
+        assert "does not exist" in await one.refused(NON_ADMIN_BACKUPS, "of-other")
         await one.restore("back", backupName="of-other")
-        assert "backupName is invalid" in await one.refused(NARS, "back")
+        assert "backupName is invalid" in await one.refused(NON_ADMIN_RESTORES, "back")
     assert await server.all(RESTORES) == []
 
 
@@ -204,7 +211,9 @@ async def test_a34_a_file_orders_no_copy_of_a_volume(
 ) -> None:
     victim = await new_tenant()
     await victim.back_up("nightly")
-    unique_id = (await victim.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    unique_id = (await victim.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"][
+        "name"
+    ]
     own = evil.tenant.namespace
     label = {"velero.io/backup-name": unique_id, "velero.io/backup-uid": "uid-of-the-victim"}
     volumes = [
@@ -227,8 +236,8 @@ async def test_a34_a_file_orders_no_copy_of_a_volume(
     }
     assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == [honest["metadata"]["uid"]]
     assert made["spec"]["backupStorageLocation"] == evil.location
-    nab = await victim.get(NABS, "nightly")
-    assert not nab["status"].get("fileSystemPodVolumeBackups")
+    non_admin_backup = await victim.get(NON_ADMIN_BACKUPS, "nightly")
+    assert not non_admin_backup["status"].get("fileSystemPodVolumeBackups")
 
 
 async def test_a35_no_content_of_a_snapshot_is_made_known(
@@ -311,7 +320,7 @@ async def test_odd_files_are_reported_once_and_delay_no_honest_backup(
 
     honest = await evil.plant("honest")
     begun = time.monotonic()
-    await evil.tenant.reached(NABS, "of-honest", "Created")
+    await evil.tenant.reached(NON_ADMIN_BACKUPS, "of-honest", "Created")
     assert time.monotonic() - begun < 20  # 100 s and more before
 
     assert set(await names(server, BACKUPS)) <= {honest, invalid}
@@ -375,21 +384,21 @@ async def test_a13_a15_a_tenant_restores_nothing_but_what_it_may_have(
     await ensure_snapshot_crds(server.client)
     await planted(evil, word)
     await start_server(features=frozenset({"EnableCSI"}))
-    await tenant.reached(NABS, "of-b1", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "of-b1", "Created")
 
     await tenant.restore("back", backupName="of-b1", restorePVs=True)
-    nar = await tenant.until(
-        NARS,
+    non_admin_restore = await tenant.until(
+        NON_ADMIN_RESTORES,
         "back",
         lambda obj: "completionTimestamp" in str((obj.get("status") or {}).get("veleroRestore")),
     )
 
     assert (await tenant.get(CONFIGMAPS, "prices"))["data"] == {"tea": "3"}
     assert await restored(server.client, tenant.namespace, word) == []
-    assert nar["status"]["veleroRestore"]["status"]["phase"] == "Completed"
+    assert non_admin_restore["status"]["veleroRestore"]["status"]["phase"] == "Completed"
     # Nor does deleting it for good ask for a snapshot that the cluster has not made.
-    await tenant.client.patch(NABS, "of-b1", {"spec": {"deleteBackup": True}}, tenant.namespace)
-    await tenant.gone(NABS, "of-b1")
+    await tenant.client.patch(NON_ADMIN_BACKUPS, "of-b1", {"spec": {"deleteBackup": True}}, tenant.namespace)
+    await tenant.gone(NON_ADMIN_BACKUPS, "of-b1")
     assert await evil.names() == []
     assert await server.all(BACKUPS) == []
 
@@ -500,8 +509,10 @@ async def test_a3_cluster_scoped_kinds_bring_nothing(
     await tenant.back_up("others", includedResources=kinds)
     await tenant.back_up("excluded", includedResources=["clusterroles"])
 
-    nab = await tenant.until(NABS, "others", lambda obj: _phase_of_backup(obj) == "Completed")
-    name = nab["status"]["veleroBackup"]["name"]
+    non_admin_backup = await tenant.until(
+        NON_ADMIN_BACKUPS, "others", lambda obj: _phase_of_backup(obj) == "Completed"
+    )
+    name = non_admin_backup["status"]["veleroBackup"]["name"]
     with tarfile.open(folder / "backups" / name / f"{name}.tar.gz") as archive:
         members = [path for path in archive.getnames() if path.startswith("resources/")]
     assert f"resources/configmaps/namespaces/{tenant.namespace}/prices.json" in members
@@ -510,10 +521,12 @@ async def test_a3_cluster_scoped_kinds_bring_nothing(
     assert {path.rsplit("/", 1)[1] for path in scoped} <= {f"{tenant.namespace}.json"}
     namespaced = [path for path in members if path.endswith(".json") and path not in scoped]
     assert all(f"/namespaces/{tenant.namespace}/" in path for path in namespaced)
-    nab = await tenant.until(NABS, "excluded", lambda obj: _phase_of_backup(obj) == "FailedValidation")
-    assert "clusterroles" in str(nab["status"]["veleroBackup"]["status"]["validationErrors"])
+    non_admin_backup = await tenant.until(
+        NON_ADMIN_BACKUPS, "excluded", lambda obj: _phase_of_backup(obj) == "FailedValidation"
+    )
+    assert "clusterroles" in str(non_admin_backup["status"]["veleroBackup"]["status"]["validationErrors"])
 
 
-def _phase_of_backup(nab: JSONObject) -> str:
-    made = (nab.get("status") or {}).get("veleroBackup") or {}
+def _phase_of_backup(non_admin_backup: JSONObject) -> str:
+    made = (non_admin_backup.get("status") or {}).get("veleroBackup") or {}
     return str((made.get("status") or {}).get("phase"))

@@ -10,7 +10,12 @@ import pytest
 from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import SECRETS, APIResource
 from pinnace.nonadmin.flows.driver import StepFailed
-from pinnace.nonadmin.objects import NABS, NABSLS, NADRS, NARS
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
 from pinnace.runtime.manager import Manager, ManagerPhase
 from tests.integration.nonadmin.conftest import BACKUPS, RESTORES, Serve, Server, Tenant
@@ -37,7 +42,7 @@ async def test_the_controllers_outlive_every_object(
 
     await asyncio.gather(*(act_all(name) for name in NAMES))
     await still_alive(manager, server, tenant, caplog)
-    for resource in (NABS, NARS, NABSLS):
+    for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS):
         for obj in await tenant.client.list_all(resource, tenant.namespace):
             if not obj["metadata"].get("deletionTimestamp"):
                 await tenant.until(resource, obj["metadata"]["name"], lambda each: "status" in each)
@@ -53,7 +58,7 @@ async def _act(tenant: Tenant, verb: str, name: str, resource: APIResource, spec
     elif verb == "strip":
         await tenant.client.patch(resource, name, {"metadata": {"finalizers": None}}, tenant.namespace)
     else:
-        await tenant.client.patch(NABS, name, {"spec": {"deleteBackup": True}}, tenant.namespace)
+        await tenant.client.patch(NON_ADMIN_BACKUPS, name, {"spec": {"deleteBackup": True}}, tenant.namespace)
 
 
 async def still_alive(
@@ -61,7 +66,7 @@ async def still_alive(
 ) -> None:
     """The controllers work, have made nothing foreign, and met nothing that they did not expect."""
     await tenant.back_up("honest")
-    await tenant.reached(NABS, "honest", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "honest", "Created")
     assert manager.phase is ManagerPhase.RUNNING
     for backup in await server.all(BACKUPS):
         assert backup["spec"]["includedNamespaces"] == [tenant.namespace]
@@ -73,16 +78,16 @@ async def still_alive(
     assert [error for error in defects if not isinstance(error, StepFailed | KubeError)] == []
 
 
-@pytest.mark.parametrize("resource", [NABS, NARS], ids=lambda each: each.kind)
+@pytest.mark.parametrize("resource", [NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES], ids=lambda each: each.kind)
 async def test_whoever_strips_the_finalizer_leaves_nothing_in_the_line(
     serve: Serve, server: Server, tenant: Tenant, resource: APIResource
 ) -> None:
     await serve()
     await tenant.back_up("honest")
-    await tenant.reached(NABS, "honest", "Created")
-    made, before = (BACKUPS, 1) if resource is NABS else (RESTORES, 0)
+    await tenant.reached(NON_ADMIN_BACKUPS, "honest", "Created")
+    made, before = (BACKUPS, 1) if resource is NON_ADMIN_BACKUPS else (RESTORES, 0)
     for _ in range(5):
-        if resource is NABS:
+        if resource is NON_ADMIN_BACKUPS:
             await tenant.back_up("flood")
         else:
             await tenant.restore("flood", backupName="honest")
@@ -102,16 +107,18 @@ async def test_what_was_served_waits_for_its_request(serve: Serve, server: Serve
     """The server's sync finds a Backup before its request is made anew."""
     await serve()
     await tenant.back_up("nightly")
-    name = (await tenant.reached(NABS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
+    name = (await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created"))["status"]["veleroBackup"]["name"]
     await server.set_status(BACKUPS, name, **FINISHED)
     await tenant.until(
-        NABS, "nightly", lambda obj: obj["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
+        NON_ADMIN_BACKUPS, "nightly", lambda obj: obj["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
     )
-    await tenant.client.patch(NABS, "nightly", {"metadata": {"finalizers": None}}, tenant.namespace)
-    await tenant.client.delete(NABS, "nightly", tenant.namespace)
-    await tenant.gone(NABS, "nightly")
+    await tenant.client.patch(
+        NON_ADMIN_BACKUPS, "nightly", {"metadata": {"finalizers": None}}, tenant.namespace
+    )
+    await tenant.client.delete(NON_ADMIN_BACKUPS, "nightly", tenant.namespace)
+    await tenant.gone(NON_ADMIN_BACKUPS, "nightly")
     await tenant.back_up("another")
-    await tenant.reached(NABS, "another", "Created")
+    await tenant.reached(NON_ADMIN_BACKUPS, "another", "Created")
     assert name in [each["metadata"]["name"] for each in await server.all(BACKUPS)]
 
 
@@ -130,16 +137,16 @@ async def test_objects_as_large_as_they_can_be(
         for spec in kinds:
             with contextlib.suppress(APIStatusError):
                 await tenant.back_up(f"huge-{number}-{len(json.dumps(spec))}", metadata=metadata, **spec)
-    found = await tenant.client.list_all(NABS, tenant.namespace)
+    found = await tenant.client.list_all(NON_ADMIN_BACKUPS, tenant.namespace)
     assert found  # some do fit
     await still_alive(manager, server, tenant, caplog)
-    for nab in found:
-        name = nab["metadata"]["name"]
-        await tenant.client.delete(NABS, name, tenant.namespace)
+    for non_admin_backup in found:
+        name = non_admin_backup["metadata"]["name"]
+        await tenant.client.delete(NON_ADMIN_BACKUPS, name, tenant.namespace)
         cleared = {"metadata": {"finalizers": None, "labels": None}}
         with contextlib.suppress(NotFound):
-            await tenant.client.patch(NABS, name, cleared, tenant.namespace)
-        await tenant.gone(NABS, name)
+            await tenant.client.patch(NON_ADMIN_BACKUPS, name, cleared, tenant.namespace)
+        await tenant.gone(NON_ADMIN_BACKUPS, name)
 
 
 async def test_a_secret_is_not_copied_that_is_larger_than_credentials_are(
@@ -149,8 +156,8 @@ async def test_a_secret_is_not_copied_that_is_larger_than_credentials_are(
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}}
     data = {"cloud": KEYS, "more": "x" * 500_000}
     await tenant.client.create(SECRETS, {**body, "stringData": data}, tenant.namespace)
-    await tenant.create(NABSLS, "attack", location())
-    assert "holds more than" in await tenant.refused(NABSLS, "attack")
+    await tenant.create(NON_ADMIN_LOCATIONS, "attack", location())
+    assert "holds more than" in await tenant.refused(NON_ADMIN_LOCATIONS, "attack")
     assert await server.all(SECRETS) == []
 
 
@@ -158,6 +165,6 @@ async def test_downloads_of_hostile_names(serve: Serve, server: Server, tenant: 
     await serve()
     for number, name in enumerate(("../x", "x" * 5000, "%2e", "\U0001f4a3")):
         target = {"kind": "BackupLog", "name": name}
-        await tenant.create(NADRS, f"attack-{number}", {"target": target})
-        found = await tenant.reached(NADRS, f"attack-{number}", "BackingOff")
+        await tenant.create(NON_ADMIN_DOWNLOADS, f"attack-{number}", {"target": target})
+        found = await tenant.reached(NON_ADMIN_DOWNLOADS, f"attack-{number}", "BackingOff")
         assert found["status"]["conditions"][0]["type"] == "NonAdminBackupNotAvailable"

@@ -4,7 +4,7 @@ import pytest
 
 from pinnace.api.values.durations import Duration
 from pinnace.kube.resources import SECRETS
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATION_REQUESTS, NON_ADMIN_LOCATIONS
 from tests.integration.nonadmin.conftest import BACKUPS, LOCATIONS, Serve, Server, Tenant
 from tests.integration.nonadmin.test_attacks import FINISHED, location, secret
 from tests.support.waiting import eventually
@@ -13,17 +13,17 @@ from tests.support.waiting import eventually
 @pytest.mark.spec("NAC-039")
 async def test_an_administrator_approves_and_revokes(serve: Serve, server: Server, tenant: Tenant) -> None:
     await serve(require_approval=True)
-    await tenant.create(NABSLS, "mine", location())
+    await tenant.create(NON_ADMIN_LOCATIONS, "mine", location())
     await secret(tenant)
-    await eventually(lambda: _count(server, NABSL_REQUESTS, 1), timeout_seconds=60)
-    (request,) = await server.all(NABSL_REQUESTS)
+    await eventually(lambda: _count(server, NON_ADMIN_LOCATION_REQUESTS, 1), timeout_seconds=60)
+    (request,) = await server.all(NON_ADMIN_LOCATION_REQUESTS)
     assert await server.all(LOCATIONS) == []
     name = request["metadata"]["name"]
     for decision, phase, copies in (("approve", "Created", 1), ("reject", "BackingOff", 0)):
         await server.client.patch(
-            NABSL_REQUESTS, name, {"spec": {"approvalDecision": decision}}, server.namespace
+            NON_ADMIN_LOCATION_REQUESTS, name, {"spec": {"approvalDecision": decision}}, server.namespace
         )
-        await tenant.reached(NABSLS, "mine", phase)
+        await tenant.reached(NON_ADMIN_LOCATIONS, "mine", phase)
         await eventually(lambda copies=copies: _count(server, LOCATIONS, copies))  # type: ignore[misc]
         await eventually(lambda copies=copies: _count(server, SECRETS, copies))  # type: ignore[misc]
 
@@ -58,18 +58,18 @@ async def test_a_request_comes_back_with_its_backup(serve: Serve, server: Server
     )
     await serve(sync_period=Duration.minutes(2))
     await tenant.back_up("nightly", storageLocation="")
-    nab = await tenant.reached(NABS, "nightly", "Created")
+    non_admin_backup = await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
     (backup,) = await server.all(BACKUPS)
     name = backup["metadata"]["name"]
-    await tenant.client.delete(NABS, "nightly", tenant.namespace)
-    await tenant.gone(NABS, "nightly")
+    await tenant.client.delete(NON_ADMIN_BACKUPS, "nightly", tenant.namespace)
+    await tenant.gone(NON_ADMIN_BACKUPS, "nightly")
 
     # The server's own sync finds it in storage.
     body = {key: backup["metadata"][key] for key in ("labels", "annotations")}
     spec = {**backup["spec"], "storageLocation": "default"}
     await server.add(BACKUPS, name, metadata=body, spec=spec, status=FINISHED)
     await serve(sync_period=Duration.minutes(2))
-    found = await tenant.reached(NABS, "nightly", "Created")
-    assert found["metadata"]["uid"] != nab["metadata"]["uid"]
+    found = await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
+    assert found["metadata"]["uid"] != non_admin_backup["metadata"]["uid"]
     assert found["status"]["veleroBackup"]["name"] == name
     assert [each["type"] for each in found["status"]["conditions"]] == ["Queued"]

@@ -22,7 +22,7 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
-from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.integration.controllers.conftest import running as running_server
 from tests.integration.nonadmin.conftest import Serve, Server, Tenant
 from tests.support.waiting import eventually
@@ -144,13 +144,15 @@ async def backed_up_and_restored(
     volume = await grant(server, tenant)
     await tenant.create(CONFIGMAPS, "prices", None)
     await tenant.back_up("nightly")
-    await tenant.until(NABS, "nightly", lambda obj: _phase(obj, "veleroBackup") == "Completed")
+    await tenant.until(NON_ADMIN_BACKUPS, "nightly", lambda obj: _phase(obj, "veleroBackup") == "Completed")
     await revoke(server, tenant, volume)
     await tenant.client.delete(CONFIGMAPS, "prices", tenant.namespace)
     await tenant.restore("back", backupName="nightly")
     ended = ("Completed", "PartiallyFailed", "Failed", "FailedValidation")
-    nar = await tenant.until(NARS, "back", lambda obj: _phase(obj, "veleroRestore") in ended)
-    return volume, nar
+    non_admin_restore = await tenant.until(
+        NON_ADMIN_RESTORES, "back", lambda obj: _phase(obj, "veleroRestore") in ended
+    )
+    return volume, non_admin_restore
 
 
 def _phase(obj: JSONObject, made: str) -> str:
@@ -161,9 +163,9 @@ async def test_a_tenant_gets_back_nothing_that_edit_may_not_write(
     server: Server, tenant: Tenant, serve: Serve, store: Path
 ) -> None:
     await serve()
-    volume, nar = await backed_up_and_restored(server, tenant)
+    volume, non_admin_restore = await backed_up_and_restored(server, tenant)
 
-    assert _phase(nar, "veleroRestore") == "Completed"
+    assert _phase(non_admin_restore, "veleroRestore") == "Completed"
     assert await is_there(server, CONFIGMAPS, "prices", tenant.namespace)
     there = [
         resource.kind
@@ -174,7 +176,7 @@ async def test_a_tenant_gets_back_nothing_that_edit_may_not_write(
     assert not await is_there(server, PERSISTENT_VOLUMES, volume, None)
     claim = await tenant.get(PERSISTENT_VOLUME_CLAIMS, "data")
     assert "volumeName" not in claim["spec"]
-    warnings = results_of(store, nar["status"]["veleroRestore"]["name"])["warnings"]
+    warnings = results_of(store, non_admin_restore["status"]["veleroRestore"]["name"])["warnings"]
     texts = " ".join([*warnings["namespaces"][tenant.namespace], *warnings.get("cluster", [])])
     for resource, _ in REVOKED:
         assert f"{resource.group_resource} not restored (" in texts, resource.kind
@@ -216,14 +218,16 @@ async def test_a_namespace_that_went_meanwhile_is_not_made_anew(
     await serve()
     await tenant.create(CONFIGMAPS, "prices", None)
     await tenant.back_up("nightly")
-    nab = await tenant.until(NABS, "nightly", lambda obj: _phase(obj, "veleroBackup") == "Completed")
+    non_admin_backup = await tenant.until(
+        NON_ADMIN_BACKUPS, "nightly", lambda obj: _phase(obj, "veleroBackup") == "Completed"
+    )
     gone = f"{tenant.namespace}-gone"
     await server.add(
         velero("restores"),
         "late",
         metadata={"annotations": {"openshift.io/oadp-nar-origin-namespace": tenant.namespace}},
         spec={
-            "backupName": nab["status"]["veleroBackup"]["name"],
+            "backupName": non_admin_backup["status"]["veleroBackup"]["name"],
             "namespaceMapping": {tenant.namespace: gone},
         },
     )

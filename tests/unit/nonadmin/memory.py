@@ -21,9 +21,15 @@ from pinnace.kube.resources import APIResource, velero
 from pinnace.nonadmin.caches import CACHED, Cached
 from pinnace.nonadmin.collector import Leftovers
 from pinnace.nonadmin.flows.driver import RequestReconciler, StepFailed
-from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, LocationFlow, RestoreFlow, Surroundings
+from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, FlowContext, LocationFlow, RestoreFlow
 from pinnace.nonadmin.lookups import Lookups
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 from pinnace.nonadmin.queue_position import WaitingLine
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.specs.limits import Places
@@ -35,7 +41,17 @@ SERVER = "velero"
 BACKUPS, RESTORES = velero("backups"), velero("restores")
 LOCATIONS, DELETE_REQUESTS = velero("backupstoragelocations"), velero("deletebackuprequests")
 DOWNLOADS = velero("downloadrequests")
-WITH_STATUS = frozenset({NABS, NARS, NABSLS, NADRS, NABSL_REQUESTS, LOCATIONS, DOWNLOADS})
+WITH_STATUS = frozenset(
+    {
+        NON_ADMIN_BACKUPS,
+        NON_ADMIN_RESTORES,
+        NON_ADMIN_LOCATIONS,
+        NON_ADMIN_DOWNLOADS,
+        NON_ADMIN_LOCATION_REQUESTS,
+        LOCATIONS,
+        DOWNLOADS,
+    }
+)
 
 
 class Crash(BaseException):
@@ -273,7 +289,7 @@ class Service:
         self.views = {cached.resource: View(self.cluster, cached) for cached in CACHED}
         self.lookups = Lookups(self.cluster.client, SERVER, self.views)
         self._uuids = (f"00000000-0000-4000-8000-{number:012d}" for number in itertools.count(1))
-        around = Surroundings(
+        context = FlowContext(
             lookups=self.lookups,
             settings=lambda: self.settings,
             backups=Line(self.cluster, BACKUPS),
@@ -283,8 +299,8 @@ class Service:
             clock=self.cluster.clock,
             new_uuid=lambda: next(self._uuids),
         )
-        flows = (BackupFlow(around), RestoreFlow(around), LocationFlow(around), DownloadFlow(around))
-        makes = {NABS: BACKUPS, NARS: RESTORES}
+        flows = (BackupFlow(context), RestoreFlow(context), LocationFlow(context), DownloadFlow(context))
+        makes = {NON_ADMIN_BACKUPS: BACKUPS, NON_ADMIN_RESTORES: RESTORES}
         self.reconcilers = {}
         for flow in flows:
             made = makes.get(flow.resource)
@@ -314,7 +330,7 @@ class Service:
         raise AssertionError(f"not settled after {rounds} rounds: {self.cluster.writes()[-10:]}")
 
     def _requests(self) -> Iterator[tuple[APIResource, Key]]:
-        for resource in (NABSLS, NABS, NARS, NADRS):
+        for resource in (NON_ADMIN_LOCATIONS, NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_DOWNLOADS):
             for obj in self.cluster.of(resource):
                 yield resource, Key.of(obj)
 

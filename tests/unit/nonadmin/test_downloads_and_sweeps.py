@@ -12,7 +12,13 @@ from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import NAMESPACES, SECRETS, APIResource
 from pinnace.nonadmin.collector import KEY, Collector
 from pinnace.nonadmin.identity import marks
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS, NADRS, NARS
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.synchronizer import Synchronizer
 from pinnace.runtime.controller import DONE, Result
@@ -32,9 +38,9 @@ SYNCED = "openshift.io/oadp-nab-synced-from-nacuuid"
 
 
 def own_location(service: Service, tenant: str = "shop", unique_id: str = "shop-mine-id") -> None:
-    service.cluster.add(NABSLS, tenant, "mine", spec={}, status={"phase": "Created"})
+    service.cluster.add(NON_ADMIN_LOCATIONS, tenant, "mine", spec={}, status={"phase": "Created"})
     service.cluster.change(
-        NABSLS,
+        NON_ADMIN_LOCATIONS,
         tenant,
         "mine",
         status={"phase": "Created", "veleroBackupStorageLocation": {"nacuuid": unique_id, "name": unique_id}},
@@ -45,14 +51,16 @@ def own_location(service: Service, tenant: str = "shop", unique_id: str = "shop-
 
 async def backed_up(service: Service) -> str:
     own_location(service)
-    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {"storageLocation": "mine"}})
-    await service.look(NABS, "shop", "nightly")
+    service.cluster.add(
+        NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"storageLocation": "mine"}}
+    )
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     (backup,) = service.cluster.of(BACKUPS)
     return str(backup["metadata"]["name"])
 
 
-def nadr(service: Service) -> JSONObject:
-    found = service.cluster.peek(NADRS, "shop", "log")
+def non_admin_download(service: Service) -> JSONObject:
+    found = service.cluster.peek(NON_ADMIN_DOWNLOADS, "shop", "log")
     assert found is not None
     return found
 
@@ -62,9 +70,9 @@ async def test_a_file_of_a_backup() -> None:
     service = Service()
     name = await backed_up(service)
     made = service.cluster.add(
-        NADRS, "shop", "log", spec={"target": {"kind": "BackupLog", "name": "nightly"}}
+        NON_ADMIN_DOWNLOADS, "shop", "log", spec={"target": {"kind": "BackupLog", "name": "nightly"}}
     )
-    await service.look(NADRS, "shop", "log")
+    await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
     uid = made["metadata"]["uid"]
     download = service.cluster.peek(DOWNLOADS, SERVER, f"nadr-{uid}")
     assert download is not None
@@ -76,26 +84,28 @@ async def test_a_file_of_a_backup() -> None:
         "expiration": format_time(service.cluster.clock() + timedelta(minutes=10)),
     }
     service.cluster.change(DOWNLOADS, SERVER, f"nadr-{uid}", status=answer)
-    result = await service.look(NADRS, "shop", "log")
-    assert nadr(service)["status"]["velero"] == {"status": answer}
-    assert nadr(service)["status"]["phase"] == "Created"
-    assert conditions(nadr(service)) == [("Processed", "True", "Success")]
+    result = await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
+    assert non_admin_download(service)["status"]["velero"] == {"status": answer}
+    assert non_admin_download(service)["status"]["phase"] == "Created"
+    assert conditions(non_admin_download(service)) == [("Processed", "True", "Success")]
     assert result is not None
     assert result.requeue_after_seconds == pytest.approx(600, abs=2)
     service.cluster.clock.advance(timedelta(minutes=11))
-    await service.look(NADRS, "shop", "log")
-    assert service.cluster.of(NADRS) == []
+    await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
+    assert service.cluster.of(NON_ADMIN_DOWNLOADS) == []
 
 
 @pytest.mark.spec("NAC-044")
 async def test_a_file_of_a_restore() -> None:
     service = Service()
     await backed_up(service)
-    service.cluster.add(NARS, "shop", "back", spec={"restoreSpec": {"backupName": "nightly"}})
-    await service.look(NARS, "shop", "back")
+    service.cluster.add(NON_ADMIN_RESTORES, "shop", "back", spec={"restoreSpec": {"backupName": "nightly"}})
+    await service.look(NON_ADMIN_RESTORES, "shop", "back")
     (restore,) = service.cluster.of(RESTORES)
-    service.cluster.add(NADRS, "shop", "log", spec={"target": {"kind": "RestoreLog", "name": "back"}})
-    await service.look(NADRS, "shop", "log")
+    service.cluster.add(
+        NON_ADMIN_DOWNLOADS, "shop", "log", spec={"target": {"kind": "RestoreLog", "name": "back"}}
+    )
+    await service.look(NON_ADMIN_DOWNLOADS, "shop", "log")
     (download,) = service.cluster.of(DOWNLOADS)
     assert download["spec"]["target"] == {"kind": "RestoreLog", "name": restore["metadata"]["name"]}
 
@@ -107,10 +117,10 @@ async def test_a_file_of_a_restore() -> None:
 )
 async def test_a_file_of_nothing(kind: str, reason: str) -> None:
     service = Service()
-    service.cluster.add(NADRS, "shop", "log", spec={"target": {"kind": kind, "name": "none"}})
-    assert await service.look(NADRS, "shop", "log") == Result.after(30.0)
-    assert conditions(nadr(service)) == [(reason, "True", "Error")]
-    assert nadr(service)["status"]["phase"] == "BackingOff"
+    service.cluster.add(NON_ADMIN_DOWNLOADS, "shop", "log", spec={"target": {"kind": kind, "name": "none"}})
+    assert await service.look(NON_ADMIN_DOWNLOADS, "shop", "log") == Result.after(30.0)
+    assert conditions(non_admin_download(service)) == [(reason, "True", "Error")]
+    assert non_admin_download(service)["status"]["phase"] == "BackingOff"
 
 
 async def test_three_hundred_requests_for_nothing_cost_two_calls_each_and_then_ever_fewer() -> None:
@@ -118,11 +128,11 @@ async def test_three_hundred_requests_for_nothing_cost_two_calls_each_and_then_e
     reads = count_reads(service)
     for number in range(300):
         target = {"kind": "BackupLog", "name": f"none-{number}"}
-        service.cluster.add(NADRS, "shop", f"log-{number}", spec={"target": target})
+        service.cluster.add(NON_ADMIN_DOWNLOADS, "shop", f"log-{number}", spec={"target": target})
     delays = []
     for _ in range(8):
         for number in range(300):
-            result = await service.look(NADRS, "shop", f"log-{number}")
+            result = await service.look(NON_ADMIN_DOWNLOADS, "shop", f"log-{number}")
         assert result is not None
         assert result.requeue_after_seconds is not None
         delays.append(result.requeue_after_seconds)
@@ -149,12 +159,16 @@ def count_reads(service: Service) -> list[str]:
 @pytest.mark.spec("NAC-044")
 async def test_a_file_in_the_default_location() -> None:
     service = Service()
-    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
-    await service.look(NABS, "shop", "nightly")
-    service.cluster.add(NADRS, "shop", "log", spec={"target": {"kind": "BackupLog", "name": "nightly"}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    service.cluster.add(
+        NON_ADMIN_DOWNLOADS, "shop", "log", spec={"target": {"kind": "BackupLog", "name": "nightly"}}
+    )
     for _ in range(2):
-        assert await service.look(NADRS, "shop", "log") == DONE
-    assert conditions(nadr(service)) == [("NonAdminBackupStorageLocationNotUsed", "True", "Error")]
+        assert await service.look(NON_ADMIN_DOWNLOADS, "shop", "log") == DONE
+    assert conditions(non_admin_download(service)) == [
+        ("NonAdminBackupStorageLocationNotUsed", "True", "Error")
+    ]
     assert service.cluster.of(DOWNLOADS) == []
 
 
@@ -189,7 +203,7 @@ async def test_collection(approval: bool) -> None:
     for name, origin_name in (("kept", "mine"), ("orphan", "gone")):
         source = {"namespace": "shop", "name": origin_name, "nacuuid": "shop-mine-id", "requestedSpec": {}}
         cluster.add(
-            NABSL_REQUESTS,
+            NON_ADMIN_LOCATION_REQUESTS,
             SERVER,
             name,
             metadata=marks(Origin.LOCATION, "shop-mine-id", Key("shop", origin_name)),
@@ -208,13 +222,13 @@ async def test_collection(approval: bool) -> None:
     assert left(RESTORES) == ["plain-0", "plain-1", "plain-2", "unmarked"]
     assert left(LOCATIONS) == ["shop-mine-id", "unmarked"]
     assert left(SECRETS) == ["plain-0", "unmarked"]
-    assert left(NABSL_REQUESTS) == (["kept"] if approval else [])
+    assert left(NON_ADMIN_LOCATION_REQUESTS) == (["kept"] if approval else [])
 
 
 async def test_collection_removes_what_belonged_to_a_former_request_of_that_name() -> None:
     service = Service()
-    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
-    await service.look(NABS, "shop", "nightly")
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     former = marks(Origin.BACKUP, "former", Key("shop", "nightly"))
     service.cluster.add(BACKUPS, SERVER, "former", metadata=former, spec={})
     await collector(service).reconcile(KEY)
@@ -268,16 +282,16 @@ async def test_requests_come_back_for_what_is_stored() -> None:
         stored(service, f"{location}-unmarked", "shop", location, annotations={})
         stored(service, f"{location}-nowhere", "nowhere", location)
     await synchronizer(service).reconcile(KEY)
-    made = {each["metadata"]["name"]: each for each in service.cluster.of(NABS)}
+    made = {each["metadata"]["name"]: each for each in service.cluster.of(NON_ADMIN_BACKUPS)}
     assert sorted(made) == ["nab-default-good", "nab-shop-mine-id-good"]
     assert made["nab-default-good"]["spec"]["backupSpec"] == {"includedNamespaces": ["shop"]}
     assert made["nab-shop-mine-id-good"]["spec"]["backupSpec"]["storageLocation"] == "mine"
     assert made["nab-default-good"]["metadata"]["labels"] == {SYNCED: "default-good"}
     await synchronizer(service).reconcile(KEY)
-    assert len(service.cluster.of(NABS)) == 2
+    assert len(service.cluster.of(NON_ADMIN_BACKUPS)) == 2
     await service.settle()
-    for nab in service.cluster.of(NABS):
-        assert nab["status"]["phase"] == "Created"
+    for non_admin_backup in service.cluster.of(NON_ADMIN_BACKUPS):
+        assert non_admin_backup["status"]["phase"] == "Created"
 
 
 @pytest.mark.spec("NAC-049")
@@ -291,14 +305,21 @@ async def test_what_a_buckets_owner_forged_reaches_nobody() -> None:
         service, "renamed", "evil", "evil-mine-id", labels=marks(Origin.BACKUP, "x", Key("", ""))["labels"]
     )
     await synchronizer(service).reconcile(KEY)
-    assert service.cluster.of(NABS) == []
+    assert service.cluster.of(NON_ADMIN_BACKUPS) == []
 
     # Nor may the victim's own request take it for its own.
     service.cluster.add(
-        NABS, "victim", "nab-forged", metadata={"labels": {SYNCED: "forged"}}, spec={"backupSpec": {}}
+        NON_ADMIN_BACKUPS,
+        "victim",
+        "nab-forged",
+        metadata={"labels": {SYNCED: "forged"}},
+        spec={"backupSpec": {}},
     )
     await service.settle()
-    assert conditions(service.cluster.peek(NABS, "victim", "nab-forged"))[0][2] == "VeleroBackupNotFound"
+    assert (
+        conditions(service.cluster.peek(NON_ADMIN_BACKUPS, "victim", "nab-forged"))[0][2]
+        == "VeleroBackupNotFound"
+    )
 
 
 @pytest.mark.spec("NAC-057")
@@ -310,7 +331,7 @@ async def test_nothing_is_made_in_a_namespace_that_ends() -> None:
     stored(service, "one", "ends", "default")
     stored(service, "two", "shop", "default")
     await synchronizer(service).reconcile(KEY)
-    assert [each["metadata"]["name"] for each in service.cluster.of(NABS)] == ["nab-two"]
+    assert [each["metadata"]["name"] for each in service.cluster.of(NON_ADMIN_BACKUPS)] == ["nab-two"]
 
 
 async def test_a_request_that_the_api_server_refuses_holds_up_no_other(
@@ -336,7 +357,7 @@ async def test_a_request_that_the_api_server_refuses_holds_up_no_other(
         service.cluster.clock.advance(120)
     stored(service, "good", "shop", "default")
     await sweep.reconcile(KEY)
-    assert [each["metadata"]["name"] for each in service.cluster.of(NABS)] == ["nab-good"]
+    assert [each["metadata"]["name"] for each in service.cluster.of(NON_ADMIN_BACKUPS)] == ["nab-good"]
     assert tries < 14
     told = [record for record in caplog.records if "No request" in record.message]
     assert len(told) == 1

@@ -5,7 +5,7 @@ import pytest
 from pinnace.api.nonadmin.names import NAMESPACE_UID_ANNOTATION, Origin
 from pinnace.kube.resources import NAMESPACES
 from pinnace.nonadmin.identity import marks
-from pinnace.nonadmin.objects import NABS, NABSLS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.synchronizer import KEY, Synchronizer
 from pinnace.runtime.keys import Key
@@ -35,8 +35,8 @@ def synchronizer(service: Service) -> Synchronizer:
 async def test_a_backup_says_which_namespace_it_is_of() -> None:
     service = Service()
     namespace = service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
-    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
-    await service.look(NABS, "shop", "nightly")
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     (backup,) = service.cluster.of(BACKUPS)
     assert backup["metadata"]["annotations"][NAMESPACE_UID_ANNOTATION] == namespace["metadata"]["uid"]
 
@@ -62,9 +62,9 @@ async def test_the_synchronizer_holds_back(present: str, adopted: dict[str, str]
         await synchronizer(service).reconcile(KEY)
     await service.settle()
 
-    assert len(service.cluster.of(NABS)) == handed_over
-    for nab in service.cluster.of(NABS):
-        assert nab["status"]["phase"] == "Created"
+    assert len(service.cluster.of(NON_ADMIN_BACKUPS)) == handed_over
+    for non_admin_backup in service.cluster.of(NON_ADMIN_BACKUPS):
+        assert non_admin_backup["status"]["phase"] == "Created"
 
 
 async def test_it_is_said_once_and_consent_is_heard(caplog: pytest.LogCaptureFixture) -> None:
@@ -75,28 +75,28 @@ async def test_it_is_said_once_and_consent_is_heard(caplog: pytest.LogCaptureFix
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     service.settings = AdminSettings(adopted_namespaces={"shop": uid})
     await one.reconcile(KEY)
-    assert len(service.cluster.of(NABS)) == 1
+    assert len(service.cluster.of(NON_ADMIN_BACKUPS)) == 1
 
 
 async def test_whoever_knows_the_id_gets_it_neither() -> None:
     service, uid = service_with("other")
     forged = {"labels": {SYNCED: "old"}}
-    service.cluster.add(NABS, "shop", "nightly", metadata=forged, spec={"backupSpec": {}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", metadata=forged, spec={"backupSpec": {}})
     await service.settle()
-    nab = service.cluster.peek(NABS, "shop", "nightly")
-    assert conditions(nab) == [("Accepted", "False", "VeleroBackupNotFound")]
-    assert nab is not None
-    assert "veleroBackup" not in nab["status"]
+    non_admin_backup = service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "nightly")
+    assert conditions(non_admin_backup) == [("Accepted", "False", "VeleroBackupNotFound")]
+    assert non_admin_backup is not None
+    assert "veleroBackup" not in non_admin_backup["status"]
 
     service.settings = AdminSettings(adopted_namespaces={"shop": uid})
     await service.settle()
-    nab = service.cluster.peek(NABS, "shop", "nightly")
-    assert nab is not None
-    assert nab["status"]["phase"] == "Created"
+    non_admin_backup = service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "nightly")
+    assert non_admin_backup is not None
+    assert non_admin_backup["status"]["phase"] == "Created"
     # What was handed over stays so.
     service.settings = AdminSettings()
     await service.settle()
-    assert nab["status"]["veleroBackup"]["name"] == "old"
+    assert non_admin_backup["status"]["veleroBackup"]["name"] == "old"
 
 
 async def test_in_an_own_bucket_the_tenants_word_counts_for_nothing() -> None:
@@ -104,6 +104,6 @@ async def test_in_an_own_bucket_the_tenants_word_counts_for_nothing() -> None:
     marked = marks(Origin.LOCATION, "default", Key("shop", "mine"))
     (location,) = service.cluster.of(LOCATIONS)
     service.cluster.change(LOCATIONS, SERVER, "default", metadata={**location["metadata"], **marked})
-    service.cluster.add(NABSLS, "shop", "mine", spec={})
+    service.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={})
     await synchronizer(service).reconcile(KEY)
-    assert len(service.cluster.of(NABS)) == 1
+    assert len(service.cluster.of(NON_ADMIN_BACKUPS)) == 1

@@ -11,7 +11,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict
 from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.events import origin_keys
-from pinnace.nonadmin.objects import NABS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from pinnace.nonadmin.positions import FAR_EVERY, Positions, Queue
 from pinnace.nonadmin.queue_position import FAR_FACTOR, NEAR, WaitingLine, is_worth_showing
 from pinnace.runtime.cache import ObjectCache
@@ -33,7 +33,7 @@ class Scene:
         for number in range(count):
             self._add(number, shown=number + 1)
         queue = Queue(
-            resource=NABS,
+            resource=NON_ADMIN_BACKUPS,
             requests=self.requests,
             made=self.made,
             line=self.line,

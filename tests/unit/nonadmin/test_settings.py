@@ -24,8 +24,11 @@ def test_the_servers_period_in_nanoseconds() -> None:
         "objectStorage": {"bucket": "b"},
         "credential": {"name": "keys", "key": "cloud"},
     }
-    nabsl = {"metadata": {"namespace": "a", "name": "n"}, "spec": {"backupStorageLocationSpec": spec}}
-    text = location_problem(nabsl, settings, "velero")
+    non_admin_location = {
+        "metadata": {"namespace": "a", "name": "n"},
+        "spec": {"backupStorageLocationSpec": spec},
+    }
+    text = location_problem(non_admin_location, settings, "velero")
     assert text.endswith("(5m0s) can not be greater or equal non admin backupSyncPeriod (2m0s)")
 
 

@@ -14,9 +14,9 @@ from pinnace.cli.output.printing import Table
 from pinnace.cli.settings import GlobalFlags
 from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.objects import (
-    NABS,
-    NABSLS,
-    NARS,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
 )
 
 if TYPE_CHECKING:
@@ -79,11 +79,16 @@ def _bucket(obj: JSONObject) -> str:
 
 KINDS = {
     "backup": TenantKind(
-        resource=NABS, mirror="veleroBackup", spec="backupSpec", extra=("STORAGE LOCATION", _storage)
+        resource=NON_ADMIN_BACKUPS,
+        mirror="veleroBackup",
+        spec="backupSpec",
+        extra=("STORAGE LOCATION", _storage),
     ),
-    "restore": TenantKind(resource=NARS, mirror="veleroRestore", spec="restoreSpec", extra=("BACKUP", _from)),
+    "restore": TenantKind(
+        resource=NON_ADMIN_RESTORES, mirror="veleroRestore", spec="restoreSpec", extra=("BACKUP", _from)
+    ),
     "storage-location": TenantKind(
-        resource=NABSLS,
+        resource=NON_ADMIN_LOCATIONS,
         mirror="veleroBackupStorageLocation",
         spec="backupStorageLocationSpec",
         extra=("BUCKET", _bucket),

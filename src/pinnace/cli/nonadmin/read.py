@@ -21,7 +21,7 @@ from pinnace.cli.output.layout import Sheet
 from pinnace.cli.output.printing import encode, object_list, print_objects
 from pinnace.kube.errors import NotFound
 from pinnace.nonadmin.objects import (
-    NADRS,
+    NON_ADMIN_DOWNLOADS,
 )
 
 FINISHED = frozenset({"Completed", "PartiallyFailed", "Failed"})
@@ -133,15 +133,15 @@ class TenantBackend(ServerBackend):
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
         """Ask for a URL and wait for it; the request is removed again, the caller holds the deadline."""
         request = {
-            "apiVersion": NADRS.api_version,
-            "kind": NADRS.kind,
+            "apiVersion": NON_ADMIN_DOWNLOADS.api_version,
+            "kind": NON_ADMIN_DOWNLOADS.kind,
             "metadata": {
                 "name": f"{name[:220].rstrip('-.')}-{secrets.token_hex(4)}",
                 "namespace": self.namespace,
             },
             "spec": {"target": {"kind": str(kind), "name": name}},
         }
-        seen = await self.client.create(NADRS, request, self.namespace)
+        seen = await self.client.create(NON_ADMIN_DOWNLOADS, request, self.namespace)
         own = text(seen, "metadata", "name")
         try:
             while not (url := text(seen, "status", "velero", "status", "downloadURL")):
@@ -149,13 +149,13 @@ class TenantBackend(ServerBackend):
                     reasons = [text(each, "message") for each in listed(seen, "status", "conditions")]
                     raise CommandError(f"the log of {name} cannot be had: {'; '.join(reasons)}")
                 await asyncio.sleep(POLL_SECONDS)
-                seen = await self.client.get(NADRS, own, self.namespace)
+                seen = await self.client.get(NON_ADMIN_DOWNLOADS, own, self.namespace)
             return url
         finally:
             await self._forget(own)
 
     async def _forget(self, name: str) -> None:
         try:
-            await self.client.delete(NADRS, name, self.namespace)
+            await self.client.delete(NON_ADMIN_DOWNLOADS, name, self.namespace)
         except NotFound:
             return

@@ -48,8 +48,8 @@ from pinnace.nonadmin.flows.steps import (
 )
 from pinnace.nonadmin.identity import former_namespace, is_own_backup, marks, new_id, synced_from
 from pinnace.nonadmin.objects import (
-    NABS,
-    NARS,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_RESTORES,
     has_finalizer,
     is_being_deleted,
     velero_body,
@@ -75,7 +75,7 @@ LONGEST_RETRY: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackupWorld:
+class BackupFacts:
     """What is known beside a NonAdminBackup.
 
     Attributes:
@@ -109,96 +109,96 @@ class BackupWorld:
     ambiguous: str = ""
 
 
-def backup_id(nab: JSONObject) -> str:
+def backup_id(non_admin_backup: JSONObject) -> str:
     """The unique id: from the status, or of the Backup that it says it was found by."""
-    return stored_id(nab) or synced_from(nab)
+    return stored_id(non_admin_backup) or synced_from(non_admin_backup)
 
 
-def stored_id(nab: JSONObject) -> str:
+def stored_id(non_admin_backup: JSONObject) -> str:
     """The unique id that was stored in the status; empty before."""
-    return text(nab, "status", "veleroBackup", "nacuuid")
+    return text(non_admin_backup, "status", "veleroBackup", "nacuuid")
 
 
-def next_backup_step(nab: JSONObject, world: BackupWorld, memory: PassMemory) -> Step:
-    """The next thing to do; the same for the same object and world, however often it is asked."""
-    flow = _BackupFlow(nab, world, memory)
-    if member(nab, "spec", "deleteBackup") is True:
+def next_backup_step(non_admin_backup: JSONObject, facts: BackupFacts, memory: PassMemory) -> Step:
+    """The next step; always the same for the same request and facts."""
+    flow = _BackupFlow(non_admin_backup, facts, memory)
+    if member(non_admin_backup, "spec", "deleteBackup") is True:
         return flow.delete_for_good()
-    if is_being_deleted(nab):
+    if is_being_deleted(non_admin_backup):
         return flow.delete_object()
-    if synced_from(nab):
+    if synced_from(non_admin_backup):
         return flow.take_over()
     return flow.create_or_update()
 
 
 class _BackupFlow(RequestFlow):
-    def __init__(self, nab: JSONObject, world: BackupWorld, memory: PassMemory) -> None:
-        super().__init__(nab, memory, finalizer=BACKUP_FINALIZER, now=world.now)
-        self._nab = nab
-        self._world = world
-        self._id = stored_id(nab)
+    def __init__(self, non_admin_backup: JSONObject, facts: BackupFacts, memory: PassMemory) -> None:
+        super().__init__(non_admin_backup, memory, finalizer=BACKUP_FINALIZER, now=facts.now)
+        self._non_admin_backup = non_admin_backup
+        self._facts = facts
+        self._id = stored_id(non_admin_backup)
 
     # --- Create and update (NAC 9.2) --------------------------------------------------------------------
 
     def create_or_update(self) -> Step:
-        if self._world.ambiguous:
-            return Fail(error=self._world.ambiguous)
-        if self._world.backup is not None and not self._is_own():
+        if self._facts.ambiguous:
+            return Fail(error=self._facts.ambiguous)
+        if self._facts.backup is not None and not self._is_own():
             return Finish(refusal=FOREIGN)
         if step := self._noticed() or self._validated():
             return step
         if not self._id:
             namespace, name = self._key
-            return self._store_id(new_id(namespace, name, self._world.new_uuid))
+            return self._store_id(new_id(namespace, name, self._facts.new_uuid))
         return self._finalize() or self._create_or_mirror()
 
     def _validated(self) -> Step | None:
-        world = self._world
+        facts = self._facts
         if self._was_removed() or (self._is_own() and self._was_accepted()):
             return None
-        if problem := backup_problem(self._nab, world.storage, world.settings, world.namespace):
+        if problem := backup_problem(self._non_admin_backup, facts.storage, facts.settings, facts.namespace):
             return self._refuse("InvalidBackupSpec", problem)
-        limit = world.settings.max_unfinished_backups
-        if world.backup is None and limit and world.unfinished >= limit:
+        limit = facts.settings.max_unfinished_backups
+        if facts.backup is None and limit and facts.unfinished >= limit:
             return self._refuse(limits.BACKUPS, limits.message("backups", limit))
         return self._accept("BackupAccepted", "backup accepted")
 
     def _create_or_mirror(self) -> Step:
-        if self._world.backup is not None:
+        if self._facts.backup is not None:
             return self._mirror()
         if holds(self._status, "Queued"):
             return self._refuse("VeleroBackupNotFound", REMOVED)
         marked = marks(Origin.BACKUP, self._id, self._key)
-        marked["annotations"][MAX_HOOK_TIME_ANNOTATION] = str(self._world.settings.max_hook_time)
-        if self._world.namespace_uid:
-            marked["annotations"][NAMESPACE_UID_ANNOTATION] = self._world.namespace_uid
-        metadata = {"name": self._id, "namespace": self._world.namespace, **marked}
-        spec = backup_spec(self._nab, self._world.storage, self._world.settings)
+        marked["annotations"][MAX_HOOK_TIME_ANNOTATION] = str(self._facts.settings.max_hook_time)
+        if self._facts.namespace_uid:
+            marked["annotations"][NAMESPACE_UID_ANNOTATION] = self._facts.namespace_uid
+        metadata = {"name": self._id, "namespace": self._facts.namespace, **marked}
+        spec = backup_spec(self._non_admin_backup, self._facts.storage, self._facts.settings)
         body = velero_body(BACKUPS, metadata, spec)
-        return Create(resource=BACKUPS, namespace=self._world.namespace, body=body)
+        return Create(resource=BACKUPS, namespace=self._facts.namespace, body=body)
 
     def _was_removed(self) -> bool:
         """Whether there was a Backup and is none: then no spec changes anything."""
-        return self._world.backup is None and holds(self._status, "Queued")
+        return self._facts.backup is None and holds(self._status, "Queued")
 
     # --- Found in storage (NAC 9.3) ---------------------------------------------------------------------
 
     def take_over(self) -> Step:
-        if self._world.ambiguous:
-            return Fail(error=self._world.ambiguous)
+        if self._facts.ambiguous:
+            return Fail(error=self._facts.ambiguous)
         queued = holds(self._status, "Queued")
         if not self._is_own() or (not self._id and self._is_of_former_namespace()):
             # Somebody else's Backup does not exist for this tenant. (docs/spec: NAC 17 A7, A29, A31)
             return self._refuse("VeleroBackupNotFound", REMOVED if queued else NOTHING_TO_SYNC)
         if not self._id:
-            return self._store_id(synced_from(self._nab))
+            return self._store_id(synced_from(self._non_admin_backup))
         return self._finalize() or self._mirror()
 
     def _is_of_former_namespace(self) -> bool:
         """Whether the Backup stays with who had the namespace of this name before. (docs/spec: NAC 17 A29)"""
-        uid = self._world.namespace_uid
-        former = former_namespace(self._world.backup, self._world.backup_location)
-        return bool(former) and not self._world.settings.hands_over(self._key.namespace, former, uid)
+        uid = self._facts.namespace_uid
+        former = former_namespace(self._facts.backup, self._facts.backup_location)
+        return bool(former) and not self._facts.settings.hands_over(self._key.namespace, former, uid)
 
     # --- Deletion of the object (NAC 9.4) ---------------------------------------------------------------
 
@@ -206,14 +206,14 @@ class _BackupFlow(RequestFlow):
         step = self._begin_deletion(PLAIN_DELETE)
         if step is not None:
             return step
-        if self._world.ambiguous:
-            return Fail(error=self._world.ambiguous)
+        if self._facts.ambiguous:
+            return Fail(error=self._facts.ambiguous)
         if not self._id or not self._is_own():
             return self._let_go()
         # The request first, so that the server does not act on it meanwhile.
-        for obj in (*self._world.delete_requests, self._world.backup):
+        for obj in (*self._facts.delete_requests, self._facts.backup):
             if obj is not None and not is_being_deleted(obj) and self._not_yet_deleted(obj):
-                resource = BACKUPS if obj is self._world.backup else DELETE_REQUESTS
+                resource = BACKUPS if obj is self._facts.backup else DELETE_REQUESTS
                 return Delete(resource=resource, obj=obj)
         return REQUEUE
 
@@ -223,30 +223,30 @@ class _BackupFlow(RequestFlow):
         step = self._begin_deletion(PERMANENT_DELETE, requeue=True)
         if step is not None:
             return step
-        if not is_being_deleted(self._nab) and self._not_yet_deleted(self._nab):
-            return Delete(resource=NABS, obj=self._nab, requeue=True)
+        if not is_being_deleted(self._non_admin_backup) and self._not_yet_deleted(self._non_admin_backup):
+            return Delete(resource=NON_ADMIN_BACKUPS, obj=self._non_admin_backup, requeue=True)
         if self._memory.requeue:
             return REQUEUE
-        for restore in self._world.restores:
+        for restore in self._facts.restores:
             if not is_being_deleted(restore) and self._not_yet_deleted(restore):
-                return Delete(resource=NARS, obj=restore)
-        if self._world.ambiguous:
-            return Fail(error=self._world.ambiguous)
-        if not self._id or not has_finalizer(self._nab, BACKUP_FINALIZER) or not self._is_own():
+                return Delete(resource=NON_ADMIN_RESTORES, obj=restore)
+        if self._facts.ambiguous:
+            return Fail(error=self._facts.ambiguous)
+        if not self._id or not has_finalizer(self._non_admin_backup, BACKUP_FINALIZER) or not self._is_own():
             return self._let_go()
         return self._have_deleted()
 
     def _have_deleted(self) -> Step:
         """Ask the server to delete the Backup with its data, and wait until it has."""
-        requests = self._world.delete_requests
+        requests = self._facts.delete_requests
         if len(requests) > 1:
             return Fail(error=f"multiple DeleteBackupRequest objects found for Velero Backup {self._id}")
         if not requests:
             return Create(
-                resource=DELETE_REQUESTS, namespace=self._world.namespace, body=self._delete_request()
+                resource=DELETE_REQUESTS, namespace=self._facts.namespace, body=self._delete_request()
             )
         shown = mirror.with_delete_request(self._status, requests[0], self._id)
-        if self._world.backup is not None:
+        if self._facts.backup is not None:
             shown = self._mirrored(shown)
         if step := self._write(shown):
             return step
@@ -258,11 +258,11 @@ class _BackupFlow(RequestFlow):
         marked = marks(Origin.BACKUP, self._id, self._key)
         backup = {
             labels.BACKUP_NAME: labels.label_value(self._id),
-            labels.BACKUP_UID: text(self._world.backup, "metadata", "uid"),
+            labels.BACKUP_UID: text(self._facts.backup, "metadata", "uid"),
         }
         metadata = {
             "generateName": f"{self._id}-",
-            "namespace": self._world.namespace,
+            "namespace": self._facts.namespace,
             "labels": {**marked["labels"], **backup},
             "annotations": marked["annotations"],
         }
@@ -276,17 +276,17 @@ class _BackupFlow(RequestFlow):
         created = parse_time(text(request, "metadata", "creationTimestamp"))
         since = text(condition(self._status, "Deleting"), "lastTransitionTime")
         tried = created - (parse_time(since) if since else created)
-        return self._world.now - created >= min(max(tried, FIRST_RETRY), LONGEST_RETRY)
+        return self._facts.now - created >= min(max(tried, FIRST_RETRY), LONGEST_RETRY)
 
     # --- Parts ------------------------------------------------------------------------------------------
 
     def _is_own(self) -> bool:
-        backup = self._world.backup
-        return backup is not None and is_own_backup(backup, self._world.backup_location, self._key)
+        backup = self._facts.backup
+        return backup is not None and is_own_backup(backup, self._facts.backup_location, self._key)
 
     def _store_id(self, unique_id: str) -> Step:
         return WriteStatus(
-            status=mirror.with_reference(self._status, "veleroBackup", unique_id, self._world.namespace)
+            status=mirror.with_reference(self._status, "veleroBackup", unique_id, self._facts.namespace)
         )
 
     def _mirror(self) -> Step:
@@ -296,11 +296,11 @@ class _BackupFlow(RequestFlow):
         queued = Observation(
             type="Queued", holds=True, reason="BackupScheduled", message="Created Velero Backup object"
         )
-        status = self._mirrored(with_condition(status, queued, self._world.now))
+        status = self._mirrored(with_condition(status, queued, self._facts.now))
         return self._write(status) or DONE
 
     def _mirrored(self, status: JSONObject) -> JSONObject:
-        if self._world.backup is None:
+        if self._facts.backup is None:
             return status
-        shown = mirror.with_backup(status, self._world.backup, self._world.pod_volumes)
-        return mirror.with_queue_position(shown, self._world.position)
+        shown = mirror.with_backup(status, self._facts.backup, self._facts.pod_volumes)
+        return mirror.with_queue_position(shown, self._facts.position)

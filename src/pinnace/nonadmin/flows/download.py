@@ -29,7 +29,7 @@ from pinnace.nonadmin.flows.steps import (
 )
 from pinnace.nonadmin.identity import is_own_backup, origin_key, tenant_of_location
 from pinnace.nonadmin.objects import (
-    NADRS,
+    NON_ADMIN_DOWNLOADS,
     is_being_deleted,
     velero_body,
 )
@@ -55,59 +55,59 @@ _MESSAGES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DownloadWorld:
+class DownloadFacts:
     """What is known beside a NonAdminDownloadRequest.
 
     Attributes:
         namespace: the server's.
-        nar, restore: the NonAdminRestore that it names, if it is about one, and that one's Restore.
-        nab, backup: the NonAdminBackup that it is about, and that one's Backup.
+        non_admin_restore, restore: the NonAdminRestore that it names, if it is about one, and its Restore.
+        non_admin_backup, backup: the NonAdminBackup that it is about, and its Backup.
         backup_location: the BackupStorageLocation that holds that Backup.
         download: the DownloadRequest that was made for it.
     """
 
     namespace: str
     now: datetime
-    nar: JSONObject | None = None
+    non_admin_restore: JSONObject | None = None
     restore: JSONObject | None = None
-    nab: JSONObject | None = None
+    non_admin_backup: JSONObject | None = None
     backup: JSONObject | None = None
     backup_location: JSONObject | None = None
     download: JSONObject | None = None
 
 
-def download_name(nadr: JSONObject) -> str:
+def download_name(non_admin_download: JSONObject) -> str:
     """The name of the DownloadRequest of a request."""
-    return f"nadr-{text(nadr, 'metadata', 'uid')}"
+    return f"nadr-{text(non_admin_download, 'metadata', 'uid')}"
 
 
-def is_about_restore(nadr: JSONObject) -> bool:
+def is_about_restore(non_admin_download: JSONObject) -> bool:
     """Whether the file belongs to a restore."""
-    return text(nadr, "spec", "target", "kind") in OF_RESTORES
+    return text(non_admin_download, "spec", "target", "kind") in OF_RESTORES
 
 
-def next_download_step(nadr: JSONObject, world: DownloadWorld, memory: PassMemory) -> Step:
-    """The next thing to do; the same for the same object and world, however often it is asked."""
-    if is_being_deleted(nadr) or not text(nadr, "spec", "target", "kind"):
+def next_download_step(non_admin_download: JSONObject, facts: DownloadFacts, memory: PassMemory) -> Step:
+    """The next step; always the same for the same request and facts."""
+    if is_being_deleted(non_admin_download) or not text(non_admin_download, "spec", "target", "kind"):
         return DONE
-    answer = mapping(nadr, "status", "velero", "status")
-    expires = _seconds_left(answer, world.now)
+    answer = mapping(non_admin_download, "status", "velero", "status")
+    expires = _seconds_left(answer, facts.now)
     if expires is not None and expires < 0:
-        gone = text(nadr, "metadata", "uid") in memory.deleted
-        return DONE if gone else Delete(resource=NADRS, obj=nadr)
+        gone = text(non_admin_download, "metadata", "uid") in memory.deleted
+        return DONE if gone else Delete(resource=NON_ADMIN_DOWNLOADS, obj=non_admin_download)
     if text(answer, "downloadURL"):
         return Finish(after_seconds=UNKNOWN_EXPIRY_SECONDS if expires is None else expires + 1.0)
-    if condition(mapping(nadr, "status"), _NOT_USED):
+    if condition(mapping(non_admin_download, "status"), _NOT_USED):
         return Finish(refusal=_MESSAGES[_NOT_USED])
-    if world.download is not None:
-        return _answered(nadr, world.download, world)
-    return _asked(nadr, world)
+    if facts.download is not None:
+        return _answered(non_admin_download, facts.download, facts)
+    return _asked(non_admin_download, facts)
 
 
-def _answered(nadr: JSONObject, download: JSONObject, world: DownloadWorld) -> Step:
+def _answered(non_admin_download: JSONObject, download: JSONObject, facts: DownloadFacts) -> Step:
     answer = mapping(download, "status")
-    expires = _seconds_left(answer, world.now)
-    if origin_key(download, Origin.DOWNLOAD) != Key.of(nadr):
+    expires = _seconds_left(answer, facts.now)
+    if origin_key(download, Origin.DOWNLOAD) != Key.of(non_admin_download):
         return Finish(refusal="the DownloadRequest of this name belongs to another request")
     if text(answer, "phase") != "Processed" or not text(answer, "downloadURL"):
         return DONE
@@ -116,81 +116,81 @@ def _answered(nadr: JSONObject, download: JSONObject, world: DownloadWorld) -> S
     seen = Observation(type="Processed", holds=True, reason="Success", message="")
     status = {
         "phase": str(NonAdminPhase.CREATED),
-        "conditions": mapping(with_condition({}, seen, world.now))["conditions"],
+        "conditions": mapping(with_condition({}, seen, facts.now))["conditions"],
         "velero": {"status": answer},
     }
     return WriteStatus(status=status)
 
 
-def _asked(nadr: JSONObject, world: DownloadWorld) -> Step:
-    about_restore = is_about_restore(nadr)
-    if about_restore and world.nar is None:
-        return _unavailable(nadr, "NonAdminRestoreNotAvailable", world)
-    if world.nab is None:
-        return _unavailable(nadr, "NonAdminBackupNotAvailable", world)
-    if not text(world.nab, "spec", "backupSpec", "storageLocation"):
-        return _not_used(nadr, world)
-    if world.backup is None or (about_restore and world.restore is None):
+def _asked(non_admin_download: JSONObject, facts: DownloadFacts) -> Step:
+    about_restore = is_about_restore(non_admin_download)
+    if about_restore and facts.non_admin_restore is None:
+        return _unavailable(non_admin_download, "NonAdminRestoreNotAvailable", facts)
+    if facts.non_admin_backup is None:
+        return _unavailable(non_admin_download, "NonAdminBackupNotAvailable", facts)
+    if not text(facts.non_admin_backup, "spec", "backupSpec", "storageLocation"):
+        return _not_used(non_admin_download, facts)
+    if facts.backup is None or (about_restore and facts.restore is None):
         # Later each time: it may never come, and there may be any number of such requests.
-        return Finish(after_seconds=_patience(nadr, world.now, FIRST_LOOK_SECONDS))
-    if not is_own_backup(world.backup, world.backup_location, Key.of(world.nab)):
-        return _unavailable(nadr, "NonAdminBackupNotAvailable", world)
-    if tenant_of_location(world.backup_location) != text(nadr, "metadata", "namespace"):
-        return _not_used(nadr, world)
-    target = world.backup
-    if about_restore and world.restore is not None and world.nar is not None:
-        target = world.restore
-        if origin_key(target, Origin.RESTORE) != Key.of(world.nar):
-            return _unavailable(nadr, "NonAdminRestoreNotAvailable", world)
+        return Finish(after_seconds=_patience(non_admin_download, facts.now, FIRST_LOOK_SECONDS))
+    if not is_own_backup(facts.backup, facts.backup_location, Key.of(facts.non_admin_backup)):
+        return _unavailable(non_admin_download, "NonAdminBackupNotAvailable", facts)
+    if tenant_of_location(facts.backup_location) != text(non_admin_download, "metadata", "namespace"):
+        return _not_used(non_admin_download, facts)
+    target = facts.backup
+    if about_restore and facts.restore is not None and facts.non_admin_restore is not None:
+        target = facts.restore
+        if origin_key(target, Origin.RESTORE) != Key.of(facts.non_admin_restore):
+            return _unavailable(non_admin_download, "NonAdminRestoreNotAvailable", facts)
     return Create(
         resource=DOWNLOADS,
-        namespace=world.namespace,
-        body=_download(nadr, text(target, "metadata", "name"), world),
+        namespace=facts.namespace,
+        body=_download(non_admin_download, text(target, "metadata", "name"), facts),
     )
 
 
-def _download(nadr: JSONObject, target: str, world: DownloadWorld) -> JSONObject:
-    key = Key.of(nadr)
+def _download(non_admin_download: JSONObject, target: str, facts: DownloadFacts) -> JSONObject:
+    key = Key.of(non_admin_download)
     metadata = {
-        "name": download_name(nadr),
-        "namespace": world.namespace,
-        "labels": {**COMMON_LABELS, Origin.DOWNLOAD.id_label: text(nadr, "metadata", "uid")},
+        "name": download_name(non_admin_download),
+        "namespace": facts.namespace,
+        "labels": {**COMMON_LABELS, Origin.DOWNLOAD.id_label: text(non_admin_download, "metadata", "uid")},
         "annotations": {
             Origin.DOWNLOAD.name_annotation: key.name,
             Origin.DOWNLOAD.namespace_annotation: key.namespace,
         },
     }
-    kind = text(nadr, "spec", "target", "kind")
+    kind = text(non_admin_download, "spec", "target", "kind")
     return velero_body(DOWNLOADS, metadata, {"target": {"kind": kind, "name": target}})
 
 
-def _unavailable(nadr: JSONObject, kind: str, world: DownloadWorld) -> Step:
-    wait_seconds = _patience(nadr, world.now, FIRST_RETRY_SECONDS)
+def _unavailable(non_admin_download: JSONObject, kind: str, facts: DownloadFacts) -> Step:
+    wait_seconds = _patience(non_admin_download, facts.now, FIRST_RETRY_SECONDS)
     last = Finish(refusal=_MESSAGES[kind], after_seconds=wait_seconds)
-    status = _refused(nadr, kind, world)
-    return last if status == mapping(nadr, "status") else WriteStatus(status=status, last=last)
+    status = _refused(non_admin_download, kind, facts)
+    return last if status == mapping(non_admin_download, "status") else WriteStatus(status=status, last=last)
 
 
-def _patience(nadr: JSONObject, now: datetime, first_seconds: float) -> float:
+def _patience(non_admin_download: JSONObject, now: datetime, first_seconds: float) -> float:
     """How long to wait before the next look: as long as the request has been there so far."""
     try:
-        age = (now - parse_time(text(nadr, "metadata", "creationTimestamp"))).total_seconds()
+        age = (now - parse_time(text(non_admin_download, "metadata", "creationTimestamp"))).total_seconds()
     except ValueError:
         age = 0.0
     return min(max(age, first_seconds), LONGEST_RETRY_SECONDS)
 
 
-def _not_used(nadr: JSONObject, world: DownloadWorld) -> Step:
-    return WriteStatus(status=_refused(nadr, _NOT_USED, world))
+def _not_used(non_admin_download: JSONObject, facts: DownloadFacts) -> Step:
+    return WriteStatus(status=_refused(non_admin_download, _NOT_USED, facts))
 
 
-def _refused(nadr: JSONObject, kind: str, world: DownloadWorld) -> JSONObject:
+def _refused(non_admin_download: JSONObject, kind: str, facts: DownloadFacts) -> JSONObject:
     """The status with that condition and no other."""
-    status = mapping(nadr, "status")
+    status = mapping(non_admin_download, "status")
     former = condition(status, kind)
     only = {"conditions": [former]} if former else {}
     seen = Observation(type=kind, holds=True, reason="Error", message=_MESSAGES[kind])
-    conditions = with_condition(only, seen, world.now)["conditions"]
+    conditions = with_condition(only, seen, facts.now)["conditions"]
     return {**status, "phase": str(NonAdminPhase.BACKING_OFF), "conditions": conditions}
 
 

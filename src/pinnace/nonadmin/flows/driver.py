@@ -56,7 +56,7 @@ class Flow(Protocol):
     def finalizer(self) -> str: ...
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        """Look at the world and decide."""
+        """Read what is known and decide on a step."""
         ...
 
 

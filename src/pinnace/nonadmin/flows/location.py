@@ -42,8 +42,8 @@ from pinnace.nonadmin.flows.steps import (
 )
 from pinnace.nonadmin.identity import id_of, marks, new_id, origin_key
 from pinnace.nonadmin.objects import (
-    NABS,
-    NABSL_REQUESTS,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_LOCATION_REQUESTS,
     is_being_deleted,
     velero_body,
 )
@@ -64,7 +64,7 @@ _REQUEST: Final = "NonAdminBackupStorageLocationRequest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocationWorld:
+class LocationFacts:
     """What is known beside a NonAdminBackupStorageLocation.
 
     Attributes:
@@ -90,25 +90,25 @@ class LocationWorld:
     ambiguous: str = ""
 
 
-def next_location_step(nabsl: JSONObject, world: LocationWorld, memory: PassMemory) -> Step:
-    """The next thing to do; the same for the same object and world, however often it is asked."""
-    flow = _LocationFlow(nabsl, world, memory)
-    if world.ambiguous:
-        return Fail(error=world.ambiguous)
-    return flow.delete() if is_being_deleted(nabsl) else flow.create_or_update()
+def next_location_step(non_admin_location: JSONObject, facts: LocationFacts, memory: PassMemory) -> Step:
+    """The next step; always the same for the same request and facts."""
+    flow = _LocationFlow(non_admin_location, facts, memory)
+    if facts.ambiguous:
+        return Fail(error=facts.ambiguous)
+    return flow.delete() if is_being_deleted(non_admin_location) else flow.create_or_update()
 
 
 class _LocationFlow(RequestFlow):
-    def __init__(self, nabsl: JSONObject, world: LocationWorld, memory: PassMemory) -> None:
-        super().__init__(nabsl, memory, finalizer=LOCATION_FINALIZER, now=world.now)
-        self._nabsl = nabsl
-        self._world = world
+    def __init__(self, non_admin_location: JSONObject, facts: LocationFacts, memory: PassMemory) -> None:
+        super().__init__(non_admin_location, memory, finalizer=LOCATION_FINALIZER, now=facts.now)
+        self._non_admin_location = non_admin_location
+        self._facts = facts
         self._id = text(self._status, MEMBER, "nacuuid")
 
     def create_or_update(self) -> Step:
         if step := self._noticed():
             return step
-        for obj in (self._world.request, self._world.secret_copy, self._world.location):
+        for obj in (self._facts.request, self._facts.secret_copy, self._facts.location):
             if obj is not None and not self._is_own(obj):
                 return Finish(refusal="an object of the server's namespace belongs to another location")
         return (
@@ -125,9 +125,9 @@ class _LocationFlow(RequestFlow):
     # --- Steps before the decision (NAC 12.1, 1-5) ------------------------------------------------------
 
     def _validated(self) -> Step | None:
-        settings = self._world.settings
-        problem = location_problem(self._nabsl, settings, self._world.namespace)
-        of_secret = "" if problem else secret_problem(self._nabsl, self._world.secret, settings)
+        settings = self._facts.settings
+        problem = location_problem(self._non_admin_location, settings, self._facts.namespace)
+        of_secret = "" if problem else secret_problem(self._non_admin_location, self._facts.secret, settings)
         if problem or of_secret:
             wait_seconds = SECRET_POLL_SECONDS if of_secret else None
             return self._refuse("BslSpecValidation", problem or of_secret, after_seconds=wait_seconds)
@@ -136,58 +136,65 @@ class _LocationFlow(RequestFlow):
     def _identified(self) -> Step | None:
         if self._id:
             return None
-        unique_id = new_id(*self._key, self._world.new_uuid)
-        status = mirror.with_reference(self._status, MEMBER, unique_id, self._world.namespace)
+        unique_id = new_id(*self._key, self._facts.new_uuid)
+        status = mirror.with_reference(self._status, MEMBER, unique_id, self._facts.namespace)
         return WriteStatus(status=status)
 
     def _requested(self) -> Step | None:
         """See to it that there is a request, and that it says what is asked for and what was decided."""
         asked = mapping(self._status, MEMBER, "requestedSpec")
-        if self._world.request is None:
-            if not asked or self._world.settings.require_approval:
-                asked = location_spec_of(self._nabsl)
+        if self._facts.request is None:
+            if not asked or self._facts.settings.require_approval:
+                asked = location_spec_of(self._non_admin_location)
             noted = {**mapping(self._status, MEMBER), "requestedSpec": asked}
             if noted != mapping(self._status, MEMBER):
                 return WriteStatus(status={**self._status, MEMBER: noted})
-            return Create(resource=NABSL_REQUESTS, namespace=self._world.namespace, body=self._new_request())
-        request = self._world.request
+            return Create(
+                resource=NON_ADMIN_LOCATION_REQUESTS,
+                namespace=self._facts.namespace,
+                body=self._new_request(),
+            )
+        request = self._facts.request
         wanted = self._request_status(asked)
         if missing := merge_patch(mapping(request, "status"), wanted):
             return Patch(
-                resource=NABSL_REQUESTS, obj=request, patch={"status": missing}, subresource="status"
+                resource=NON_ADMIN_LOCATION_REQUESTS,
+                obj=request,
+                patch={"status": missing},
+                subresource="status",
             )
         decision = text(request, "spec", "approvalDecision")
-        if not self._world.settings.require_approval and decision != ApprovalDecision.APPROVE:
+        if not self._facts.settings.require_approval and decision != ApprovalDecision.APPROVE:
             patch = {"spec": {"approvalDecision": str(ApprovalDecision.APPROVE)}}
-            return Patch(resource=NABSL_REQUESTS, obj=request, patch=patch)
+            return Patch(resource=NON_ADMIN_LOCATION_REQUESTS, obj=request, patch=patch)
         # The decision is taken from what is stored, in a pass of its own.
-        return REQUEUE if NABSL_REQUESTS.name in self._memory.created else None
+        return REQUEUE if NON_ADMIN_LOCATION_REQUESTS.name in self._memory.created else None
 
     def _new_request(self) -> JSONObject:
-        required = self._world.settings.require_approval
+        required = self._facts.settings.require_approval
         decision = ApprovalDecision.PENDING if required else ApprovalDecision.APPROVE
-        metadata = {"name": self._id, "namespace": self._world.namespace, **self._marks()}
-        return velero_body(NABSL_REQUESTS, metadata, {"approvalDecision": str(decision)})
+        metadata = {"name": self._id, "namespace": self._facts.namespace, **self._marks()}
+        return velero_body(NON_ADMIN_LOCATION_REQUESTS, metadata, {"approvalDecision": str(decision)})
 
     def _request_status(self, asked: JSONObject) -> JSONObject:
-        status = mapping(self._world.request, "status")
+        status = mapping(self._facts.request, "status")
         source = mapping(status, "nonAdminBackupStorageLocation")
         phases = {
             ApprovalDecision.APPROVE: RequestPhase.APPROVED,
             ApprovalDecision.REJECT: RequestPhase.REJECTED,
         }
-        decision = text(self._world.request, "spec", "approvalDecision")
+        decision = text(self._facts.request, "spec", "approvalDecision")
         phase = next((phases[known] for known in phases if known == decision), RequestPhase.PENDING)
         if not mapping(source, "requestedSpec"):
             reference = {"nacuuid": self._id, "name": self._key.name, "namespace": self._key.namespace}
-            source = {"requestedSpec": asked or location_spec_of(self._nabsl), **reference}
+            source = {"requestedSpec": asked or location_spec_of(self._non_admin_location), **reference}
         return {**status, "phase": str(phase), "nonAdminBackupStorageLocation": source}
 
     # --- The decision (NAC 12.2) ------------------------------------------------------------------------
 
     def _decided(self) -> Step | None:
-        source = mapping(self._world.request, "status", "nonAdminBackupStorageLocation")
-        if not _same_spec(location_spec_of(self._nabsl), mapping(source, "requestedSpec")):
+        source = mapping(self._facts.request, "status", "nonAdminBackupStorageLocation")
+        if not _same_spec(location_spec_of(self._non_admin_location), mapping(source, "requestedSpec")):
             status = self._observe("SpecUpdateApproved", False, "BslSpecUpdateRejected", _SPEC_UPDATE)
             return self._write(status) or Finish(refusal=_SPEC_UPDATE)
         if condition(self._status, "SpecUpdateApproved"):
@@ -195,7 +202,7 @@ class _LocationFlow(RequestFlow):
         if text(source, "nacuuid") != self._id:
             message = f"{_REQUEST} does not contain valid NAC UUID and can not be approved"
             return self._withhold("BslSpecUpdateRejected", message)
-        match text(self._world.request, "spec", "approvalDecision"):
+        match text(self._facts.request, "spec", "approvalDecision"):
             case ApprovalDecision.APPROVE:
                 message = f"{_REQUEST} approval decision set to Approve"
                 status = self._observe("ClusterAdminApproved", True, "BslSpecApproved", message)
@@ -221,23 +228,23 @@ class _LocationFlow(RequestFlow):
     # --- What an approved location gets (NAC 12.1, 7-9) -------------------------------------------------
 
     def _secret_synced(self) -> Step | None:
-        secret, copy = mapping(self._world.secret), self._world.secret_copy
+        secret, copy = mapping(self._facts.secret), self._facts.secret_copy
         failed = self._observe(
             "SecretSynced", False, "SecretSyncFailed", "Failed to sync secret to OADP namespace"
         )
         # Nothing but the key that is needed, under a type that the API server takes with any content: the
         # tenant's own type may ask for other keys, or make a controller of the cluster act on the copy.
-        key = text(location_spec_of(self._nabsl), "credential", "key")
+        key = text(location_spec_of(self._non_admin_location), "credential", "key")
         data = {key: mapping(secret, "data").get(key)}
         if copy is None:
             body = {
                 "apiVersion": "v1",
                 "kind": "Secret",
-                "metadata": {"name": self._id, "namespace": self._world.namespace, **self._marks()},
+                "metadata": {"name": self._id, "namespace": self._facts.namespace, **self._marks()},
                 "type": "Opaque",
                 "data": data,
             }
-            return Create(resource=SECRETS, namespace=self._world.namespace, body=body, failed_status=failed)
+            return Create(resource=SECRETS, namespace=self._facts.namespace, body=body, failed_status=failed)
         if text(copy, "type") != "Opaque" and self._not_yet_deleted(copy):
             return Delete(resource=SECRETS, obj=copy)
         if difference := merge_patch(mapping(copy, "data"), data):
@@ -250,21 +257,21 @@ class _LocationFlow(RequestFlow):
         )
 
     def _location_synced(self) -> Step | None:
-        wanted = location_spec(self._nabsl, self._world.settings, self._id)
+        wanted = location_spec(self._non_admin_location, self._facts.settings, self._id)
         failed = self._observe(
             "BackupStorageLocationSynced",
             False,
             "BackupStorageLocationSyncError",
             "BackupStorageLocation failure during sync",
         )
-        location = self._world.location
+        location = self._facts.location
         if location is None:
             marked = self._marks()
             marked["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] = self._allowed_endpoints()
-            metadata = {"name": self._id, "namespace": self._world.namespace, **marked}
+            metadata = {"name": self._id, "namespace": self._facts.namespace, **marked}
             body = velero_body(LOCATIONS, metadata, wanted)
             return Create(
-                resource=LOCATIONS, namespace=self._world.namespace, body=body, failed_status=failed
+                resource=LOCATIONS, namespace=self._facts.namespace, body=body, failed_status=failed
             )
         if not _same_spec(mapping(location, "spec"), wanted):
             patch = {"spec": merge_patch(mapping(location, "spec"), wanted)}
@@ -289,7 +296,7 @@ class _LocationFlow(RequestFlow):
 
     def _allowed_endpoints(self) -> str:
         """For the server and its node agents, which know the location but not the settings."""
-        return ",".join(self._world.settings.endpoints())
+        return ",".join(self._facts.settings.endpoints())
 
     def _note(
         self, resource: APIResource, kind: str, created: tuple[str, str], updated: tuple[str, str]
@@ -301,11 +308,11 @@ class _LocationFlow(RequestFlow):
             return None
         reason, message = updated if was_patched else created
         seen = Observation(type=kind, holds=True, reason=reason, message=message)
-        return WriteStatus(status=with_renewed_condition(self._status, seen, self._world.now))
+        return WriteStatus(status=with_renewed_condition(self._status, seen, self._facts.now))
 
     def _mirrored(self) -> Step:
         status = with_phase(self._status, NonAdminPhase.CREATED)
-        status = mirror.with_location(status, self._world.location)
+        status = mirror.with_location(status, self._facts.location)
         return self._write(status) or DONE
 
     # --- Deletion (NAC 12.4) ----------------------------------------------------------------------------
@@ -313,18 +320,18 @@ class _LocationFlow(RequestFlow):
     def delete(self) -> Step:
         if step := self._write(with_phase(self._status, NonAdminPhase.DELETING)):
             return step
-        request = self._world.request
+        request = self._facts.request
         if request is not None and self._is_own(request) and self._not_yet_deleted(request):
-            return Delete(resource=NABSL_REQUESTS, obj=request)
+            return Delete(resource=NON_ADMIN_LOCATION_REQUESTS, obj=request)
         if step := self._deletion_of_copies():
             return step
-        for nab in self._world.backups:
-            if not is_being_deleted(nab) and self._not_yet_deleted(nab):
-                return Delete(resource=NABS, obj=nab)
+        for non_admin_backup in self._facts.backups:
+            if not is_being_deleted(non_admin_backup) and self._not_yet_deleted(non_admin_backup):
+                return Delete(resource=NON_ADMIN_BACKUPS, obj=non_admin_backup)
         return self._let_go()
 
     def _deletion_of_copies(self) -> Step | None:
-        for resource, obj in ((SECRETS, self._world.secret_copy), (LOCATIONS, self._world.location)):
+        for resource, obj in ((SECRETS, self._facts.secret_copy), (LOCATIONS, self._facts.location)):
             if obj is not None and self._is_own(obj) and self._not_yet_deleted(obj):
                 return Delete(resource=resource, obj=obj)
         return None

@@ -52,13 +52,13 @@ FOREIGN: Final = "related Velero Restore does not point to NonAdminRestore names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreWorld:
+class RestoreFacts:
     """What is known beside a NonAdminRestore.
 
     Attributes:
         namespace: the server's.
         new_uuid: for the unique id, should one be needed.
-        nab: the NonAdminBackup that it names.
+        non_admin_backup: the NonAdminBackup that it names.
         backup, backup_location: that one's Backup and the BackupStorageLocation that holds it.
         restore: the Restore with its unique id.
         pod_volumes: PodVolumeRestores of that Restore.
@@ -71,7 +71,7 @@ class RestoreWorld:
     settings: AdminSettings
     now: datetime
     new_uuid: str
-    nab: JSONObject | None = None
+    non_admin_backup: JSONObject | None = None
     backup: JSONObject | None = None
     backup_location: JSONObject | None = None
     restore: JSONObject | None = None
@@ -81,62 +81,64 @@ class RestoreWorld:
     ambiguous: str = ""
 
 
-def restore_id(nar: JSONObject) -> str:
+def restore_id(non_admin_restore: JSONObject) -> str:
     """The unique id; empty before there is one."""
-    return text(nar, "status", "veleroRestore", "nacuuid")
+    return text(non_admin_restore, "status", "veleroRestore", "nacuuid")
 
 
-def next_restore_step(nar: JSONObject, world: RestoreWorld, memory: PassMemory) -> Step:
-    """The next thing to do; the same for the same object and world, however often it is asked."""
-    flow = _RestoreFlow(nar, world, memory)
-    return flow.delete() if is_being_deleted(nar) else flow.create_or_update()
+def next_restore_step(non_admin_restore: JSONObject, facts: RestoreFacts, memory: PassMemory) -> Step:
+    """The next step; always the same for the same request and facts."""
+    flow = _RestoreFlow(non_admin_restore, facts, memory)
+    return flow.delete() if is_being_deleted(non_admin_restore) else flow.create_or_update()
 
 
 class _RestoreFlow(RequestFlow):
-    def __init__(self, nar: JSONObject, world: RestoreWorld, memory: PassMemory) -> None:
-        super().__init__(nar, memory, finalizer=RESTORE_FINALIZER, now=world.now)
-        self._nar = nar
-        self._world = world
-        self._id = restore_id(nar)
+    def __init__(self, non_admin_restore: JSONObject, facts: RestoreFacts, memory: PassMemory) -> None:
+        super().__init__(non_admin_restore, memory, finalizer=RESTORE_FINALIZER, now=facts.now)
+        self._non_admin_restore = non_admin_restore
+        self._facts = facts
+        self._id = restore_id(non_admin_restore)
 
     def create_or_update(self) -> Step:
-        if self._world.ambiguous:
-            return Fail(error=self._world.ambiguous)
-        if self._world.restore is not None and not self._is_own():
+        if self._facts.ambiguous:
+            return Fail(error=self._facts.ambiguous)
+        if self._facts.restore is not None and not self._is_own():
             return Finish(refusal=FOREIGN)
         if step := self._noticed() or self._validated():
             return step
         if not self._id:
-            unique_id = new_id(*self._key, self._world.new_uuid)
+            unique_id = new_id(*self._key, self._facts.new_uuid)
             return WriteStatus(
-                status=mirror.with_reference(self._status, "veleroRestore", unique_id, self._world.namespace)
+                status=mirror.with_reference(self._status, "veleroRestore", unique_id, self._facts.namespace)
             )
         if step := self._finalize():
             return step
-        if self._world.restore is not None:
-            return self._mirror(self._world.restore)
+        if self._facts.restore is not None:
+            return self._mirror(self._facts.restore)
         if holds(self._status, "Queued"):
             return self._refuse("VeleroRestoreNotFound", REMOVED)
         return self._create()
 
     def _validated(self) -> Step | None:
-        restore = self._world.restore
+        restore = self._facts.restore
         if holds(self._status, "Queued") and (restore is None or self._was_accepted()):
             return None
         if problem := self._problem():
             return self._refuse("InvalidRestoreSpec", problem)
-        limit = self._world.settings.max_unfinished_restores
-        if restore is None and limit and self._world.unfinished >= limit:
+        limit = self._facts.settings.max_unfinished_restores
+        if restore is None and limit and self._facts.unfinished >= limit:
             return self._refuse(limits.RESTORES, limits.message("restores", limit))
         return self._accept("RestoreAccepted", "restore accepted")
 
     def _problem(self) -> str:
-        nab, world = self._world.nab, self._world
-        problem = restore_problem(self._nar, nab, world.settings, world.namespace)
-        if problem or world.restore is not None or nab is None:
+        non_admin_backup, facts = self._facts.non_admin_backup, self._facts
+        problem = restore_problem(self._non_admin_restore, non_admin_backup, facts.settings, facts.namespace)
+        if problem or facts.restore is not None or non_admin_backup is None:
             return problem
         # That a status names a Backup does not make it the tenant's. (docs/spec: NAC 17 A7, A8)
-        if world.backup is None or not is_own_backup(world.backup, world.backup_location, Key.of(nab)):
+        if facts.backup is None or not is_own_backup(
+            facts.backup, facts.backup_location, Key.of(non_admin_backup)
+        ):
             return (
                 "NonAdminRestore spec.restoreSpec.backupName is invalid: "
                 "the Velero Backup of the NonAdminBackup does not exist"
@@ -144,32 +146,34 @@ class _RestoreFlow(RequestFlow):
         return ""
 
     def _create(self) -> Step:
-        if self._world.nab is None:
+        if self._facts.non_admin_backup is None:
             return Fail(error="the NonAdminBackup to restore is gone")
         metadata: JSONObject = {
             "name": self._id,
-            "namespace": self._world.namespace,
+            "namespace": self._facts.namespace,
             **marks(Origin.RESTORE, self._id, self._key),
         }
-        limit = str(self._world.settings.max_hook_time)
+        limit = str(self._facts.settings.max_hook_time)
         metadata["annotations"] = {**metadata["annotations"], MAX_HOOK_TIME_ANNOTATION: limit}
-        trusted = is_administrators(self._world.backup, self._world.backup_location)
-        allowed = self._world.settings.restorable_resources if trusted else ()
+        trusted = is_administrators(self._facts.backup, self._facts.backup_location)
+        allowed = self._facts.settings.restorable_resources if trusted else ()
         if allowed:
             metadata["annotations"] = {**metadata["annotations"], RESTORABLE_ANNOTATION: ",".join(allowed)}
-        spec = restore_spec(self._nar, self._world.nab, self._world.settings, trusted=trusted)
+        spec = restore_spec(
+            self._non_admin_restore, self._facts.non_admin_backup, self._facts.settings, trusted=trusted
+        )
         return Create(
             resource=RESTORES,
-            namespace=self._world.namespace,
+            namespace=self._facts.namespace,
             body=velero_body(RESTORES, metadata, spec),
         )
 
     def delete(self) -> Step:
         if step := self._begin_deletion("restore accepted for deletion"):
             return step
-        if self._world.ambiguous:
-            return Fail(error=self._world.ambiguous)
-        restore = self._world.restore
+        if self._facts.ambiguous:
+            return Fail(error=self._facts.ambiguous)
+        restore = self._facts.restore
         if restore is None or not self._is_own():
             return self._let_go()
         if not is_being_deleted(restore) and self._not_yet_deleted(restore):
@@ -177,7 +181,7 @@ class _RestoreFlow(RequestFlow):
         return REQUEUE
 
     def _is_own(self) -> bool:
-        restore = self._world.restore
+        restore = self._facts.restore
         return restore is not None and origin_key(restore, Origin.RESTORE) == self._key
 
     def _mirror(self, restore: JSONObject) -> Step:
@@ -185,7 +189,7 @@ class _RestoreFlow(RequestFlow):
         queued = Observation(
             type="Queued", holds=True, reason="RestoreScheduled", message="Created Velero Restore object"
         )
-        status = with_condition(status, queued, self._world.now)
-        status = mirror.with_restore(status, restore, self._world.pod_volumes)
-        status = mirror.with_queue_position(status, self._world.position)
+        status = with_condition(status, queued, self._facts.now)
+        status = mirror.with_restore(status, restore, self._facts.pod_volumes)
+        status = mirror.with_queue_position(status, self._facts.position)
         return self._write(status) or DONE

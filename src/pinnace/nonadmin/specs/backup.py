@@ -42,17 +42,17 @@ class StorageChoice:
     ambiguous: str = ""
 
 
-def location_id(nabsl: JSONObject | None) -> str:
+def location_id(non_admin_location: JSONObject | None) -> str:
     """The unique id of a tenant's location; empty before it has one."""
-    return text(nabsl, "status", "veleroBackupStorageLocation", "nacuuid")
+    return text(non_admin_location, "status", "veleroBackupStorageLocation", "nacuuid")
 
 
 def backup_problem(
-    nab: JSONObject, storage: StorageChoice, settings: AdminSettings, server_namespace: str
+    non_admin_backup: JSONObject, storage: StorageChoice, settings: AdminSettings, server_namespace: str
 ) -> str:
     """Why a request is refused; empty if it is not. The first failing check counts."""
-    namespace = text(nab, "metadata", "namespace")
-    spec = mapping(nab, "spec").get("backupSpec")
+    namespace = text(non_admin_backup, "metadata", "namespace")
+    spec = mapping(non_admin_backup, "spec").get("backupSpec")
     if namespace == server_namespace:
         return "NonAdminBackup can not be used in the namespace of the server"
     if not isinstance(spec, dict):
@@ -133,10 +133,10 @@ def _storage_problem(spec: JSONObject, storage: StorageChoice) -> str:
     return ""
 
 
-def backup_spec(nab: JSONObject, storage: StorageChoice, settings: AdminSettings) -> JSONObject:
+def backup_spec(non_admin_backup: JSONObject, storage: StorageChoice, settings: AdminSettings) -> JSONObject:
     """The Backup's spec for a request that was found valid. (docs/spec: NAC 6.5)"""
-    spec = filled_in(BackupSpec, settings.backup, mapping(nab, "spec", "backupSpec"))
-    spec["includedNamespaces"] = [text(nab, "metadata", "namespace")]
+    spec = filled_in(BackupSpec, settings.backup, mapping(non_admin_backup, "spec", "backupSpec"))
+    spec["includedNamespaces"] = [text(non_admin_backup, "metadata", "namespace")]
     if text(spec, "storageLocation"):
         spec["storageLocation"] = text(storage.request, "status", "veleroBackupStorageLocation", "name")
         # The owner of the bucket could write other snapshots' ids into it, and have them deleted. (A15)

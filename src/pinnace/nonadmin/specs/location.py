@@ -46,18 +46,18 @@ MIN_VALIDATION_FREQUENCY: Final = Duration.seconds(10)
 """More often, and the server would do nothing but look at that one location."""
 
 
-def location_spec_of(nabsl: JSONObject) -> JSONObject:
+def location_spec_of(non_admin_location: JSONObject) -> JSONObject:
     """What the tenant wrote, without what says nothing; empty if there is nothing to read."""
-    return present(mapping(nabsl, "spec", "backupStorageLocationSpec"))
+    return present(mapping(non_admin_location, "spec", "backupStorageLocationSpec"))
 
 
-def location_problem(nabsl: JSONObject, settings: AdminSettings, server_namespace: str) -> str:
+def location_problem(non_admin_location: JSONObject, settings: AdminSettings, server_namespace: str) -> str:
     """Why a location is refused, but for its credentials; empty if it is not. The first check counts."""
-    if text(nabsl, "metadata", "namespace") == server_namespace:
+    if text(non_admin_location, "metadata", "namespace") == server_namespace:
         return "NonAdminBackupStorageLocation can not be used in the namespace of the server"
-    if not isinstance(mapping(nabsl, "spec").get("backupStorageLocationSpec"), dict):
+    if not isinstance(mapping(non_admin_location, "spec").get("backupStorageLocationSpec"), dict):
         return f"{_PREFIX} is not set"
-    spec = location_spec_of(nabsl)
+    spec = location_spec_of(non_admin_location)
     if is_too_large(spec):
         return f"{_PREFIX} is larger than {MAX_SPEC_BYTES} bytes"
     try:
@@ -78,9 +78,9 @@ def location_problem(nabsl: JSONObject, settings: AdminSettings, server_namespac
     )
 
 
-def secret_problem(nabsl: JSONObject, secret: JSONObject | None, settings: AdminSettings) -> str:
+def secret_problem(non_admin_location: JSONObject, secret: JSONObject | None, settings: AdminSettings) -> str:
     """Why the credentials are refused; empty if they are not."""
-    spec = location_spec_of(nabsl)
+    spec = location_spec_of(non_admin_location)
     name, key = text(spec, "credential", "name"), text(spec, "credential", "key")
     if "/" in name:
         return f"{_PREFIX}.credential.name is no name of a Secret"
@@ -169,10 +169,13 @@ def _provider(spec: JSONObject) -> str:
     return text(spec, "provider").removeprefix("velero.io/")
 
 
-def location_spec(nabsl: JSONObject, settings: AdminSettings, unique_id: str) -> JSONObject:
+def location_spec(non_admin_location: JSONObject, settings: AdminSettings, unique_id: str) -> JSONObject:
     """The BackupStorageLocation's spec for one that was found valid. (docs/spec: NAC 12.3)"""
-    spec = filled_in(BackupStorageLocationSpec, settings.location, location_spec_of(nabsl))
-    namespace, prefix = text(nabsl, "metadata", "namespace"), text(spec, "objectStorage", "prefix")
+    spec = filled_in(BackupStorageLocationSpec, settings.location, location_spec_of(non_admin_location))
+    namespace, prefix = (
+        text(non_admin_location, "metadata", "namespace"),
+        text(spec, "objectStorage", "prefix"),
+    )
     spec["credential"] = {"name": unique_id, "key": text(spec, "credential", "key")}
     spec["objectStorage"] = {
         **mapping(spec, "objectStorage"),

@@ -25,21 +25,24 @@ _NOT_FOR_TENANTS: Final = ("resourceModifier", "restoreStatus")
 _RESTRICTED: Final = "NonAdminRestore nonAdminRestore.spec.restoreSpec"
 
 
-def wanted_backup(nar: JSONObject) -> str:
+def wanted_backup(non_admin_restore: JSONObject) -> str:
     """The name of the NonAdminBackup that a request is about."""
-    return text(nar, "spec", "restoreSpec", "backupName")
+    return text(non_admin_restore, "spec", "restoreSpec", "backupName")
 
 
 def restore_problem(
-    nar: JSONObject, nab: JSONObject | None, settings: AdminSettings, server_namespace: str
+    non_admin_restore: JSONObject,
+    non_admin_backup: JSONObject | None,
+    settings: AdminSettings,
+    server_namespace: str,
 ) -> str:
     """Why a request is refused; empty if it is not. The first failing check counts.
 
     Args:
-        nab: the NonAdminBackup that it names, in its own namespace.
+        non_admin_backup: the NonAdminBackup that it names, in its own namespace.
     """
-    spec = mapping(nar, "spec").get("restoreSpec")
-    if text(nar, "metadata", "namespace") == server_namespace:
+    spec = mapping(non_admin_restore, "spec").get("restoreSpec")
+    if text(non_admin_restore, "metadata", "namespace") == server_namespace:
         return "NonAdminRestore can not be used in the namespace of the server"
     if not isinstance(spec, dict):
         return f"{_PREFIX} is not set"
@@ -51,7 +54,7 @@ def restore_problem(
         return f"{_PREFIX} can not be read: {error.path}: {error.problem}"
     if text(spec, "scheduleName"):
         return f"{_RESTRICTED}.scheduleName is restricted"
-    if problem := _backup_problem(spec, nab):
+    if problem := _backup_problem(spec, non_admin_backup):
         return problem
     # A modifier is a config map of the server's namespace; a status is nothing that `edit` may write.
     for name in ("includedNamespaces", "excludedNamespaces", "namespaceMapping", *_NOT_FOR_TENANTS):
@@ -64,27 +67,29 @@ def restore_problem(
     )
 
 
-def _backup_problem(spec: JSONObject, nab: JSONObject | None) -> str:
+def _backup_problem(spec: JSONObject, non_admin_backup: JSONObject | None) -> str:
     name = text(spec, "backupName")
     if not name:
         return f"{_PREFIX}.backupName is not set"
-    if nab is None:
+    if non_admin_backup is None:
         missing = f'NonAdminBackup.oadp.openshift.io "{name}" not found'
         return f"{_PREFIX}.backupName is invalid: {missing}"
-    if text(nab, "status", "phase") != NonAdminPhase.CREATED:
+    if text(non_admin_backup, "status", "phase") != NonAdminPhase.CREATED:
         return f"{_PREFIX}.backupName is invalid: NonAdminBackup is not ready to be restored"
     return ""
 
 
-def restore_spec(nar: JSONObject, nab: JSONObject, settings: AdminSettings, *, trusted: bool) -> JSONObject:
+def restore_spec(
+    non_admin_restore: JSONObject, non_admin_backup: JSONObject, settings: AdminSettings, *, trusted: bool
+) -> JSONObject:
     """The Restore's spec for a request that was found valid.
 
     Args:
         trusted: whether the administrator's own location holds the backup.
     """
-    spec = present(mapping(nar, "spec", "restoreSpec"))
-    spec["backupName"] = text(nab, "status", "veleroBackup", "name")
-    spec["includedNamespaces"] = [text(nar, "metadata", "namespace")]
+    spec = present(mapping(non_admin_restore, "spec", "restoreSpec"))
+    spec["backupName"] = text(non_admin_backup, "status", "veleroBackup", "name")
+    spec["includedNamespaces"] = [text(non_admin_restore, "metadata", "namespace")]
     spec = filled_in(RestoreSpec, settings.restore, spec)
     excluded = listed(spec, "excludedResources")
     if trusted:

@@ -7,7 +7,7 @@ import pytest
 from pinnace.api.objects import JSONObject
 from pinnace.nonadmin.caches import POD_VOLUME_BACKUPS
 from pinnace.nonadmin.flows.backup import NOTHING_TO_SYNC, PERMANENT_DELETE, PLAIN_DELETE, REMOVED
-from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.runtime.controller import DONE
 from tests.unit.nonadmin.memory import (
     BACKUPS,
@@ -29,20 +29,22 @@ def service() -> Service:
     return Service()
 
 
-def nab(service: Service, name: str = "nightly") -> JSONObject:
-    found = service.cluster.peek(NABS, "shop", name)
+def non_admin_backup(service: Service, name: str = "nightly") -> JSONObject:
+    found = service.cluster.peek(NON_ADMIN_BACKUPS, "shop", name)
     assert found is not None
     return found
 
 
 def backup_of(service: Service, name: str = "nightly") -> JSONObject | None:
-    return service.cluster.peek(BACKUPS, SERVER, nab(service, name)["status"]["veleroBackup"]["name"])
+    return service.cluster.peek(
+        BACKUPS, SERVER, non_admin_backup(service, name)["status"]["veleroBackup"]["name"]
+    )
 
 
 async def made(service: Service, name: str = "nightly", **spec: object) -> JSONObject:
     """A request whose Backup exists; the Backup."""
-    service.cluster.add(NABS, "shop", name, spec={"backupSpec": {}, **spec})
-    await service.look(NABS, "shop", name)
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", name, spec={"backupSpec": {}, **spec})
+    await service.look(NON_ADMIN_BACKUPS, "shop", name)
     backup = backup_of(service, name)
     assert backup is not None
     return backup
@@ -55,11 +57,11 @@ def end(service: Service, backup: JSONObject, phase: str = "Completed") -> None:
 
 @pytest.mark.spec("NAC-020")
 async def test_valid_request_is_created_in_one_pass(service: Service) -> None:
-    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
 
-    assert await service.look(NABS, "shop", "nightly") == DONE
+    assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
 
-    found = nab(service)
+    found = non_admin_backup(service)
     status, reference = found["status"], found["status"]["veleroBackup"]
     assert status["phase"] == "Created"
     assert conditions(found) == [
@@ -88,20 +90,22 @@ async def test_valid_request_is_created_in_one_pass(service: Service) -> None:
 
 @pytest.mark.spec("NAC-021")
 async def test_invalid_request_waits_for_its_user_and_never_is_new_again(service: Service) -> None:
-    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {"includedNamespaces": ["other"]}})
+    service.cluster.add(
+        NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"includedNamespaces": ["other"]}}
+    )
 
-    assert await service.look(NABS, "shop", "nightly") == DONE
+    assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
 
-    found = nab(service)
+    found = non_admin_backup(service)
     assert found["status"]["phase"] == "BackingOff"
     assert conditions(found) == [("Accepted", "False", "InvalidBackupSpec")]
     assert "finalizers" not in found["metadata"]
     assert service.cluster.of(BACKUPS) == []
     phases: list[str] = []
-    service.cluster.before_write = lambda *_: phases.append(nab(service)["status"]["phase"])
-    service.cluster.change(NABS, "shop", "nightly", spec={"backupSpec": {}})
-    await service.look(NABS, "shop", "nightly")
-    assert nab(service)["status"]["phase"] == "Created"
+    service.cluster.before_write = lambda *_: phases.append(non_admin_backup(service)["status"]["phase"])
+    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    assert non_admin_backup(service)["status"]["phase"] == "Created"
     assert "New" not in phases
 
 
@@ -110,7 +114,7 @@ async def test_second_pass_writes_nothing(service: Service) -> None:
     await made(service)
     before = service.cluster.writes()
 
-    assert await service.look(NABS, "shop", "nightly") == DONE
+    assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
 
     assert service.cluster.writes() == before
 
@@ -118,7 +122,7 @@ async def test_second_pass_writes_nothing(service: Service) -> None:
 @pytest.mark.spec("NAC-023")
 @pytest.mark.parametrize("steps", range(1, 7))
 async def test_a_crash_anywhere_makes_no_second_backup(service: Service, steps: int) -> None:
-    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
     left = [None] * steps
 
     def crash(*_: str) -> None:
@@ -128,30 +132,30 @@ async def test_a_crash_anywhere_makes_no_second_backup(service: Service, steps: 
 
     service.cluster.before_write = crash
     with contextlib.suppress(Crash):
-        await service.look(NABS, "shop", "nightly")
-    stored = nab(service).get("status", {}).get("veleroBackup", {}).get("nacuuid")
+        await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    stored = non_admin_backup(service).get("status", {}).get("veleroBackup", {}).get("nacuuid")
     service.cluster.before_write = lambda *_: None
     await service.settle()
 
-    assert nab(service)["status"]["phase"] == "Created"
+    assert non_admin_backup(service)["status"]["phase"] == "Created"
     assert [backup["metadata"]["name"] for backup in service.cluster.of(BACKUPS)] == [
-        nab(service)["status"]["veleroBackup"]["nacuuid"]
+        non_admin_backup(service)["status"]["veleroBackup"]["nacuuid"]
     ]
-    assert stored in (None, nab(service)["status"]["veleroBackup"]["nacuuid"])
+    assert stored in (None, non_admin_backup(service)["status"]["veleroBackup"]["nacuuid"])
 
 
 @pytest.mark.spec("NAC-023")
 async def test_a_stale_read_is_noticed_and_tried_again(service: Service) -> None:
-    service.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
     edits = ["once"]
 
     def edit(verb: str, plural: str, name: str) -> None:
         if (verb, plural) == ("patch", "nonadminbackups") and edits:
             edits.pop()
-            service.cluster.change(NABS, "shop", "nightly", spec={"backupSpec": {"ttl": "1h"}})
+            service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"ttl": "1h"}})
 
     service.cluster.before_write = edit
-    result = await service.look(NABS, "shop", "nightly")
+    result = await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     assert result is not None
     assert result.requeue_after_seconds is not None
     await service.settle()
@@ -163,10 +167,10 @@ async def test_a_stale_read_is_noticed_and_tried_again(service: Service) -> None
 async def test_a_lagging_cache_makes_no_second_backup(service: Service) -> None:
     service.views[BACKUPS].freeze()
     backup = await made(service)
-    await service.look(NABS, "shop", "nightly")
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
 
     assert service.cluster.of(BACKUPS) == [backup]
-    assert nab(service)["status"]["phase"] == "Created"
+    assert non_admin_backup(service)["status"]["phase"] == "Created"
 
 
 @pytest.mark.spec("NAC-024")
@@ -186,20 +190,20 @@ async def test_progress_is_mirrored(service: Service) -> None:
         (finished("Completed", service.cluster.clock()), 0),
     ):
         service.cluster.change(BACKUPS, SERVER, name, status=status)
-        await service.look(NABS, "shop", "nightly")
-        assert nab(service)["status"]["veleroBackup"]["status"] == status
-        assert nab(service)["status"]["queueInfo"]["estimatedQueuePosition"] == position
-    assert nab(service)["status"]["fileSystemPodVolumeBackups"] == {"total": 1, "completed": 1}
+        await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+        assert non_admin_backup(service)["status"]["veleroBackup"]["status"] == status
+        assert non_admin_backup(service)["status"]["queueInfo"]["estimatedQueuePosition"] == position
+    assert non_admin_backup(service)["status"]["fileSystemPodVolumeBackups"] == {"total": 1, "completed": 1}
 
 
 async def test_nulls_in_a_backup_are_no_change(service: Service) -> None:
     backup = await made(service)
     spec = {**backup["spec"], "labelSelector": None, "hooks": {"resources": [{"name": "x", "pre": None}]}}
     service.cluster.change(BACKUPS, SERVER, backup["metadata"]["name"], spec=spec)
-    await service.look(NABS, "shop", "nightly")
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     before = service.cluster.writes()
 
-    assert await service.look(NABS, "shop", "nightly") == DONE
+    assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
     assert service.cluster.writes() == before
 
 
@@ -208,17 +212,17 @@ async def test_a_backup_that_is_gone_is_not_made_again(service: Service) -> None
     backup = await made(service)
     service.cluster.remove(BACKUPS, SERVER, backup["metadata"]["name"])
 
-    await service.look(NABS, "shop", "nightly")
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
 
-    assert nab(service)["status"]["phase"] == "BackingOff"
-    assert conditions(nab(service)) == [
+    assert non_admin_backup(service)["status"]["phase"] == "BackingOff"
+    assert conditions(non_admin_backup(service)) == [
         ("Accepted", "False", "VeleroBackupNotFound"),
         ("Queued", "True", "BackupScheduled"),
     ]
-    assert message(nab(service), "Accepted") == REMOVED
+    assert message(non_admin_backup(service), "Accepted") == REMOVED
     restarted = Service(service.cluster)
     await restarted.settle()
-    service.cluster.change(NABS, "shop", "nightly", spec={"backupSpec": {"ttl": "1h"}})
+    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"ttl": "1h"}})
     await restarted.settle()
     assert service.cluster.of(BACKUPS) == []
 
@@ -227,10 +231,10 @@ async def test_a_backup_that_is_gone_is_not_made_again(service: Service) -> None
 async def test_two_backups_of_one_id_change_nothing(service: Service) -> None:
     backup = await made(service)
     service.cluster.add(BACKUPS, SERVER, "twin", metadata={"labels": backup["metadata"]["labels"]}, spec={})
-    before = nab(service)
+    before = non_admin_backup(service)
 
-    assert await service.look(NABS, "shop", "nightly") is None
-    assert nab(service) == before
+    assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") is None
+    assert non_admin_backup(service) == before
 
 
 @pytest.mark.spec("NAC-026")
@@ -240,10 +244,10 @@ async def test_a_foreign_backup_changes_nothing(service: Service) -> None:
     service.cluster.change(
         BACKUPS, SERVER, backup["metadata"]["name"], metadata=metadata, status={"phase": "Failed"}
     )
-    before = nab(service)
+    before = non_admin_backup(service)
 
-    assert await service.look(NABS, "shop", "nightly") == DONE
-    assert nab(service) == before
+    assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
+    assert non_admin_backup(service) == before
 
 
 @pytest.mark.spec("NAC-027")
@@ -253,13 +257,13 @@ async def test_plain_deletion_keeps_the_data(service: Service) -> None:
     metadata = {"labels": {**backup["metadata"]["labels"], "velero.io/backup-name": name}}
     service.cluster.add(DELETE_REQUESTS, SERVER, "asked", metadata=metadata, spec={"backupName": name})
     service.cluster.change(BACKUPS, SERVER, name, metadata={**backup["metadata"], "finalizers": ["x/y"]})
-    service.cluster.remove(NABS, "shop", "nightly")
+    service.cluster.remove(NON_ADMIN_BACKUPS, "shop", "nightly")
 
-    result = await service.look(NABS, "shop", "nightly")
+    result = await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     assert result is not None
     assert result.requeue_after_seconds is not None
-    assert nab(service)["status"]["phase"] == "Deleting"
-    assert message(nab(service), "Deleting") == PLAIN_DELETE
+    assert non_admin_backup(service)["status"]["phase"] == "Deleting"
+    assert message(non_admin_backup(service), "Deleting") == PLAIN_DELETE
     assert service.cluster.of(DELETE_REQUESTS) == []
     waiting = service.cluster.peek(BACKUPS, SERVER, name)
     assert waiting is not None
@@ -267,7 +271,7 @@ async def test_plain_deletion_keeps_the_data(service: Service) -> None:
     service.cluster.change(BACKUPS, SERVER, name, metadata={**waiting["metadata"], "finalizers": []})
     service.cluster.remove(BACKUPS, SERVER, name)
     await service.settle()
-    assert service.cluster.of(NABS) == []
+    assert service.cluster.of(NON_ADMIN_BACKUPS) == []
     assert ("create", "deletebackuprequests") not in {call[:2] for call in service.cluster.calls}
 
 
@@ -275,20 +279,20 @@ async def test_plain_deletion_keeps_the_data(service: Service) -> None:
 async def test_plain_deletion_without_a_backup_ends_at_once(service: Service) -> None:
     backup = await made(service)
     service.cluster.remove(BACKUPS, SERVER, backup["metadata"]["name"])
-    service.cluster.remove(NABS, "shop", "nightly")
+    service.cluster.remove(NON_ADMIN_BACKUPS, "shop", "nightly")
 
-    assert await service.look(NABS, "shop", "nightly") == DONE
-    assert service.cluster.of(NABS) == []
+    assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
+    assert service.cluster.of(NON_ADMIN_BACKUPS) == []
 
 
 @pytest.mark.spec("NAC-028", "NAC-031")
 async def test_an_invalid_request_can_be_deleted_for_good(service: Service) -> None:
     spec = {"backupSpec": {"includedNamespaces": ["other"]}}
-    service.cluster.add(NABS, "shop", "nightly", spec=spec)
-    await service.look(NABS, "shop", "nightly")
-    service.cluster.change(NABS, "shop", "nightly", spec={**spec, "deleteBackup": True})
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec=spec)
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={**spec, "deleteBackup": True})
 
-    result = await service.look(NABS, "shop", "nightly")
+    result = await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
 
     assert result is not None
     assert result.requeue_after_seconds is not None
@@ -301,30 +305,36 @@ async def test_deletion_for_good(service: Service) -> None:
     await made(service, "other")
     name, uid = backup["metadata"]["name"], backup["metadata"]["uid"]
     end(service, backup)
-    for nar, of in (("mine", "nightly"), ("kept", "other")):
-        service.cluster.add(NARS, "shop", nar, spec={"restoreSpec": {"backupName": of}})
-    service.cluster.change(NABS, "shop", "nightly", spec={"backupSpec": {}, "deleteBackup": True})
+    for non_admin_restore, of in (("mine", "nightly"), ("kept", "other")):
+        service.cluster.add(
+            NON_ADMIN_RESTORES, "shop", non_admin_restore, spec={"restoreSpec": {"backupName": of}}
+        )
+    service.cluster.change(
+        NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}, "deleteBackup": True}
+    )
 
-    first = await service.look(NABS, "shop", "nightly")
+    first = await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     assert first is not None
     assert first.requeue_after_seconds is not None
-    assert nab(service)["status"]["phase"] == "Deleting"
-    assert message(nab(service), "Deleting") == PERMANENT_DELETE == "backup accepted for deletion"
-    assert nab(service)["metadata"]["deletionTimestamp"]
+    assert non_admin_backup(service)["status"]["phase"] == "Deleting"
+    assert (
+        message(non_admin_backup(service), "Deleting") == PERMANENT_DELETE == "backup accepted for deletion"
+    )
+    assert non_admin_backup(service)["metadata"]["deletionTimestamp"]
     assert service.cluster.of(DELETE_REQUESTS) == []
 
     # Somebody else is quicker with the restore.
     service.cluster.before_write = lambda verb, plural, _: (
-        service.cluster.remove(NARS, "shop", "mine")
+        service.cluster.remove(NON_ADMIN_RESTORES, "shop", "mine")
         if (verb, plural) == ("delete", "nonadminrestores")
         else None
     )
     service.views[DELETE_REQUESTS].freeze()
-    await service.look(NABS, "shop", "nightly")
-    await service.look(NABS, "shop", "nightly")
-    assert [each["metadata"]["name"] for each in service.cluster.of(NARS)] == ["kept"]
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    assert [each["metadata"]["name"] for each in service.cluster.of(NON_ADMIN_RESTORES)] == ["kept"]
     (request,) = service.cluster.of(DELETE_REQUESTS)
-    unique_id = nab(service)["status"]["veleroBackup"]["nacuuid"]
+    unique_id = non_admin_backup(service)["status"]["veleroBackup"]["nacuuid"]
     assert request["metadata"]["generateName"] == f"{name}-"
     assert request["metadata"]["labels"] == {
         "openshift.io/oadp": "True",
@@ -334,37 +344,37 @@ async def test_deletion_for_good(service: Service) -> None:
         "velero.io/backup-uid": uid,
     }
     assert request["spec"] == {"backupName": name}
-    assert nab(service)["status"]["veleroDeleteBackupRequest"] == {
+    assert non_admin_backup(service)["status"]["veleroDeleteBackupRequest"] == {
         "nacuuid": unique_id,
         "name": request["metadata"]["name"],
         "namespace": SERVER,
         "status": {},
     }
     service.cluster.remove(BACKUPS, SERVER, name)
-    await service.look(NABS, "shop", "nightly")
-    assert service.cluster.peek(NABS, "shop", "nightly") is None
-    assert service.cluster.peek(NABS, "shop", "other") is not None
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    assert service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "nightly") is None
+    assert service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "other") is not None
 
 
 @pytest.mark.spec("NAC-030")
 async def test_a_deletion_that_failed_is_shown_and_asked_again(service: Service) -> None:
     backup = await made(service)
-    service.cluster.remove(NABS, "shop", "nightly")
+    service.cluster.remove(NON_ADMIN_BACKUPS, "shop", "nightly")
     spec = {"backupSpec": {}, "deleteBackup": True}
-    service.cluster.change(NABS, "shop", "nightly", spec=spec)
-    await service.look(NABS, "shop", "nightly")
-    assert message(nab(service), "Deleting") == PERMANENT_DELETE
-    await service.look(NABS, "shop", "nightly")
+    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec=spec)
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    assert message(non_admin_backup(service), "Deleting") == PERMANENT_DELETE
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
     (request,) = service.cluster.of(DELETE_REQUESTS)
     failed = {"phase": "Processed", "errors": ["backup is still in progress"]}
     service.cluster.change(DELETE_REQUESTS, SERVER, request["metadata"]["name"], status=failed)
-    await service.look(NABS, "shop", "nightly")
-    assert nab(service)["status"]["veleroDeleteBackupRequest"]["status"] == failed
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    assert non_admin_backup(service)["status"]["veleroDeleteBackupRequest"]["status"] == failed
     assert service.cluster.of(DELETE_REQUESTS)[0]["metadata"]["uid"] == request["metadata"]["uid"]
 
     service.cluster.clock.advance(31)
-    await service.look(NABS, "shop", "nightly")
-    await service.look(NABS, "shop", "nightly")
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
 
     (again,) = service.cluster.of(DELETE_REQUESTS)
     assert again["metadata"]["uid"] != request["metadata"]["uid"]
@@ -375,17 +385,17 @@ async def test_a_deletion_that_failed_is_shown_and_asked_again(service: Service)
 async def test_a_backup_from_storage_is_taken_over_unjudged(service: Service) -> None:
     backup = await made(service)
     end(service, backup)
-    unique_id = nab(service)["status"]["veleroBackup"]["nacuuid"]
+    unique_id = non_admin_backup(service)["status"]["veleroBackup"]["nacuuid"]
     del service.cluster.objects["nonadminbackups", ("shop", "nightly")]  # type: ignore[arg-type]
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": unique_id}
     spec = {"backupSpec": {"includedNamespaces": ["anything"]}}
-    service.cluster.add(NABS, "shop", "nightly", metadata={"labels": label}, spec=spec)
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", metadata={"labels": label}, spec=spec)
 
     await service.settle()
 
-    assert nab(service)["status"]["phase"] == "Created"
-    assert conditions(nab(service)) == [("Queued", "True", "BackupScheduled")]
-    assert nab(service)["status"]["queueInfo"]["estimatedQueuePosition"] == 0
+    assert non_admin_backup(service)["status"]["phase"] == "Created"
+    assert conditions(non_admin_backup(service)) == [("Queued", "True", "BackupScheduled")]
+    assert non_admin_backup(service)["status"]["queueInfo"]["estimatedQueuePosition"] == 0
     assert len(service.cluster.of(BACKUPS)) == 1
 
 
@@ -393,24 +403,26 @@ async def test_a_backup_from_storage_is_taken_over_unjudged(service: Service) ->
 async def test_a_label_that_names_nothing_makes_nothing(service: Service) -> None:
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": "nothing"}
     spec = {"backupSpec": {"includedNamespaces": ["*"]}}
-    service.cluster.add(NABS, "shop", "nightly", metadata={"labels": label}, spec=spec)
+    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", metadata={"labels": label}, spec=spec)
 
     await service.settle()
 
-    assert nab(service)["status"]["phase"] == "BackingOff"
-    assert message(nab(service), "Accepted") == NOTHING_TO_SYNC
+    assert non_admin_backup(service)["status"]["phase"] == "BackingOff"
+    assert message(non_admin_backup(service), "Accepted") == NOTHING_TO_SYNC
     assert service.cluster.of(BACKUPS) == []
-    assert "veleroBackup" not in nab(service)["status"]
+    assert "veleroBackup" not in non_admin_backup(service)["status"]
 
 
 @pytest.mark.spec("NAC-032")
 async def test_an_empty_label_is_none(service: Service) -> None:
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": ""}
-    service.cluster.add(NABS, "shop", "nightly", metadata={"labels": label}, spec={"backupSpec": {}})
+    service.cluster.add(
+        NON_ADMIN_BACKUPS, "shop", "nightly", metadata={"labels": label}, spec={"backupSpec": {}}
+    )
 
     await service.settle()
 
-    assert conditions(nab(service))[0] == ("Accepted", "True", "BackupAccepted")
+    assert conditions(non_admin_backup(service))[0] == ("Accepted", "True", "BackupAccepted")
 
 
 @pytest.mark.spec("NAC-054")
@@ -418,13 +430,18 @@ async def test_a_taken_over_backup_that_goes_is_not_made_again(service: Service)
     backup = await made(service)
     end(service, backup)
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": backup["metadata"]["name"]}
-    service.cluster.change(NABS, "shop", "nightly", metadata={**nab(service)["metadata"], "labels": label})
+    service.cluster.change(
+        NON_ADMIN_BACKUPS,
+        "shop",
+        "nightly",
+        metadata={**non_admin_backup(service)["metadata"], "labels": label},
+    )
     service.cluster.remove(BACKUPS, SERVER, backup["metadata"]["name"])
 
     await service.settle()
 
-    assert message(nab(service), "Accepted") == REMOVED
-    assert nab(service)["status"]["phase"] == "BackingOff"
+    assert message(non_admin_backup(service), "Accepted") == REMOVED
+    assert non_admin_backup(service)["status"]["phase"] == "BackingOff"
     assert service.cluster.of(BACKUPS) == []
 
 
@@ -432,13 +449,15 @@ async def test_what_was_accepted_stays_so_when_its_surroundings_change(service: 
     await made(service)
     service.settings = type(service.settings)(backup={"ttl": "1h"})
     await service.settle()
-    assert nab(service)["status"]["phase"] == "Created"
+    assert non_admin_backup(service)["status"]["phase"] == "Created"
 
-    service.cluster.change(NABS, "shop", "nightly", spec={"backupSpec": {"ttl": "2h"}})
+    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"ttl": "2h"}})
     await service.settle()
 
-    assert nab(service)["status"]["phase"] == "BackingOff"
-    assert message(nab(service), "Accepted").endswith("spec.backupSpec.ttl field value to 1h0m0s")
-    service.cluster.change(NABS, "shop", "nightly", spec={"backupSpec": {}})
+    assert non_admin_backup(service)["status"]["phase"] == "BackingOff"
+    assert message(non_admin_backup(service), "Accepted").endswith(
+        "spec.backupSpec.ttl field value to 1h0m0s"
+    )
+    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
     await service.settle()
-    assert nab(service)["status"]["phase"] == "Created"
+    assert non_admin_backup(service)["status"]["phase"] == "Created"

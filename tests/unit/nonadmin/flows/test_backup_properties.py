@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pinnace.api.objects import JSONObject
 from pinnace.nonadmin.collector import KEY, Collector
-from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.queue_position import is_served
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.runtime.keys import Key
@@ -64,51 +64,57 @@ class Lives(RuleBasedStateMachine):
         self.checked = 0
         self.unfinished: dict[tuple[str, str], int] = {}
         self.create("shop", "one", {})
-        self.look("shop", "one", NABS)
+        self.look("shop", "one", NON_ADMIN_BACKUPS)
 
     # --- Users ------------------------------------------------------------------------------------------
 
     @rule(tenant=tenants, name=names, spec=specs)
     def create(self, tenant: str, name: str, spec: JSONObject) -> None:
-        if self.cluster.peek(NABS, tenant, name) is None:
-            self.cluster.add(NABS, tenant, name, spec={"backupSpec": spec})
+        if self.cluster.peek(NON_ADMIN_BACKUPS, tenant, name) is None:
+            self.cluster.add(NON_ADMIN_BACKUPS, tenant, name, spec={"backupSpec": spec})
 
     @rule(name=names, victim=names, deletes=st.booleans())
     def steal(self, name: str, victim: str, deletes: bool) -> None:
         """The bank says that a backup of the shop is its own, found in storage."""
-        nab = self.cluster.peek(NABS, "shop", victim) or {}
-        stolen = nab.get("status", {}).get("veleroBackup", {}).get("nacuuid")
-        if stolen and self.cluster.peek(NABS, "bank", name) is None:
+        non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, "shop", victim) or {}
+        stolen = non_admin_backup.get("status", {}).get("veleroBackup", {}).get("nacuuid")
+        if stolen and self.cluster.peek(NON_ADMIN_BACKUPS, "bank", name) is None:
             spec = {"backupSpec": {}, "deleteBackup": deletes}
-            self.cluster.add(NABS, "bank", name, metadata={"labels": {SYNCED: stolen}}, spec=spec)
-            self.look("bank", name, NABS)
+            self.cluster.add(
+                NON_ADMIN_BACKUPS, "bank", name, metadata={"labels": {SYNCED: stolen}}, spec=spec
+            )
+            self.look("bank", name, NON_ADMIN_BACKUPS)
 
     @rule(tenant=tenants, name=names, spec=specs)
     def edit(self, tenant: str, name: str, spec: JSONObject) -> None:
-        nab = self.cluster.peek(NABS, tenant, name)
-        if nab is not None:
-            self.cluster.change(NABS, tenant, name, spec={**nab["spec"], "backupSpec": spec})
+        non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, tenant, name)
+        if non_admin_backup is not None:
+            self.cluster.change(
+                NON_ADMIN_BACKUPS, tenant, name, spec={**non_admin_backup["spec"], "backupSpec": spec}
+            )
 
     @rule(tenant=tenants, name=names)
     def delete(self, tenant: str, name: str) -> None:
-        self.cluster.remove(NABS, tenant, name)
+        self.cluster.remove(NON_ADMIN_BACKUPS, tenant, name)
 
     @rule(tenant=tenants, name=names)
     def delete_for_good(self, tenant: str, name: str) -> None:
-        nab = self.cluster.peek(NABS, tenant, name)
-        if nab is not None:
-            self.cluster.change(NABS, tenant, name, spec={**nab["spec"], "deleteBackup": True})
+        non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, tenant, name)
+        if non_admin_backup is not None:
+            self.cluster.change(
+                NON_ADMIN_BACKUPS, tenant, name, spec={**non_admin_backup["spec"], "deleteBackup": True}
+            )
 
     @rule(tenant=tenants, name=names)
     def restore(self, tenant: str, name: str) -> None:
-        if self.cluster.peek(NARS, tenant, name) is None:
-            self.cluster.add(NARS, tenant, name, spec={"restoreSpec": {"backupName": name}})
+        if self.cluster.peek(NON_ADMIN_RESTORES, tenant, name) is None:
+            self.cluster.add(NON_ADMIN_RESTORES, tenant, name, spec={"restoreSpec": {"backupName": name}})
 
     @rule(tenant=tenants, name=names)
     def delete_restore(self, tenant: str, name: str) -> None:
-        self.cluster.remove(NARS, tenant, name)
+        self.cluster.remove(NON_ADMIN_RESTORES, tenant, name)
 
-    @rule(tenant=tenants, name=names, resource=st.sampled_from((NABS, NARS)))
+    @rule(tenant=tenants, name=names, resource=st.sampled_from((NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES)))
     def strip(self, tenant: str, name: str, resource: Any) -> None:
         """Take our finalizer off, and the request away."""
         obj = self.cluster.peek(resource, tenant, name)
@@ -158,7 +164,7 @@ class Lives(RuleBasedStateMachine):
 
     # --- Controllers ------------------------------------------------------------------------------------
 
-    @rule(tenant=tenants, name=names, resource=st.sampled_from((NABS, NARS)))
+    @rule(tenant=tenants, name=names, resource=st.sampled_from((NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES)))
     def look(self, tenant: str, name: str, resource: Any) -> None:
         asyncio.run(self.service.look(resource, tenant, name))
 
@@ -177,7 +183,7 @@ class Lives(RuleBasedStateMachine):
             self.service.views[DELETE_REQUESTS].freeze()
         self.cluster.before_write = die
         with contextlib.suppress(Crash):
-            asyncio.run(self.service.look(NABS, tenant, name))
+            asyncio.run(self.service.look(NON_ADMIN_BACKUPS, tenant, name))
         self.cluster.before_write = lambda *_: None
         self.service = Service(self.cluster, self.service.settings)
 
@@ -189,7 +195,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def phases_move_forward(self) -> None:
-        for resource in (NABS, NARS):
+        for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES):
             for obj in self.cluster.of(resource):
                 uid, phase = obj["metadata"]["uid"], obj.get("status", {}).get("phase", "")
                 assert phase in MAY_FOLLOW[self.seen.get(uid, "")]
@@ -197,7 +203,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def conditions_are_consistent(self) -> None:
-        for obj in self.cluster.of(NABS):
+        for obj in self.cluster.of(NON_ADMIN_BACKUPS):
             found = {kind: (status, reason) for kind, status, reason in conditions(obj)}
             assert len(found) == len(conditions(obj))
             phase = obj.get("status", {}).get("phase", "")
@@ -212,13 +218,13 @@ class Lives(RuleBasedStateMachine):
         for backup in self.cluster.of(BACKUPS):
             namespace = backup["metadata"]["annotations"]["openshift.io/oadp-nab-origin-namespace"]
             assert backup["spec"]["includedNamespaces"] == [namespace]
-        for nab in self.cluster.of(NABS):
-            name = nab.get("status", {}).get("veleroBackup", {}).get("name")
+        for non_admin_backup in self.cluster.of(NON_ADMIN_BACKUPS):
+            name = non_admin_backup.get("status", {}).get("veleroBackup", {}).get("name")
             shown = self.cluster.peek(BACKUPS, SERVER, name or "")
             if shown is not None:
                 assert shown["metadata"]["annotations"] == {
-                    "openshift.io/oadp-nab-origin-name": nab["metadata"]["name"],
-                    "openshift.io/oadp-nab-origin-namespace": nab["metadata"]["namespace"],
+                    "openshift.io/oadp-nab-origin-name": non_admin_backup["metadata"]["name"],
+                    "openshift.io/oadp-nab-origin-namespace": non_admin_backup["metadata"]["namespace"],
                     "pinnace.io/max-hook-time": "30m0s",
                 }
 
@@ -238,9 +244,9 @@ class Lives(RuleBasedStateMachine):
     def one_request_leads_to_one_backup(self) -> None:
         """What was shown as queued is never made again, whatever becomes of it."""
         ids = [
-            nab["status"]["veleroBackup"]["nacuuid"]
-            for nab in self.cluster.of(NABS)
-            if nab.get("status", {}).get("veleroBackup", {}).get("nacuuid")
+            non_admin_backup["status"]["veleroBackup"]["nacuuid"]
+            for non_admin_backup in self.cluster.of(NON_ADMIN_BACKUPS)
+            if non_admin_backup.get("status", {}).get("veleroBackup", {}).get("nacuuid")
         ]
         assert len(ids) == len(set(ids))
         calls = self.cluster.calls[self.checked :]
@@ -248,18 +254,18 @@ class Lives(RuleBasedStateMachine):
         assert not self.queued.intersection(created)
         assert len(created) == len(set(created))
         self.checked = len(self.cluster.calls)
-        for nab in self.cluster.of(NABS):
-            if ("Queued", "True", "BackupScheduled") in conditions(nab):
-                self.queued.add(nab["status"]["veleroBackup"]["nacuuid"])
+        for non_admin_backup in self.cluster.of(NON_ADMIN_BACKUPS):
+            if ("Queued", "True", "BackupScheduled") in conditions(non_admin_backup):
+                self.queued.add(non_admin_backup["status"]["veleroBackup"]["nacuuid"])
 
     def teardown(self) -> None:
         """Let everything come to rest: then delete everything, and nothing may be left."""
         asyncio.run(self.service.settle())
-        for nab in self.cluster.of(NABS):
-            if not nab["metadata"].get("deletionTimestamp"):
-                refused = ("Accepted", "False") in [each[:2] for each in conditions(nab)]
-                assert nab["status"]["phase"] == ("BackingOff" if refused else "Created")
-        for resource in (NABS, NARS):
+        for non_admin_backup in self.cluster.of(NON_ADMIN_BACKUPS):
+            if not non_admin_backup["metadata"].get("deletionTimestamp"):
+                refused = ("Accepted", "False") in [each[:2] for each in conditions(non_admin_backup)]
+                assert non_admin_backup["status"]["phase"] == ("BackingOff" if refused else "Created")
+        for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES):
             for obj in self.cluster.of(resource):
                 self.cluster.remove(resource, obj["metadata"]["namespace"], obj["metadata"]["name"])
         for _ in range(3):
@@ -269,8 +275,8 @@ class Lives(RuleBasedStateMachine):
         # What was served when its request lost its finalizer waits for the sweep.
         sweep = Collector(self.cluster.client, SERVER, self.service.views, lambda: self.service.settings)
         asyncio.run(sweep.reconcile(KEY))
-        assert self.cluster.of(NABS) == []
-        assert self.cluster.of(NARS) == []
+        assert self.cluster.of(NON_ADMIN_BACKUPS) == []
+        assert self.cluster.of(NON_ADMIN_RESTORES) == []
         assert self.cluster.of(RESTORES) == []
         assert self.cluster.of(BACKUPS) == []
 
@@ -337,10 +343,15 @@ def test_nothing_that_a_tenant_writes_is_a_defect(
     spec: JSONObject, inner: JSONObject, labels: dict[str, str], missing: bool, enforced: JSONObject
 ) -> None:
     """Even what no API server would admit ends in a condition or a retry, never in an unforeseen error."""
-    from pinnace.nonadmin.objects import NABSLS, NADRS
+    from pinnace.nonadmin.objects import NON_ADMIN_DOWNLOADS, NON_ADMIN_LOCATIONS
 
     service = Service(settings=AdminSettings(backup=enforced, restore={}, location={}))
-    members = {NABS: "backupSpec", NARS: "restoreSpec", NABSLS: "backupStorageLocationSpec", NADRS: "target"}
+    members = {
+        NON_ADMIN_BACKUPS: "backupSpec",
+        NON_ADMIN_RESTORES: "restoreSpec",
+        NON_ADMIN_LOCATIONS: "backupStorageLocationSpec",
+        NON_ADMIN_DOWNLOADS: "target",
+    }
     for resource, member in members.items():
         body = {} if missing else {"spec": {**spec, member: inner}}
         service.cluster.add(resource, "shop", "attack", metadata={"labels": labels}, **body)

@@ -8,7 +8,7 @@ from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION
 from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import SECRETS
-from pinnace.nonadmin.objects import NABS, NABSL_REQUESTS, NABSLS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATION_REQUESTS, NON_ADMIN_LOCATIONS
 from pinnace.nonadmin.settings import AdminSettings
 from tests.unit.nonadmin.memory import LOCATIONS, SERVER, MemoryCluster, Service, conditions, message
 
@@ -24,26 +24,26 @@ def service(*, approval: bool = False) -> Service:
     return Service(MemoryCluster(), AdminSettings(require_approval=approval))
 
 
-def nabsl(service: Service) -> JSONObject:
-    found = service.cluster.peek(NABSLS, "shop", "mine")
+def non_admin_location(service: Service) -> JSONObject:
+    found = service.cluster.peek(NON_ADMIN_LOCATIONS, "shop", "mine")
     assert found is not None
     return found
 
 
 def request(service: Service) -> JSONObject:
-    (found,) = service.cluster.of(NABSL_REQUESTS)
+    (found,) = service.cluster.of(NON_ADMIN_LOCATION_REQUESTS)
     return found
 
 
 async def asked(service: Service) -> None:
     service.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
-    service.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    service.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
     await service.settle()
 
 
 async def decide(service: Service, decision: str) -> None:
     name = request(service)["metadata"]["name"]
-    service.cluster.change(NABSL_REQUESTS, SERVER, name, spec={"approvalDecision": decision})
+    service.cluster.change(NON_ADMIN_LOCATION_REQUESTS, SERVER, name, spec={"approvalDecision": decision})
     await service.settle()
 
 
@@ -58,14 +58,14 @@ def copies(service: Service) -> tuple[int, int]:
 async def test_without_approval() -> None:
     one = service()
     await asked(one)
-    assert [kind for kind, _, _ in conditions(nabsl(one))] == [
+    assert [kind for kind, _, _ in conditions(non_admin_location(one))] == [
         "Accepted",
         "ClusterAdminApproved",
         "SecretSynced",
         "BackupStorageLocationSynced",
     ]
-    assert nabsl(one)["status"]["phase"] == "Created"
-    unique_id = nabsl(one)["status"]["veleroBackupStorageLocation"]["nacuuid"]
+    assert non_admin_location(one)["status"]["phase"] == "Created"
+    unique_id = non_admin_location(one)["status"]["veleroBackupStorageLocation"]["nacuuid"]
     assert request(one)["spec"]["approvalDecision"] == "approve"
     assert request(one)["status"] == {
         "phase": "Approved",
@@ -88,8 +88,8 @@ async def test_without_approval() -> None:
     assert (copy["type"], copy["data"]) == ("Opaque", {"cloud": KEYS})
     before = one.cluster.writes()
     for _ in range(10):
-        await one.look(NABSLS, "shop", "mine")
-        assert nabsl(one)["status"]["phase"] == "Created"
+        await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
+        assert non_admin_location(one)["status"]["phase"] == "Created"
     assert one.cluster.writes() == before
 
 
@@ -98,11 +98,15 @@ async def test_with_approval() -> None:
     one = service(approval=True)
     await asked(one)
     assert copies(one) == (0, 0)
-    assert nabsl(one)["status"]["phase"] == "New"
-    assert conditions(nabsl(one))[1] == ("ClusterAdminApproved", "False", "BslSpecApprovalPending")
+    assert non_admin_location(one)["status"]["phase"] == "New"
+    assert conditions(non_admin_location(one))[1] == (
+        "ClusterAdminApproved",
+        "False",
+        "BslSpecApprovalPending",
+    )
     await decide(one, "approve")
     assert copies(one) == (1, 1)
-    assert nabsl(one)["status"]["phase"] == "Created"
+    assert non_admin_location(one)["status"]["phase"] == "Created"
     for decision, phase, reason in (
         ("reject", "BackingOff", "BslSpecRejected"),
         ("approve", "Created", "BslSpecApproved"),
@@ -110,8 +114,8 @@ async def test_with_approval() -> None:
         ("perhaps", "BackingOff", "BslSpecInvalid"),
     ):
         await decide(one, decision)
-        assert nabsl(one)["status"]["phase"] == phase
-        assert conditions(nabsl(one))[1][2] == reason
+        assert non_admin_location(one)["status"]["phase"] == phase
+        assert conditions(non_admin_location(one))[1][2] == reason
         assert copies(one) == ((1, 1) if decision == "approve" else (0, 0))
 
 
@@ -121,21 +125,21 @@ async def test_an_edit_after_approval_is_not_taken() -> None:
     await asked(one)
     before = one.cluster.of(LOCATIONS)
     edited = {**SPEC, "objectStorage": {"bucket": "other"}}
-    one.cluster.change(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": edited})
+    one.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": edited})
     await one.settle()
     assert one.cluster.of(LOCATIONS) == before
-    assert conditions(nabsl(one))[-1] == ("SpecUpdateApproved", "False", "BslSpecUpdateRejected")
-    assert nabsl(one)["status"]["phase"] == "Created"
+    assert conditions(non_admin_location(one))[-1] == ("SpecUpdateApproved", "False", "BslSpecUpdateRejected")
+    assert non_admin_location(one)["status"]["phase"] == "Created"
 
     # Not by way of the collector either. (A21)
-    one.cluster.remove(NABSL_REQUESTS, SERVER, request(one)["metadata"]["name"])
+    one.cluster.remove(NON_ADMIN_LOCATION_REQUESTS, SERVER, request(one)["metadata"]["name"])
     await one.settle()
     assert one.cluster.of(LOCATIONS) == before
     assert request(one)["status"]["nonAdminBackupStorageLocation"]["requestedSpec"] == SPEC
 
-    one.cluster.change(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    one.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
     await one.settle()
-    assert "SpecUpdateApproved" not in [kind for kind, _, _ in conditions(nabsl(one))]
+    assert "SpecUpdateApproved" not in [kind for kind, _, _ in conditions(non_admin_location(one))]
 
 
 @pytest.mark.spec("NAC-041")
@@ -143,12 +147,12 @@ async def test_deletion() -> None:
     one = service()
     await asked(one)
     for name, storage in (("on-it", "mine"), ("elsewhere", "")):
-        one.cluster.add(NABS, "shop", name, spec={"backupSpec": {"storageLocation": storage}})
-    one.cluster.remove(NABSLS, "shop", "mine")
+        one.cluster.add(NON_ADMIN_BACKUPS, "shop", name, spec={"backupSpec": {"storageLocation": storage}})
+    one.cluster.remove(NON_ADMIN_LOCATIONS, "shop", "mine")
     await one.settle()
-    assert one.cluster.of(NABSLS) == one.cluster.of(NABSL_REQUESTS) == []
+    assert one.cluster.of(NON_ADMIN_LOCATIONS) == one.cluster.of(NON_ADMIN_LOCATION_REQUESTS) == []
     assert copies(one) == (0, 0)
-    assert [each["metadata"]["name"] for each in one.cluster.of(NABS)] == ["elsewhere"]
+    assert [each["metadata"]["name"] for each in one.cluster.of(NON_ADMIN_BACKUPS)] == ["elsewhere"]
 
 
 @pytest.mark.spec("NAC-017")
@@ -156,25 +160,31 @@ async def test_a_secret_of_another_namespace_does_not_count() -> None:
     one = service()
     for namespace in ("other", SERVER):
         one.cluster.add(SECRETS, namespace, "keys", type="Opaque", data={"cloud": KEYS})
-    one.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
-    await one.look(NABSLS, "shop", "mine")
-    assert nabsl(one)["status"]["phase"] == "BackingOff"
-    assert message(nabsl(one), "Accepted") == 'BSL credentials secret not found: Secret "keys" not found'
+    one.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
+    assert non_admin_location(one)["status"]["phase"] == "BackingOff"
+    assert (
+        message(non_admin_location(one), "Accepted")
+        == 'BSL credentials secret not found: Secret "keys" not found'
+    )
     assert one.cluster.of(LOCATIONS) == []
 
 
 @pytest.mark.spec("NAC-042")
 async def test_a_secret_that_comes_later() -> None:
     one = service()
-    one.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
-    result = await one.look(NABSLS, "shop", "mine")
-    assert nabsl(one)["status"]["phase"] == "BackingOff"
-    assert message(nabsl(one), "Accepted") == 'BSL credentials secret not found: Secret "keys" not found'
+    one.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    result = await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
+    assert non_admin_location(one)["status"]["phase"] == "BackingOff"
+    assert (
+        message(non_admin_location(one), "Accepted")
+        == 'BSL credentials secret not found: Secret "keys" not found'
+    )
     assert result is not None
     assert result.requeue_after_seconds is not None
     one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
     await one.settle()
-    assert nabsl(one)["status"]["phase"] == "Created"
+    assert non_admin_location(one)["status"]["phase"] == "Created"
 
 
 async def test_rotated_keys_and_edits_by_hand() -> None:
@@ -191,8 +201,10 @@ async def test_rotated_keys_and_edits_by_hand() -> None:
     assert copy is not None
     assert copy["data"] == {"cloud": rotated}
     assert one.cluster.of(LOCATIONS)[0]["spec"] == location["spec"]
-    assert ("SecretSynced", "True", "SecretUpdated") in conditions(nabsl(one))
-    assert ("BackupStorageLocationSynced", "True", "BackupStorageLocationUpdated") in conditions(nabsl(one))
+    assert ("SecretSynced", "True", "SecretUpdated") in conditions(non_admin_location(one))
+    assert ("BackupStorageLocationSynced", "True", "BackupStorageLocationUpdated") in conditions(
+        non_admin_location(one)
+    )
 
 
 async def test_a_copy_that_is_refused_shows() -> None:
@@ -204,10 +216,13 @@ async def test_a_copy_that_is_refused_shows() -> None:
 
     one.cluster.before_write = refuse
     await asked(one)
-    assert conditions(nabsl(one))[-1] == ("SecretSynced", "False", "SecretSyncFailed")
-    assert message(nabsl(one), "SecretSynced") == "Failed to sync secret to OADP namespace: no"
+    assert conditions(non_admin_location(one))[-1] == ("SecretSynced", "False", "SecretSyncFailed")
+    assert message(non_admin_location(one), "SecretSynced") == "Failed to sync secret to OADP namespace: no"
     assert copies(one) == (0, 0)
-    delays = [await one.look(NABSLS, "shop", nabsl(one)["metadata"]["name"]) for _ in range(8)]
+    delays = [
+        await one.look(NON_ADMIN_LOCATIONS, "shop", non_admin_location(one)["metadata"]["name"])
+        for _ in range(8)
+    ]
     seconds = [each.requeue_after_seconds for each in delays if each and each.requeue_after_seconds]
     assert len(seconds) == 8
     assert seconds == sorted(seconds)
@@ -218,7 +233,7 @@ async def test_a_copy_that_is_refused_shows() -> None:
 async def test_a_request_without_its_status_is_mended() -> None:
     one = service(approval=True)
     await asked(one)
-    one.cluster.change(NABSL_REQUESTS, SERVER, request(one)["metadata"]["name"], status={})
+    one.cluster.change(NON_ADMIN_LOCATION_REQUESTS, SERVER, request(one)["metadata"]["name"], status={})
     await one.settle()
     assert request(one)["status"]["nonAdminBackupStorageLocation"]["requestedSpec"] == SPEC
 
@@ -231,11 +246,11 @@ async def test_the_location_says_which_endpoints_are_allowed() -> None:
     assert location["metadata"]["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] == "10.0.0.0/8,store.svc"
 
     one.settings = AdminSettings()
-    await one.look(NABSLS, "shop", "mine")
+    await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
     (location,) = one.cluster.of(LOCATIONS)
     assert location["metadata"]["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] == ""
     before = one.cluster.writes()
-    await one.look(NABSLS, "shop", "mine")
+    await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
     assert one.cluster.writes() == before
 
 
@@ -248,11 +263,11 @@ async def test_a_secret_of_any_type_is_copied_as_nothing_but_a_key(kind: str) ->
     one = service()
     data = {"cloud": KEYS, "tls.key": "bW9yZQ==", "token": "bW9yZQ=="}
     one.cluster.add(SECRETS, "shop", "keys", type=kind, data=data)
-    one.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    one.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
     await one.settle()
     (copy,) = [each for each in one.cluster.of(SECRETS) if each["metadata"]["namespace"] == SERVER]
     assert (copy["type"], copy["data"]) == ("Opaque", {"cloud": KEYS})
-    assert nabsl(one)["status"]["phase"] == "Created"
+    assert non_admin_location(one)["status"]["phase"] == "Created"
 
 
 async def test_a_copy_that_is_refused_says_why_once() -> None:
@@ -264,14 +279,16 @@ async def test_a_copy_that_is_refused_says_why_once() -> None:
 
     one.cluster.before_write = refuse
     one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
-    one.cluster.add(NABSLS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    one.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
     for _ in range(3):
         with contextlib.suppress(Invalid):
-            await one.look(NABSLS, "shop", "mine")
+            await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
     written = one.cluster.writes()
     with contextlib.suppress(Invalid):
-        await one.look(NABSLS, "shop", "mine")
-    seen = next(each for each in nabsl(one)["status"]["conditions"] if each["type"] == "SecretSynced")
+        await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
+    seen = next(
+        each for each in non_admin_location(one)["status"]["conditions"] if each["type"] == "SecretSynced"
+    )
     assert (seen["status"], seen["reason"]) == ("False", "SecretSyncFailed")
     assert seen["message"].startswith("Failed to sync secret to OADP namespace: data: too large")
     assert "canary" not in seen["message"]

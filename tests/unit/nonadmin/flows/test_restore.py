@@ -5,7 +5,7 @@ import pytest
 from pinnace.api.objects import JSONObject
 from pinnace.nonadmin.caches import POD_VOLUME_RESTORES
 from pinnace.nonadmin.flows.restore import REMOVED
-from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.runtime.controller import DONE
 from tests.unit.nonadmin.memory import BACKUPS, RESTORES, SERVER, Service, conditions, finished, message
 
@@ -13,32 +13,34 @@ from tests.unit.nonadmin.memory import BACKUPS, RESTORES, SERVER, Service, condi
 @pytest.fixture
 async def service() -> Service:
     made = Service()
-    made.cluster.add(NABS, "shop", "nightly", spec={"backupSpec": {}})
+    made.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
     await made.settle()
     return made
 
 
-def nar(service: Service) -> JSONObject:
-    found = service.cluster.peek(NARS, "shop", "back")
+def non_admin_restore(service: Service) -> JSONObject:
+    found = service.cluster.peek(NON_ADMIN_RESTORES, "shop", "back")
     assert found is not None
     return found
 
 
 async def asked(service: Service, **spec: object) -> None:
-    service.cluster.add(NARS, "shop", "back", spec={"restoreSpec": {"backupName": "nightly", **spec}})
-    await service.look(NARS, "shop", "back")
+    service.cluster.add(
+        NON_ADMIN_RESTORES, "shop", "back", spec={"restoreSpec": {"backupName": "nightly", **spec}}
+    )
+    await service.look(NON_ADMIN_RESTORES, "shop", "back")
 
 
 @pytest.mark.spec("NAC-033")
 async def test_from_the_wish_to_its_end(service: Service) -> None:
     await asked(service)
-    assert nar(service)["status"]["phase"] == "Created"
-    assert conditions(nar(service)) == [
+    assert non_admin_restore(service)["status"]["phase"] == "Created"
+    assert conditions(non_admin_restore(service)) == [
         ("Accepted", "True", "RestoreAccepted"),
         ("Queued", "True", "RestoreScheduled"),
     ]
-    assert nar(service)["status"]["veleroRestore"]["status"] == {}
-    assert nar(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
+    assert non_admin_restore(service)["status"]["veleroRestore"]["status"] == {}
+    assert non_admin_restore(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
     (restore,) = service.cluster.of(RESTORES)
     name = restore["metadata"]["name"]
     service.cluster.add(
@@ -50,16 +52,16 @@ async def test_from_the_wish_to_its_end(service: Service) -> None:
     )
     status = finished("Completed", service.cluster.clock())
     service.cluster.change(RESTORES, SERVER, name, status=status)
-    await service.look(NARS, "shop", "back")
-    assert nar(service)["status"]["veleroRestore"]["status"] == status
-    assert nar(service)["status"]["fileSystemPodVolumeRestores"] == {"total": 1, "completed": 1}
-    assert nar(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
+    await service.look(NON_ADMIN_RESTORES, "shop", "back")
+    assert non_admin_restore(service)["status"]["veleroRestore"]["status"] == status
+    assert non_admin_restore(service)["status"]["fileSystemPodVolumeRestores"] == {"total": 1, "completed": 1}
+    assert non_admin_restore(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 0}
 
-    service.cluster.remove(NARS, "shop", "back")
-    assert nar(service)["metadata"]["deletionTimestamp"]
+    service.cluster.remove(NON_ADMIN_RESTORES, "shop", "back")
+    assert non_admin_restore(service)["metadata"]["deletionTimestamp"]
     await service.settle()
     assert service.cluster.of(RESTORES) == []
-    assert service.cluster.of(NARS) == []
+    assert service.cluster.of(NON_ADMIN_RESTORES) == []
 
 
 @pytest.mark.spec("NAC-034")
@@ -68,12 +70,15 @@ async def test_a_restore_that_is_gone_is_not_made_again(service: Service) -> Non
     (restore,) = service.cluster.of(RESTORES)
     service.cluster.remove(RESTORES, SERVER, restore["metadata"]["name"])
     await service.settle()
-    assert nar(service)["status"]["phase"] == "BackingOff"
-    assert conditions(nar(service))[0] == ("Accepted", "False", "VeleroRestoreNotFound")
-    assert message(nar(service), "Accepted") == REMOVED
-    assert nar(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
+    assert non_admin_restore(service)["status"]["phase"] == "BackingOff"
+    assert conditions(non_admin_restore(service))[0] == ("Accepted", "False", "VeleroRestoreNotFound")
+    assert message(non_admin_restore(service), "Accepted") == REMOVED
+    assert non_admin_restore(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 1}
     service.cluster.change(
-        NARS, "shop", "back", spec={"restoreSpec": {"backupName": "nightly", "restorePVs": True}}
+        NON_ADMIN_RESTORES,
+        "shop",
+        "back",
+        spec={"restoreSpec": {"backupName": "nightly", "restorePVs": True}},
     )
     await service.settle()
     assert service.cluster.of(RESTORES) == []
@@ -85,8 +90,8 @@ async def test_a_backup_that_backs_off_cannot_be_restored(service: Service) -> N
     service.cluster.remove(BACKUPS, SERVER, backup["metadata"]["name"])
     await service.settle()
     await asked(service)
-    assert nar(service)["status"]["phase"] == "BackingOff"
-    assert "queueInfo" not in nar(service)["status"]
+    assert non_admin_restore(service)["status"]["phase"] == "BackingOff"
+    assert "queueInfo" not in non_admin_restore(service)["status"]
 
 
 @pytest.mark.spec("NAC-035")
@@ -96,20 +101,20 @@ async def test_a_finished_restore_outlives_its_backup(service: Service) -> None:
     status = finished("Completed", service.cluster.clock())
     service.cluster.change(RESTORES, SERVER, restore["metadata"]["name"], status=status)
     await service.settle()
-    service.cluster.remove(NABS, "shop", "nightly")
+    service.cluster.remove(NON_ADMIN_BACKUPS, "shop", "nightly")
     await service.settle()
-    assert service.cluster.of(NABS) == []
-    assert nar(service)["status"]["phase"] == "Created"
+    assert service.cluster.of(NON_ADMIN_BACKUPS) == []
+    assert non_admin_restore(service)["status"]["phase"] == "Created"
 
 
 @pytest.mark.spec("NAC-055")
 async def test_a_deletion_before_there_is_an_id(service: Service) -> None:
     finalizer = "nonadminrestore.oadp.openshift.io/finalizer"
     spec = {"restoreSpec": {"backupName": "nightly"}}
-    service.cluster.add(NARS, "shop", "back", metadata={"finalizers": [finalizer]}, spec=spec)
-    service.cluster.remove(NARS, "shop", "back")
-    assert await service.look(NARS, "shop", "back") == DONE
-    assert service.cluster.of(NARS) == []
+    service.cluster.add(NON_ADMIN_RESTORES, "shop", "back", metadata={"finalizers": [finalizer]}, spec=spec)
+    service.cluster.remove(NON_ADMIN_RESTORES, "shop", "back")
+    assert await service.look(NON_ADMIN_RESTORES, "shop", "back") == DONE
+    assert service.cluster.of(NON_ADMIN_RESTORES) == []
 
 
 async def test_a_foreign_restore_is_left_alone(service: Service) -> None:
@@ -121,10 +126,10 @@ async def test_a_foreign_restore_is_left_alone(service: Service) -> None:
     }
     metadata = {**restore["metadata"], "annotations": annotations}
     service.cluster.change(RESTORES, SERVER, restore["metadata"]["name"], metadata=metadata)
-    before = nar(service)
+    before = non_admin_restore(service)
     await service.settle()
-    assert nar(service) == before
-    service.cluster.remove(NARS, "shop", "back")
+    assert non_admin_restore(service) == before
+    service.cluster.remove(NON_ADMIN_RESTORES, "shop", "back")
     await service.settle()
-    assert service.cluster.of(NARS) == []
+    assert service.cluster.of(NON_ADMIN_RESTORES) == []
     assert len(service.cluster.of(RESTORES)) == 1

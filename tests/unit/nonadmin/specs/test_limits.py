@@ -8,7 +8,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ServerFault
 from pinnace.nonadmin.identity import marks
-from pinnace.nonadmin.objects import NABS, NARS
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.specs.limits import Places, first, is_waiting
 from pinnace.runtime.keys import Key
@@ -50,8 +50,8 @@ def test_the_oldest_go_on_first() -> None:
 
 async def back_up(service: Service, *names: str, namespace: str = "shop") -> None:
     for name in names:
-        service.cluster.add(NABS, namespace, name, spec={"backupSpec": {}})
-    await asyncio.gather(*(service.look(NABS, namespace, name) for name in names))
+        service.cluster.add(NON_ADMIN_BACKUPS, namespace, name, spec={"backupSpec": {}})
+    await asyncio.gather(*(service.look(NON_ADMIN_BACKUPS, namespace, name) for name in names))
 
 
 async def test_who_comes_too_late_waits_and_then_goes_on() -> None:
@@ -62,17 +62,20 @@ async def test_who_comes_too_late_waits_and_then_goes_on() -> None:
 
     assert len([each for each in service.cluster.of(BACKUPS) if "shop" in each["metadata"]["name"]]) == 2
     assert len(service.cluster.of(BACKUPS)) == 3
-    late = [each for each in service.cluster.of(NABS) if is_waiting(each)]
+    late = [each for each in service.cluster.of(NON_ADMIN_BACKUPS) if is_waiting(each)]
     assert len(late) == 4
-    for nab in late:
-        assert (nab["status"]["phase"], conditions(nab)) == ("BackingOff", HAS_TO_WAIT)
-        assert "allows 2 unfinished backups in a namespace" in message(nab, "Accepted")
+    for non_admin_backup in late:
+        assert (non_admin_backup["status"]["phase"], conditions(non_admin_backup)) == (
+            "BackingOff",
+            HAS_TO_WAIT,
+        )
+        assert "allows 2 unfinished backups in a namespace" in message(non_admin_backup, "Accepted")
 
     served = next(each for each in service.cluster.of(BACKUPS) if "shop" in each["metadata"]["name"])
     done = finished("Completed", service.cluster.clock())
     service.cluster.change(BACKUPS, SERVER, served["metadata"]["name"], status=done)
     await service.settle()
-    waiting = [each for each in service.cluster.of(NABS) if is_waiting(each)]
+    waiting = [each for each in service.cluster.of(NON_ADMIN_BACKUPS) if is_waiting(each)]
     assert (len(service.cluster.of(BACKUPS)), len(waiting)) == (4, 3)
 
 
@@ -87,25 +90,25 @@ async def test_a_place_is_kept_while_the_api_server_refuses_and_given_up_with_th
     await back_up(service, "first")
     service.cluster.before_write = lambda *_: None
     await back_up(service, "second")
-    second = service.cluster.peek(NABS, "shop", "second")
+    second = service.cluster.peek(NON_ADMIN_BACKUPS, "shop", "second")
     assert conditions(second) == HAS_TO_WAIT
     assert service.cluster.of(BACKUPS) == []
 
     # Refused for another reason it needs none.
     service.settings = AdminSettings(max_unfinished_backups=1, backup={"ttl": "1h0m0s"})
-    service.cluster.change(NABS, "shop", "first", spec={"backupSpec": {"ttl": "2h0m0s"}})
-    await service.look(NABS, "shop", "first")
-    await service.look(NABS, "shop", "second")
+    service.cluster.change(NON_ADMIN_BACKUPS, "shop", "first", spec={"backupSpec": {"ttl": "2h0m0s"}})
+    await service.look(NON_ADMIN_BACKUPS, "shop", "first")
+    await service.look(NON_ADMIN_BACKUPS, "shop", "second")
     assert len(service.cluster.of(BACKUPS)) == 1
 
 
 async def test_a_request_without_a_place_can_be_deleted() -> None:
     service = Service(settings=AdminSettings(max_unfinished_backups=1))
     await back_up(service, "first", "second")
-    (late,) = [each for each in service.cluster.of(NABS) if is_waiting(each)]
-    service.cluster.remove(NABS, *Key.of(late))
+    (late,) = [each for each in service.cluster.of(NON_ADMIN_BACKUPS) if is_waiting(each)]
+    service.cluster.remove(NON_ADMIN_BACKUPS, *Key.of(late))
     await service.settle()
-    assert len(service.cluster.of(NABS)) == 1
+    assert len(service.cluster.of(NON_ADMIN_BACKUPS)) == 1
 
 
 async def test_the_name_of_an_own_backup_frees_no_place() -> None:
@@ -113,8 +116,10 @@ async def test_the_name_of_an_own_backup_frees_no_place() -> None:
     await back_up(service, "first")
     (backup,) = service.cluster.of(BACKUPS)
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": backup["metadata"]["name"]}
-    service.cluster.add(NABS, "shop", "forged", metadata={"labels": label}, spec={"backupSpec": {}})
-    await service.look(NABS, "shop", "forged")
+    service.cluster.add(
+        NON_ADMIN_BACKUPS, "shop", "forged", metadata={"labels": label}, spec={"backupSpec": {}}
+    )
+    await service.look(NON_ADMIN_BACKUPS, "shop", "forged")
     await back_up(service, "second")
     assert len(service.cluster.of(BACKUPS)) == 1
 
@@ -123,10 +128,10 @@ async def test_restores_have_a_limit_of_their_own() -> None:
     service = Service(settings=LIMITED)
     await back_up(service, "nightly")
     for name in ("one", "two"):
-        service.cluster.add(NARS, "shop", name, spec={"restoreSpec": {"backupName": "nightly"}})
-        await service.look(NARS, "shop", name)
+        service.cluster.add(NON_ADMIN_RESTORES, "shop", name, spec={"restoreSpec": {"backupName": "nightly"}})
+        await service.look(NON_ADMIN_RESTORES, "shop", name)
     assert len(service.cluster.of(RESTORES)) == 1
-    late = service.cluster.peek(NARS, "shop", "two")
+    late = service.cluster.peek(NON_ADMIN_RESTORES, "shop", "two")
     assert conditions(late) == [("Accepted", "False", "TooManyUnfinishedRestores")]
     assert late is not None
     assert is_waiting(late)

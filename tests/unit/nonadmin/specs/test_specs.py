@@ -20,12 +20,12 @@ KEYS = "W2RlZmF1bHRdCmF3c19hY2Nlc3Nfa2V5X2lkPWEKYXdzX3NlY3JldF9hY2Nlc3Nfa2V5PWIK
 Spec = dict[str, Any]
 
 
-def nab(**spec: Any) -> Spec:
+def non_admin_backup(**spec: Any) -> Spec:
     return {"metadata": {"name": "nightly", "namespace": "shop"}, "spec": {"backupSpec": spec}}
 
 
 def judged(settings: AdminSettings | None = None, /, **spec: Any) -> str:
-    return backup_problem(nab(**spec), NONE, settings or AdminSettings(), SERVER)
+    return backup_problem(non_admin_backup(**spec), NONE, settings or AdminSettings(), SERVER)
 
 
 OTHERS = (
@@ -106,7 +106,7 @@ def created(nacuuid: str = "id-1", phase: str = "Created") -> Spec:
     ],
 )
 def test_storage_location(storage: StorageChoice, text: str) -> None:
-    assert backup_problem(nab(storageLocation="mine"), storage, AdminSettings(), SERVER) == text
+    assert backup_problem(non_admin_backup(storageLocation="mine"), storage, AdminSettings(), SERVER) == text
 
 
 def test_fields_that_are_not_supported_are_refused_by_name() -> None:
@@ -114,7 +114,7 @@ def test_fields_that_are_not_supported_are_refused_by_name() -> None:
         text = f"NonAdminBackup spec.backupSpec.{name} is not supported ("
         assert judged(**{name: value}).startswith(text)
     text = "NonAdminRestore spec.restoreSpec.existingResourcePolicy is not supported ("
-    given = nar(backupName="x", existingResourcePolicy="update")
+    given = non_admin_restore(backupName="x", existingResourcePolicy="update")
     assert restore_problem(given, READY, AdminSettings(), SERVER).startswith(text)
     storage = {"bucket": "b", "caCertRef": {"name": "n", "key": "k"}}
     assert "objectStorage.caCertRef is not supported (" in located(objectStorage=storage)
@@ -170,7 +170,7 @@ def test_enforcement_of_a_backup(name: str) -> None:
     settings = AdminSettings(backup={name: enforced})
 
     assert judged(settings) == judged(settings, **{name: same}) == judged(settings, **{name: None}) == ""
-    made = backup_spec(nab(), NONE, settings)[name]
+    made = backup_spec(non_admin_backup(), NONE, settings)[name]
     assert made == ([*enforced, *ALWAYS_EXCLUDED] if name == "excludedResources" else enforced)
     if different is not None:
         text = f"the administrator has restricted spec.backupSpec.{name} field value to {shown}"
@@ -189,12 +189,12 @@ def test_hooks_can_be_forbidden() -> None:
     settings = AdminSettings(backup={"hooks": {"resources": []}})
     assert judged(settings) == judged(settings, hooks={}) == judged(settings, hooks={"resources": []}) == ""
     assert "restricted spec.backupSpec.hooks" in judged(settings, hooks=HOOKS)
-    assert backup_spec(nab(), NONE, settings)["hooks"] == {"resources": []}
+    assert backup_spec(non_admin_backup(), NONE, settings)["hooks"] == {"resources": []}
 
 
 @pytest.mark.spec("NAC-012")
 def test_an_empty_spec_is_filled_in() -> None:
-    request = nab()
+    request = non_admin_backup()
     spec = backup_spec(request, NONE, AdminSettings(backup={"snapshotVolumes": False, "ttl": "36h"}))
 
     assert spec == {
@@ -215,19 +215,21 @@ def test_an_empty_spec_is_filled_in() -> None:
             "nonadmindownloadrequests",
         ],
     }
-    assert request == nab()
+    assert request == non_admin_backup()
 
 
 @pytest.mark.spec("NAC-013")
 def test_own_exclusions_come_first() -> None:
-    excluded = backup_spec(nab(excludedResources=["secrets"]), NONE, AdminSettings())["excludedResources"]
+    excluded = backup_spec(non_admin_backup(excludedResources=["secrets"]), NONE, AdminSettings())[
+        "excludedResources"
+    ]
     assert excluded[:11] == ["secrets", *OWN_KINDS]
 
 
 # --- Restores -------------------------------------------------------------------------------------------
 
 
-def nar(**spec: Any) -> Spec:
+def non_admin_restore(**spec: Any) -> Spec:
     return {"metadata": {"name": "back", "namespace": "shop"}, "spec": {"restoreSpec": spec}}
 
 
@@ -263,7 +265,7 @@ RESTRICTED = "NonAdminRestore nonAdminRestore.spec.restoreSpec."
     ],
 )
 def test_restores(spec: Spec, backup: Spec | None, text: str) -> None:
-    assert restore_problem(nar(**spec), backup, AdminSettings(), SERVER) == text
+    assert restore_problem(non_admin_restore(**spec), backup, AdminSettings(), SERVER) == text
 
 
 @pytest.mark.parametrize("name", RESTORE_CASES)
@@ -272,7 +274,7 @@ def test_enforcement_of_a_restore(name: str) -> None:
     settings = AdminSettings(restore={name: enforced})
 
     def problem(**spec: Any) -> str:
-        return restore_problem(nar(backupName="x", **spec), READY, settings, SERVER)
+        return restore_problem(non_admin_restore(backupName="x", **spec), READY, settings, SERVER)
 
     assert problem() == problem(**{name: same}) == ""
     if different is not None:
@@ -283,7 +285,7 @@ def test_enforcement_of_a_restore(name: str) -> None:
 @pytest.mark.spec("NAC-016")
 def test_the_restore_that_follows() -> None:
     settings = AdminSettings(restore={"restorePVs": False})
-    assert restore_spec(nar(backupName="nightly"), READY, settings, trusted=True) == {
+    assert restore_spec(non_admin_restore(backupName="nightly"), READY, settings, trusted=True) == {
         "backupName": "id-1",
         "includedNamespaces": ["shop"],
         "restorePVs": False,
@@ -294,8 +296,12 @@ def test_the_restore_that_follows() -> None:
 def test_what_the_administrator_allows_is_not_excluded_from_the_own_location_only() -> None:
     settings = AdminSettings(restorable_resources=("rolebindings.rbac.authorization.k8s.io", "limitranges"))
 
-    trusted = restore_spec(nar(backupName="nightly"), READY, settings, trusted=True)["excludedResources"]
-    own = restore_spec(nar(backupName="nightly"), READY, settings, trusted=False)["excludedResources"]
+    trusted = restore_spec(non_admin_restore(backupName="nightly"), READY, settings, trusted=True)[
+        "excludedResources"
+    ]
+    own = restore_spec(non_admin_restore(backupName="nightly"), READY, settings, trusted=False)[
+        "excludedResources"
+    ]
 
     assert set(GUARDED_KINDS) - set(trusted) == {"rolebindings", "limitranges"}
     assert set(GUARDED_KINDS) <= set(own)
@@ -304,7 +310,7 @@ def test_what_the_administrator_allows_is_not_excluded_from_the_own_location_onl
 # --- Locations ------------------------------------------------------------------------------------------
 
 
-def nabsl(**spec: Any) -> Spec:
+def non_admin_location(**spec: Any) -> Spec:
     given = {
         "provider": "aws",
         "objectStorage": {"bucket": "mine"},
@@ -315,7 +321,7 @@ def nabsl(**spec: Any) -> Spec:
 
 
 def located(settings: AdminSettings | None = None, **spec: Any) -> str:
-    return location_problem(nabsl(**spec), settings or AdminSettings(), SERVER)
+    return location_problem(non_admin_location(**spec), settings or AdminSettings(), SERVER)
 
 
 TOO_LONG = (
@@ -332,10 +338,10 @@ def test_locations() -> None:
     assert located(credential=None) == f"{prefix} is not set"
     unnamed = f"{prefix}.name or spec.bslSpec.credential.key is not set"
     assert located(credential={"key": "cloud"}) == unnamed
-    assert secret_problem(nabsl(), None, AdminSettings()) == (
+    assert secret_problem(non_admin_location(), None, AdminSettings()) == (
         'BSL credentials secret not found: Secret "keys" not found'
     )
-    assert secret_problem(nabsl(), {"data": {"cloud": KEYS}}, AdminSettings()) == ""
+    assert secret_problem(non_admin_location(), {"data": {"cloud": KEYS}}, AdminSettings()) == ""
     assert located(backupSyncPeriod="2m") == TOO_LONG.format("2m0s")
     assert located(backupSyncPeriod="1m59s") == ""
     assert located(AdminSettings(velero_sync_period=Duration.minutes(2))) == TOO_LONG.format("2m0s")
@@ -364,7 +370,9 @@ def test_an_enforced_map_is_shown_in_order() -> None:
 def test_prefixes() -> None:
     for given, made in (("", "a"), ("foo", "a/foo")):
         assert located(objectStorage={"bucket": "b", "prefix": given}) == ""
-        spec = location_spec(nabsl(objectStorage={"bucket": "b", "prefix": given}), AdminSettings(), "id-1")
+        spec = location_spec(
+            non_admin_location(objectStorage={"bucket": "b", "prefix": given}), AdminSettings(), "id-1"
+        )
         assert spec["objectStorage"]["prefix"] == made
         assert spec["credential"] == {"name": "id-1", "key": "cloud"}
     for given in ("../b", "/x", "x//y", ".", "x/", "x/../y", "a\nb", "a\\b"):
