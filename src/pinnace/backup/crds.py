@@ -4,27 +4,15 @@
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.item import ItemBackupper
 from pinnace.backup.tracking import kind_key
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import KUBERNETES_GROUPS, APIResource
 
 CUSTOM_RESOURCE_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-
-_OWN_GROUPS: Final = frozenset(
-    f"{name}.k8s.io"
-    for name in (
-        *("admissionregistration", "apiextensions", "apiregistration", "authentication", "authorization"),
-        *("certificates", "coordination", "discovery", "events", "flowcontrol.apiserver"),
-        *("internal.apiserver", "networking", "node", "rbac.authorization", "resource", "scheduling"),
-        *("storage", "storagemigration"),
-    )
-)
-"""The groups with a dot that the API server itself serves."""
 
 
 async def back_up_definitions(run: RunContext, items: ItemBackupper, group_resources: Iterable[str]) -> None:
@@ -47,7 +35,7 @@ def _may_be_custom(group_resource: str) -> bool:
     This saves requests, and a user who may not read definitions an error for each built-in resource.
     """
     group = group_resource.partition(".")[2]
-    return "." in group and group not in _OWN_GROUPS
+    return "." in group and group not in KUBERNETES_GROUPS
 
 
 async def _back_up_definition(

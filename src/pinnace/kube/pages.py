@@ -70,6 +70,7 @@ _PLAIN_ITEM = re.compile(
     rb'(?:,"labels":\{([^{}\\]*)\})?(?=,"(?:annotations|ownerReferences|finalizers|managedFields)":|\})'
 )
 _QUOTATION_MARK = ord('"')
+_NOT_STORED = frozenset({"componentstatuses"})
 
 _decode_list = msgspec.json.Decoder(_RawList).decode
 _decode_head = msgspec.json.Decoder(_ItemHead).decode
@@ -239,7 +240,7 @@ def list_outline(body: bytes) -> ListOutline | None:
 def check_list_kind(kind_of_list: str, resource: APIResource) -> None:
     """Refuse a list of another resource.
 
-    Custom resources may name their lists freely (`listKind`), and servers of API groups may answer with a
+    Custom resources may name their lists freely (`listKind`), and servers of other API groups may answer with a
     plain List: such lists are checked by their items only.
 
     Raises:
@@ -247,9 +248,23 @@ def check_list_kind(kind_of_list: str, resource: APIResource) -> None:
     """
     if not kind_of_list.endswith("List"):
         raise InvalidResponse(f"its kind is {kind_of_list[:100]!r}, which is no list")
-    is_named_freely = "." in resource.group or not resource.kind
-    if kind_of_list not in (f"{resource.kind}List", "List") and not is_named_freely:
+    is_named_freely = not resource.is_of_kubernetes or not resource.kind
+    if kind_of_list != f"{resource.kind}List" and not is_named_freely:
         raise InvalidResponse(f"its kind is {kind_of_list[:100]!r}, not {resource.kind}List")
+
+
+def _check_empty_list(document: _RawList, resource: APIResource) -> None:
+    """Refuse an empty list that was not read from the API server's store.
+
+    What the API server stores is listed at a resource version and as an array, even where there is nothing.
+    Its component statuses are not stored, and the servers of other API groups need not store anything.
+    """
+    if not resource.is_of_kubernetes or resource.group_resource in _NOT_STORED:
+        return
+    if document.items is None:
+        raise InvalidResponse("its items are null, not an array")
+    if document.metadata is None or not document.metadata.resource_version:
+        raise InvalidResponse("it is an empty list without a resource version")
 
 
 def parse_page(
@@ -284,6 +299,8 @@ def parse_page(
     if resource is not None:
         if document.metadata is None:
             raise InvalidResponse("it is a list without metadata")
+        if not items:
+            _check_empty_list(document, resource)
         _check_items(items, resource, namespace)
     metadata = document.metadata or _ListMetadata()
     return Page(

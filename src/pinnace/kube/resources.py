@@ -1,10 +1,22 @@
 """Resources of an API server and the paths of their objects; every resource that Pinnace uses, named once."""
 
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import quote
 
 from pinnace.api import GROUP, VERSION
 from pinnace.kube.errors import InvalidName
+
+KUBERNETES_GROUPS: Final = frozenset(
+    f"{name}.k8s.io"
+    for name in (
+        *("admissionregistration", "apiextensions", "apiregistration", "authentication", "authorization"),
+        *("certificates", "coordination", "discovery", "events", "flowcontrol.apiserver"),
+        *("internal.apiserver", "networking", "node", "rbac.authorization", "resource", "scheduling"),
+        *("storage", "storagemigration"),
+    )
+)
+"""The groups with a dot that the API server itself serves."""
 
 _ALL_VERBS = frozenset({"create", "delete", "get", "list", "patch", "update", "watch"})
 
@@ -29,6 +41,11 @@ class APIResource:
     def api_version(self) -> str:
         """`v1`, or `apps/v1` for a named group."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def is_of_kubernetes(self) -> bool:
+        """Whether the API server itself serves it, and not a definition or a server of its own."""
+        return "." not in self.group or self.group in KUBERNETES_GROUPS
 
     @property
     def group_resource(self) -> str:

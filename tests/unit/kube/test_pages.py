@@ -129,6 +129,34 @@ def test_a_list_of_something_else_is_refused(resource: APIResource, change: dict
         parse_page(body, resource=resource, namespace="demo")
 
 
+ENDPOINT_SLICES = APIResource(
+    group="discovery.k8s.io", version="v1", name="endpointslices", kind="EndpointSlice", namespaced=True
+)
+
+
+@pytest.mark.parametrize("resource", [CONFIGMAPS, ENDPOINT_SLICES], ids=["core", "named group"])
+@pytest.mark.parametrize(
+    "change",
+    [{"kind": "List"}, {"metadata": {}}, {"metadata": {"resourceVersion": ""}}, {"items": None}],
+    ids=["plain list", "no version", "empty version", "null"],
+)
+def test_an_empty_list_that_the_api_server_did_not_write_is_refused(
+    resource: APIResource, change: dict[str, Any]
+) -> None:
+    genuine = {"kind": f"{resource.kind}List", "metadata": {"resourceVersion": "7"}, "items": []}
+    assert parse_page(json.dumps(genuine).encode(), resource=resource).items == []
+    with pytest.raises(InvalidResponse):
+        parse_page(json.dumps({**genuine, **change}).encode(), resource=resource)
+
+
+def test_the_list_of_component_statuses_has_no_resource_version() -> None:
+    statuses = APIResource(
+        group="", version="v1", name="componentstatuses", kind="ComponentStatus", namespaced=False
+    )
+    document = {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": []}
+    assert parse_page(json.dumps(document).encode(), resource=statuses).items == []
+
+
 def test_custom_resources_may_name_their_lists_freely() -> None:
     items = [{"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}}]
     document = {"apiVersion": "example.com/v1", "kind": "FoosetList", "metadata": {}, "items": items}
