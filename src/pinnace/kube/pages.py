@@ -240,8 +240,8 @@ def list_outline(body: bytes) -> ListOutline | None:
 def check_list_kind(kind_of_list: str, resource: APIResource) -> None:
     """Refuse a list of another resource.
 
-    Custom resources may name their lists freely (`listKind`), and servers of other API groups may answer with a
-    plain List: such lists are checked by their items only.
+    Custom resources may name their lists freely (`listKind`), and servers of other API groups may answer with
+    a plain List: such lists are checked by their items only.
 
     Raises:
         InvalidResponse: the list cannot be one of the resource.
