@@ -13,8 +13,11 @@ from typing import Any, BinaryIO, Final, TextIO, cast
 TRACEBACK_VARIABLE: Final = "PINNACE_TRACEBACK"
 
 _STREAMS: Final = ("stdout", "stderr")
-_UNPRINTABLE = re.compile(r"\x1b(?!\[(?:0|1|31|32)m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
-"""Control characters but newline, tab and our own colours."""
+_UNPRINTABLE = re.compile(
+    r"\x1b(?!\[(?:0|1|31|32)m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]"
+    r"|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+"""Control characters but newline, tab and our own colours; and those that reorder or break lines of text."""
 
 
 def shows_tracebacks() -> bool:
@@ -24,7 +27,12 @@ def shows_tracebacks() -> bool:
 
 def printable(text: str) -> str:
     """Text for a terminal, which what others wrote into a cluster or a location must not be able to steer."""
-    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _UNPRINTABLE.sub(_as_text, text)
+
+
+def _as_text(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def complain(text: str) -> None:

@@ -59,6 +59,18 @@ def test_a_terminal_gets_control_characters_as_text(monkeypatch: pytest.MonkeyPa
     assert err.shown == f"\x1b[31mred\x1b[0m\t{SHOWN}\n"
 
 
+@pytest.mark.parametrize("character", "\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069")
+def test_characters_that_reorder_or_break_text_are_shown_as_text(character: str) -> None:
+    assert printable(f"a{character}b") == f"a\\u{ord(character):04x}b"
+
+
+@pytest.mark.parametrize(
+    "text", ["ä\u00a0ö", "\u05d0\u0628", "\u0646\u200c\u0627", "\U0001f468\u200d\U0001f469"]
+)
+def test_text_of_any_script_is_shown_as_it_is(text: str) -> None:
+    assert printable(text) == text
+
+
 def test_a_pipe_gets_bytes_as_they_are(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     with guarded_terminal():
         sys.stdout.buffer.write(HOSTILE.encode())

@@ -14,7 +14,7 @@ from pinnace.api.objects import JSONObject, dump_json
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.restore.errors import NamespaceError
 from pinnace.restore.item.creating import Creator
@@ -82,6 +82,8 @@ class NamespaceKeeper:
         try:
             if await self._is_there(target):
                 return None
+        except Forbidden as error:
+            return await self._try_unseen(original, target, error)
         except (KubeError, TimeoutError) as error:
             return NamespaceError(f"error getting namespace {target}: {error}")
         if not self._may_create:
@@ -101,6 +103,26 @@ class NamespaceKeeper:
             return NamespaceError(f"error creating namespace {target}: {error}")
         self._log.info("Created namespace", namespace=target)
         self._on_created(target)
+        return None
+
+    async def _try_unseen(self, original: str, target: str, error: Forbidden) -> NamespaceError | None:
+        """Of a namespace that may not be looked at: it is there, or is made; else its items will tell.
+
+        Rights on the objects of a namespace do not include the right to read the namespace itself.
+        """
+        self._log.info("Namespace may not be read, so it is taken to exist", namespace=target, error=error)
+        if self._may_create:
+            try:
+                body = dump_json(self._manifest(original, target))
+                await self._creator.create(
+                    NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found)
+                )
+            except (AlreadyExists, Forbidden):
+                return None
+            except (KubeError, orjson.JSONEncodeError) as refusal:
+                return NamespaceError(f"error creating namespace {target}: {refusal}")
+            self._log.info("Created namespace", namespace=target)
+            self._on_created(target)
         return None
 
     async def _is_there(self, name: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pinnace.kube.errors import AlreadyExists, Forbidden
+from pinnace.kube.errors import AlreadyExists, BadRequest, Forbidden, KubeError
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.item.namespaces import namespace_manifest
 from tests.unit.restore.world import (
@@ -92,11 +92,34 @@ async def test_a_create_that_is_refused_is_a_velero_error_for_each_item(harness:
 
 
 async def test_a_get_that_is_refused_is_a_velero_error(harness: Harness) -> None:
+    harness.world.refuse_get[("namespaces", "", "ns-1")] = BadRequest(400, message="not so")
+
+    results = await harness.restore(configmap("a"))
+
+    assert results.errors.velero == ["error getting namespace ns-1: not so"]
+
+
+@pytest.mark.parametrize("answer", [Forbidden(403, message="no"), AlreadyExists(409, message="it is")])
+async def test_objects_are_restored_into_a_namespace_that_may_not_be_read(
+    harness: Harness, answer: KubeError
+) -> None:
+    harness.world.refuse_get[("namespaces", "", "ns-1")] = Forbidden(403, message="you may not")
+    harness.world.refuse_create[("namespaces", "", "ns-1")] = answer
+
+    results = await harness.restore(configmap("a"), configmap("b"))
+
+    assert results.empty
+    assert harness.world.created_of("configmaps") == ["ns-1/a", "ns-1/b"]
+
+
+async def test_a_namespace_that_may_be_made_and_not_read_is_made(harness: Harness) -> None:
     harness.world.refuse_get[("namespaces", "", "ns-1")] = Forbidden(403, message="you may not")
 
     results = await harness.restore(configmap("a"))
 
-    assert results.errors.velero == ["error getting namespace ns-1: you may not"]
+    assert results.empty
+    assert harness.world.created_of("namespaces") == ["ns-1"]
+    assert harness.world.created_of("configmaps") == ["ns-1/a"]
 
 
 @pytest.mark.parametrize(
