@@ -1,3 +1,98 @@
-"""Pinnace: backup, restore and migration of Kubernetes clusters."""
+"""Pinnace: backup, restore and migration of Kubernetes clusters.
+
+The names in `__all__` are the Python API (docs/python.md). They are loaded when they are first used, so that
+the command line, which imports this package too, does not wait for them.
+"""
+
+import sys
+
+TYPE_CHECKING = (
+    False  # type checkers take it for true by its name; importing `typing` takes longer than all else
+)
+if TYPE_CHECKING:
+    from pinnace.programs.calls import (
+        backup,
+        backup_async,
+        list_backups,
+        list_backups_async,
+        restore,
+        restore_async,
+    )
+    from pinnace.programs.errors import (
+        ClusterError,
+        InvalidRequest,
+        LocationError,
+        NameTaken,
+        PinnaceError,
+        RunFailed,
+    )
+    from pinnace.programs.types import (
+        BackupOptions,
+        BackupResult,
+        BackupSummary,
+        Cluster,
+        Location,
+        Phase,
+        Progress,
+        ProgressCallback,
+        RestoreOptions,
+        RestoreResult,
+        Selection,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BackupOptions",
+    "BackupResult",
+    "BackupSummary",
+    "Cluster",
+    "ClusterError",
+    "InvalidRequest",
+    "Location",
+    "LocationError",
+    "NameTaken",
+    "Phase",
+    "PinnaceError",
+    "Progress",
+    "ProgressCallback",
+    "RestoreOptions",
+    "RestoreResult",
+    "RunFailed",
+    "Selection",
+    "backup",
+    "backup_async",
+    "list_backups",
+    "list_backups_async",
+    "restore",
+    "restore_async",
+]
+
+
+if not TYPE_CHECKING:  # type checkers see the imports above, and no other names
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from pinnace.programs import calls, errors, types
+
+        for module in (calls, errors, types):
+            if name in vars(module):
+                globals()[name] = vars(module)[name]
+                break
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+    class _Package(type(sys)):
+        """Keeps `backup` and `restore` the functions when the packages of these names are imported.
+
+        The packages are reached by `from pinnace.backup import ...`, as all modules here do. (docs/adr/036)
+        """
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if not (name in __all__ and isinstance(value, type(sys))):
+                super().__setattr__(name, value)
+
+    sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,98 @@
+"""No function takes more than six parameters beyond self: what belongs together is handed on together.
+
+Run as `python -m hack.checks.parameters`; prints what is over the limit, and exceptions that are needed no
+more. A function inside a function counts too; `*args` and `**flags` count as one each.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+LIMIT: Final = 6
+SOURCE: Final = Path("src")
+
+EXCEPTIONS: Final[Mapping[str, str]] = {
+    "pinnace.cli.backend.reading:describe": "not brought down yet",
+    "pinnace.cli.backup.download:download": "not brought down yet",
+    "pinnace.cli.install.workloads:_workload": "to be brought down",
+    "pinnace.clouds.aws.signing:signed_headers": "not brought down yet",
+    "pinnace.controllers.runs:RunReconciler.__init__": "not brought down yet",
+    "pinnace.controllers.sync.synced:backup_object": "not brought down yet",
+    "pinnace.hooks.limit:LimitedExecutor.exec": "implements Executor.exec",
+    "pinnace.kube.client:KubeClient.__init__": "settings, each by name; three are for tests",
+    "pinnace.kube.client:KubeClient.request": "the parts of one HTTP request, each by name",
+    "pinnace.kube.client:KubeClient.list_pages": "the query of a list, each by name",
+    "pinnace.kube.client:KubeClient.watch": "the query of a watch, each by name",
+    "pinnace.kube.client:KubeClient.exec": "implements Executor.exec",
+    "pinnace.kube.commands:Executor.exec": "a command and where it runs",
+    "pinnace.kube.transport.retrying:Sender.__init__": "three are for tests",
+    "pinnace.restore.engine:RestoreEngine.__init__": "not brought down yet",
+    "pinnace.restore.followups:FollowUps.__init__": "not brought down yet",
+    "pinnace.restore.item.life:ItemRestorer.__init__": "not brought down yet",
+    "pinnace.restore.item.namespaces:NamespaceKeeper.__init__": "not brought down yet",
+    "pinnace.restore.volumes:VolumeCourses.__init__": "not brought down yet",
+    "pinnace.server.app:Assembly.__init__": "not brought down yet",
+    "pinnace.storage.azure.signing:shared_key_headers": "not brought down yet",
+    "pinnace.storage.azure.signing:read_sas": "not brought down yet",
+    "pinnace.storage.gcs.signing:signed_url_google": "not brought down yet",
+    "pinnace.volumes.pod_volume_restores:PodVolumeRestores.__init__": "not brought down yet",
+    "pinnace.volumes.restic.processes:run": "not brought down yet",
+}
+"""Functions that may have more, each with the reason; as `module:Class.function`."""
+
+
+def excess(module: str, tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """The functions of a module with too many parameters: name and number."""
+    yield from _excess_below(tree, f"{module}:", in_class=False)
+
+
+def _excess_below(node: ast.AST, prefix: str, *, in_class: bool) -> Iterator[tuple[str, int]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield from _excess_below(child, f"{prefix}{child.name}.", in_class=True)
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            name = f"{prefix}{child.name}"
+            count = _parameters(child, is_method=in_class)
+            if count > LIMIT:
+                yield name, count
+            yield from _excess_below(child, f"{name}.", in_class=False)
+        else:
+            yield from _excess_below(child, prefix, in_class=in_class)
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: bool) -> int:
+    given = function.args
+    count = len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
+    count += sum(each is not None for each in (given.vararg, given.kwarg))
+    static = any(isinstance(each, ast.Name) and each.id == "staticmethod" for each in function.decorator_list)
+    return count - (is_method and not static)
+
+
+def problems(source: Path, exceptions: Mapping[str, str]) -> list[str]:
+    """What is wrong in the modules below `source`, one line each."""
+    found: dict[str, int] = {}
+    for path in sorted(source.rglob("*.py")):
+        module = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        found.update(excess(module, ast.parse(path.read_bytes())))
+    return [
+        *(
+            f"{name} has {count} parameters, more than {LIMIT}: hand on what belongs together as one"
+            for name, count in found.items()
+            if name not in exceptions
+        ),
+        *(f"{name} is an exception that is not needed: remove it" for name in exceptions.keys() - found),
+    ]
+
+
+def main() -> int:
+    """Print the problems; 1 if there are any."""
+    found = problems(SOURCE, EXCEPTIONS)
+    for problem in found:
+        print(problem, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

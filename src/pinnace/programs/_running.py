@@ -1,0 +1,230 @@
+"""Between the Python API and the operations: requests, opened clusters and locations, errors, progress."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from os import fspath
+from typing import TypeVar
+
+from pinnace.api.backup import Backup, BackupSpec
+from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.selection.selectors import parse_label_selector
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.values.durations import Duration
+from pinnace.api.values.error_texts import cause_of, error_text
+from pinnace.kube.client import KubeClient
+from pinnace.kube.config import load_config
+from pinnace.kube.errors import KubeError
+from pinnace.operations import local
+from pinnace.programs.errors import (
+    ClusterError,
+    InvalidRequest,
+    LocationError,
+    NameTaken,
+    PinnaceError,
+    RunFailed,
+)
+from pinnace.programs.types import (
+    BackupOptions,
+    BackupResult,
+    BackupSummary,
+    Cluster,
+    Location,
+    Phase,
+    Progress,
+    ProgressCallback,
+    RestoreOptions,
+    RestoreResult,
+    Selection,
+)
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError
+from pinnace.storage.location_url import location_from_url
+from pinnace.storage.open import open_backup_store
+
+_Result = TypeVar("_Result", BackupResult, RestoreResult)
+
+
+class Reports(local.Observer):
+    """Collects what the operations report, for a result.
+
+    Attributes:
+        notes: warnings that the run itself does not count.
+    """
+
+    def __init__(self, callback: ProgressCallback | None) -> None:
+        self.notes: list[str] = []
+        self._callback = callback
+        self._error: Exception | None = None
+
+    def warn(self, text: str) -> None:
+        self.notes.append(text)
+
+    async def publish(self, total: int, done: int) -> None:
+        """Call the program's callback, until it fails."""
+        if self._callback is None or self._error is not None:
+            return
+        try:
+            self._callback(Progress(done=done, total=total))
+        except Exception as error:  # noqa: BLE001 - the program's own; it is raised by `check`
+            self._error = error
+
+    def check(self, result: _Result) -> _Result:
+        """The result of a run that has ended.
+
+        Raises:
+            RunFailed: its phase is Failed.
+            Exception: what the callback raised.
+        """
+        if result.phase is Phase.FAILED:
+            raise RunFailed(result)
+        if self._error is not None:
+            raise self._error
+        return result
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the errors of the lower rooms into those of the Python API. Others are defects and pass."""
+    try:
+        yield
+    except Exception as error:
+        cause = cause_of(error)
+        if isinstance(cause, local.NameTaken):
+            raise NameTaken(str(cause)) from error
+        if isinstance(cause, local.InvalidRun):
+            raise InvalidRequest(str(cause)) from error
+        if isinstance(cause, KubeError):
+            raise ClusterError(str(cause)) from error
+        if isinstance(cause, StorageError):
+            raise LocationError(str(cause)) from error
+        if isinstance(cause, OSError):
+            raise PinnaceError(f"a file of this machine cannot be used: {error_text(cause)}") from error
+        if isinstance(cause, PinnaceError) and cause is not error:
+            raise cause from error
+        raise
+
+
+@asynccontextmanager
+async def opened_location(
+    location: Location, *, namespace: str = "velero", create: bool = False
+) -> AsyncIterator[tuple[BackupStorageLocation, BackupStore]]:
+    """The location, opened.
+
+    Args:
+        create: a folder that does not exist is made by the first write; else it is an error. (docs/adr/007)
+
+    Raises:
+        StorageError: it cannot be used as it is; the text never repeats the URL.
+    """
+    found = location_from_url(fspath(location.url), namespace=namespace)
+    async with open_backup_store(found, create=create) as store:
+        yield found, store
+
+
+@asynccontextmanager
+async def opened_run(
+    location: Location, cluster: Cluster, reports: Reports, *, create: bool = False
+) -> AsyncIterator[local.LocalRun]:
+    """Cluster and location, opened for one run. Raises StorageError and KubeError."""
+    kubeconfig = fspath(cluster.kubeconfig) if cluster.kubeconfig is not None else ""
+    async with (
+        opened_location(location, namespace=cluster.namespace, create=create) as (found, store),
+        KubeClient(load_config(kubeconfig, cluster.context)) as client,
+    ):
+        yield local.LocalRun(
+            client=client,
+            location=found,
+            store=store,
+            namespace=cluster.namespace,
+            kubeconfig=kubeconfig,
+            features=frozenset(cluster.features),
+            progress=reports.publish,
+            observer=reports,
+        )
+
+
+def backup_request(name: str, cluster: Cluster, selection: Selection, options: BackupOptions) -> Backup:
+    """The Backup that is asked for. Raises InvalidRequest."""
+    spec = BackupSpec(
+        included_namespaces=_names(selection.included_namespaces, "included_namespaces"),
+        excluded_namespaces=_names(selection.excluded_namespaces, "excluded_namespaces"),
+        included_resources=_names(selection.included_resources, "included_resources"),
+        excluded_resources=_names(selection.excluded_resources, "excluded_resources"),
+        label_selector=_selector(selection),
+        include_cluster_resources=selection.cluster_resources,
+        snapshot_volumes=options.snapshot_volumes,
+        ttl=_duration(options.ttl),
+        ordered_resources=dict(options.ordered_resources),
+    )
+    metadata = ObjectMeta(name=name, namespace=cluster.namespace, labels=dict(options.labels))
+    return Backup(metadata=metadata, spec=spec)
+
+
+def restore_request(backup: str, cluster: Cluster, selection: Selection, options: RestoreOptions) -> Restore:
+    """The Restore that is asked for. Raises InvalidRequest."""
+    spec = RestoreSpec(
+        backup_name=backup,
+        included_namespaces=_names(selection.included_namespaces, "included_namespaces"),
+        excluded_namespaces=_names(selection.excluded_namespaces, "excluded_namespaces"),
+        included_resources=_names(selection.included_resources, "included_resources"),
+        excluded_resources=_names(selection.excluded_resources, "excluded_resources"),
+        label_selector=_selector(selection),
+        include_cluster_resources=selection.cluster_resources,
+        namespace_mapping=dict(options.namespace_mapping),
+        restore_pvs=options.restore_volumes,
+        preserve_node_ports=options.preserve_node_ports,
+    )
+    name = options.name or f"{backup}-{time.strftime('%Y%m%d%H%M%S')}"
+    metadata = ObjectMeta(name=name, namespace=cluster.namespace, labels=dict(options.labels))
+    return Restore(metadata=metadata, spec=spec)
+
+
+def summary_of(name: str, backup: Backup) -> BackupSummary:
+    """What a list says about a backup. The name is that of its directory, whatever the file claims."""
+    status = backup.status
+    return BackupSummary(
+        name=name,
+        phase=phase_of(status.phase or Phase.NEW),
+        items=status.progress.items_backed_up if status.progress else None,
+        errors=status.errors,
+        warnings=status.warnings,
+        started=status.start_timestamp,
+        completed=status.completion_timestamp,
+        expires=status.expiration,
+        labels=dict(backup.metadata.labels),
+    )
+
+
+def phase_of(text: str) -> Phase:
+    """The phase; UNKNOWN if only other versions have it."""
+    return Phase(text) if text in Phase.__members__.values() else Phase.UNKNOWN
+
+
+def _names(names: object, field: str) -> list[str]:
+    # A text is a sequence of texts too: "shop" would mean the namespaces s, h, o and p.
+    if isinstance(names, str):
+        raise InvalidRequest(f"{field} must be a list of names, not the text {names!r}")
+    if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(n, str) for n in names):
+        raise InvalidRequest(f"{field} must be a list of names")
+    return sorted(names) if isinstance(names, set | frozenset) else list(names)
+
+
+def _selector(selection: Selection) -> LabelSelector | None:
+    try:
+        return parse_label_selector(selection.labels) if selection.labels else None
+    except ValueError as error:
+        raise InvalidRequest(f"labels: {error}") from error
+
+
+def _duration(ttl: timedelta | None) -> Duration:
+    if ttl is None:
+        return Duration()
+    if ttl <= timedelta():
+        raise InvalidRequest("ttl must be positive")
+    try:
+        return Duration.seconds(ttl.total_seconds())
+    except ValueError as error:
+        raise InvalidRequest(f"ttl: {error}") from error

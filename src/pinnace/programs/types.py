@@ -1,0 +1,196 @@
+"""What the functions of the Python API take and return: frozen dataclasses that load no other module."""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """How a run ended, or how far a listed backup is."""
+
+    NEW = "New"
+    FAILED_VALIDATION = "FailedValidation"
+    IN_PROGRESS = "InProgress"
+    COMPLETED = "Completed"
+    PARTIALLY_FAILED = "PartiallyFailed"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+    UNKNOWN = "Unknown"
+    """A phase of another version of Velero."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The cluster that a run works on; without arguments, the one that kubectl would use.
+
+    Attributes:
+        kubeconfig: the file; by default those in $KUBECONFIG, else ~/.kube/config, else the pod's account.
+        context: a context of it; by default the current one.
+        namespace: where a server would be, for the locations of native snapshots.
+        features: feature flags, such as "EnableCSI".
+    """
+
+    kubeconfig: str | os.PathLike[str] | None = None
+    context: str | None = None
+    namespace: str = "velero"
+    features: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where backups are kept.
+
+    Attributes:
+        url: a folder, or a URL such as "s3://bucket/prefix?region=eu-central-1", "gs://bucket/prefix" or
+            "azblob://container/prefix". It must not contain credentials.
+    """
+
+    url: str | os.PathLike[str] = field(repr=False)  # in case it does contain credentials
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which objects to save or to restore; by default all.
+
+    Attributes:
+        included_namespaces, excluded_namespaces: names; patterns such as "team-*" are possible.
+        included_resources, excluded_resources: names such as "configmaps" or "deployments.apps".
+        labels: a label selector such as "app=shop,tier!=cache".
+        cluster_resources: whether cluster-scoped objects belong to it; None takes those that a selected
+            object needs, and all of them when all namespaces are selected.
+    """
+
+    included_namespaces: Sequence[str] = ()
+    excluded_namespaces: Sequence[str] = ()
+    included_resources: Sequence[str] = ()
+    excluded_resources: Sequence[str] = ()
+    labels: str = ""
+    cluster_resources: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupOptions:
+    """How to make a backup.
+
+    Attributes:
+        labels: labels of the backup.
+        ttl: after this time a server that knows the location deletes the backup; None is 30 days.
+        snapshot_volumes: whether to snapshot volumes by the cluster's VolumeSnapshotLocations.
+        ordered_resources: objects to save first: "pods" to "shop/db-0,shop/db-1".
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ttl: timedelta | None = None
+    snapshot_volumes: bool | None = None
+    ordered_resources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOptions:
+    """How to restore.
+
+    Attributes:
+        name: of the restore; by default the backup's name and the time.
+        labels: labels of the restore.
+        namespace_mapping: the namespace in the backup to the one to restore into.
+        restore_volumes: whether volumes are restored from snapshots; None means where it is possible.
+        preserve_node_ports: whether Services keep their node ports.
+    """
+
+    name: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    namespace_mapping: Mapping[str, str] = field(default_factory=dict)
+    restore_volumes: bool | None = None
+    preserve_node_ports: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is; `total` is an estimate that changes while it runs."""
+
+    done: int
+    total: int
+
+
+ProgressCallback = Callable[[Progress], None]
+"""Called at most once a second. An error in it does not stop the run; it is raised when the run has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupResult:
+    """How a backup ended.
+
+    Attributes:
+        name: of the backup.
+        phase: COMPLETED, or PARTIALLY_FAILED when something was not saved; the log in the location says what.
+        items: how many objects were saved.
+        errors, warnings: how many the log has.
+        failure_reason: why the backup failed as a whole.
+        started, completed: when.
+        notes: what could not be found out about the cluster or written to the location.
+    """
+
+    name: str
+    phase: Phase
+    items: int
+    errors: int
+    warnings: int
+    failure_reason: str = ""
+    started: datetime | None = None
+    completed: datetime | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreResult:
+    """How a restore ended.
+
+    Attributes:
+        name, backup: of the restore, and of the backup it was made from.
+        phase: COMPLETED, or PARTIALLY_FAILED when something was not restored; the results in the location
+            say what.
+        items: how many objects were worked on, those that existed already included.
+        errors, warnings: how many the results have.
+        failure_reason: why the restore failed as a whole.
+        started, completed: when.
+        notes: what could not be found out about the cluster or written to the location.
+    """
+
+    name: str
+    backup: str
+    phase: Phase
+    items: int
+    errors: int
+    warnings: int
+    failure_reason: str = ""
+    started: datetime | None = None
+    completed: datetime | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSummary:
+    """One backup in a location.
+
+    Attributes:
+        name: of the backup.
+        phase: COMPLETED, PARTIALLY_FAILED and so on.
+        items: how many objects it has; None where it does not say so.
+        errors, warnings: how many its log has.
+        started, completed, expires: when.
+        labels: labels of the backup.
+        problem: why its metadata cannot be read; empty if it can. The other fields say nothing then.
+    """
+
+    name: str
+    phase: Phase
+    items: int | None = None
+    errors: int = 0
+    warnings: int = 0
+    started: datetime | None = None
+    completed: datetime | None = None
+    expires: datetime | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
