@@ -14,11 +14,8 @@ LIMIT: Final = 6
 SOURCE: Final = Path("src")
 
 EXCEPTIONS: Final[Mapping[str, str]] = {
-    "pinnace.cli.backend.reading:describe": "not brought down yet",
-    "pinnace.cli.backup.download:download": "not brought down yet",
     "pinnace.cli.install.workloads:_workload": "to be brought down",
     "pinnace.clouds.aws.signing:signed_headers": "not brought down yet",
-    "pinnace.controllers.runs:RunReconciler.__init__": "not brought down yet",
     "pinnace.controllers.sync.synced:backup_object": "not brought down yet",
     "pinnace.hooks.limit:LimitedExecutor.exec": "implements Executor.exec",
     "pinnace.kube.client:KubeClient.__init__": "settings, each by name; three are for tests",
@@ -32,8 +29,7 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "pinnace.restore.followups:FollowUps.__init__": "not brought down yet",
     "pinnace.restore.item.life:ItemRestorer.__init__": "not brought down yet",
     "pinnace.restore.item.namespaces:NamespaceKeeper.__init__": "not brought down yet",
-    "pinnace.restore.volumes:VolumeCourses.__init__": "not brought down yet",
-    "pinnace.server.app:Assembly.__init__": "not brought down yet",
+    "pinnace.restore.volumes:VolumePreparer.__init__": "not brought down yet",
     "pinnace.storage.azure.signing:shared_key_headers": "not brought down yet",
     "pinnace.storage.azure.signing:read_sas": "not brought down yet",
     "pinnace.storage.gcs.signing:signed_url_google": "not brought down yet",
