@@ -1,7 +1,6 @@
 """Opening what a command works on: a cluster, a location; and running its coroutine to the end."""
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pinnace import __version__
 from pinnace.api.values.error_texts import cause_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import silence_loggers
 from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
+from pinnace.http.user_agent import user_agent
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.storage.errors import StorageError
 
@@ -113,13 +112,6 @@ async def open_cluster(settings: Settings) -> AsyncIterator["KubeClient"]:
     )
     async with KubeClient(config, user_agent=user_agent(program_name())) as client:
         yield client
-
-
-def user_agent(program: str) -> str:
-    """`<program>/<version> (<os>/<arch>)`. (docs/spec: CLI 1.4)"""
-    machine = os.uname().machine
-    arch = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
-    return f"{program}/v{__version__} ({os.uname().sysname.lower()}/{arch})"
 
 
 def need_no_location(settings: Settings, command: str) -> None:

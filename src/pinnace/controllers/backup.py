@@ -24,11 +24,11 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import BACKUP_RUNS, Plan, RunReconciler, failed, refused
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import BACKUPS, PASSING_ERRORS, patch_progress
+from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_progress
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUPS, VOLUME_SNAPSHOT_LOCATIONS, velero
 from pinnace.operations.backup import BackupOperation
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import Controller, Resync
@@ -96,7 +96,7 @@ class BackupWork:
         """What the chosen snapshot locations ask for that is not supported."""
         if not chosen:
             return []
-        listed = await self._scope.client.list_all(velero("volumesnapshotlocations"), self._scope.namespace)
+        listed = await self._scope.client.list_all(VOLUME_SNAPSHOT_LOCATIONS, self._scope.namespace)
         return [
             f"volume snapshot location {obj['metadata']['name']}: {error}"
             for obj in listed

@@ -18,9 +18,9 @@ from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import BACKUPS, RESTORES, delete_if_there, patch_status
+from pinnace.controllers.shared.writes import delete_if_there, patch_status
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUPS, DOWNLOAD_REQUESTS, RESTORES
 from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
@@ -30,7 +30,6 @@ from pinnace.storage.errors import StorageError
 log = get_logger(__name__)
 
 NAME: Final = "download-request"
-REQUESTS: Final = velero("downloadrequests")
 VALIDITY: Final = timedelta(minutes=10)
 WORKERS: Final = 4
 """Requests answered at once; a location has a share of them, for its store may have to be asked."""
@@ -58,7 +57,9 @@ class DownloadRequestReconciler:
     async def reconcile(self, key: Key) -> Result:
         """One pass; what stands in the way of a URL is raised, after the expiration was stored."""
         try:
-            request = decode(DownloadRequest, await self._scope.client.get(REQUESTS, key.name, key.namespace))
+            request = decode(
+                DownloadRequest, await self._scope.client.get(DOWNLOAD_REQUESTS, key.name, key.namespace)
+            )
         except NotFound:
             return DONE
         except DecodeError as error:
@@ -66,7 +67,7 @@ class DownloadRequestReconciler:
             return DONE
         now, expiration = self._scope.clock(), request.status.expiration
         if expiration is not None and expiration < now:
-            await delete_if_there(self._scope.client, REQUESTS, key)
+            await delete_if_there(self._scope.client, DOWNLOAD_REQUESTS, key)
             return DONE
         if expiration is None:
             # Stored once, so that a request that can never succeed is deleted and not tried for ever.
@@ -108,7 +109,7 @@ class DownloadRequestReconciler:
             ) from None
 
     async def _patch_status(self, key: Key, status: JSONObject) -> None:
-        await patch_status(self._scope, REQUESTS, key, status)
+        await patch_status(self._scope, DOWNLOAD_REQUESTS, key, status)
 
 
 def _at_expiration(expiration: datetime, now: datetime) -> Result:
@@ -117,7 +118,7 @@ def _at_expiration(expiration: datetime, now: datetime) -> Result:
 
 def controller(parts: Parts) -> Controller:
     """The DownloadRequest controller of a server."""
-    requests, informers = parts.informers.of(REQUESTS), parts.informers
+    requests, informers = parts.informers.of(DOWNLOAD_REQUESTS), parts.informers
     lane_of = parts.lanes.of_downloads(requests, informers.of(BACKUPS), informers.of(RESTORES), WORKERS)
     reconciler = DownloadRequestReconciler(parts.scope, parts.locations)
     made = Controller(

@@ -18,9 +18,8 @@ from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import BACKUPS, RESTORES
 from pinnace.kube.errors import Conflict, Forbidden, NotFound
-from pinnace.kube.resources import PODS, APIResource
+from pinnace.kube.resources import BACKUPS, PODS, RESTORES, APIResource
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger

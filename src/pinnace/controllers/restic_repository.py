@@ -24,13 +24,13 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, RESTIC_REPOSITORIES
 from pinnace.runtime.controller import DONE, Controller, Reconcile, Result, Resync
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
 from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
-from pinnace.volumes.repositories import REPOSITORIES, effective_frequency
+from pinnace.volumes.repositories import effective_frequency
 from pinnace.volumes.restic.access import Repository
 from pinnace.volumes.restic.errors import RepositoryMissing, ResticError
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
@@ -92,7 +92,7 @@ class RepositoryStore:
         """The repository; None if it is gone or cannot be read."""
         try:
             return decode(
-                ResticRepository, await self._scope.client.get(REPOSITORIES, key.name, key.namespace)
+                ResticRepository, await self._scope.client.get(RESTIC_REPOSITORIES, key.name, key.namespace)
             )
         except NotFound:
             return None
@@ -102,7 +102,7 @@ class RepositoryStore:
 
     async def location(self, repository: ResticRepository) -> BackupStorageLocation:
         """Its location. Raises KubeError, DecodeError."""
-        name, resource = repository.spec.backup_storage_location, velero("backupstoragelocations")
+        name, resource = repository.spec.backup_storage_location, BACKUP_STORAGE_LOCATIONS
         return decode(
             BackupStorageLocation, await self._scope.client.get(resource, name, self._scope.namespace)
         )
@@ -113,7 +113,9 @@ class RepositoryStore:
         if not patch:
             return before
         name, namespace = before.metadata.name, before.metadata.namespace
-        return decode(ResticRepository, await self._scope.client.patch(REPOSITORIES, name, patch, namespace))
+        return decode(
+            ResticRepository, await self._scope.client.patch(RESTIC_REPOSITORIES, name, patch, namespace)
+        )
 
 
 class RepositoryReconciler:
@@ -318,7 +320,7 @@ def controller(parts: Parts) -> Controller:
         frequency=parts.options.restic_prune_frequency,
     )
     made = _controller(parts, NAME, reconciler.reconcile, WORKERS, ready=False)
-    made.watch(parts.informers.of(REPOSITORIES), predicate=is_requested, on_add=False)
+    made.watch(parts.informers.of(RESTIC_REPOSITORIES), predicate=is_requested, on_add=False)
     return made
 
 
@@ -330,7 +332,7 @@ def maintenance_controller(parts: Parts) -> Controller:
 
 def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, ready: bool) -> Controller:
     """A controller of the repositories that are ready, or of those that are not."""
-    informer = parts.informers.of(REPOSITORIES)
+    informer = parts.informers.of(RESTIC_REPOSITORIES)
     queue = parts.queue(parts.lanes.of_repositories(informer, workers))
 
     async def enqueue_all() -> None:

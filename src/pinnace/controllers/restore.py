@@ -26,10 +26,16 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import BACKUPS, PASSING_ERRORS, RESTORES, patch_progress
+from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_progress
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
-from pinnace.kube.resources import CLUSTER_ROLES, velero
+from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    CLUSTER_ROLES,
+    POD_VOLUME_BACKUPS,
+    RESTORES,
+)
 from pinnace.operations.restore import RestoreOperation
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
@@ -147,7 +153,7 @@ class RestoreWork:
         """The Restore as it is carried out. Nothing is believed of a location that has gone meanwhile."""
         client, namespace = self._scope.client, self._scope.namespace
         try:
-            found = await client.get(velero("backupstoragelocations"), location, namespace)
+            found = await client.get(BACKUP_STORAGE_LOCATIONS, location, namespace)
         except NotFound:
             problem = f'BackupStorageLocation.velero.io "{location}" not found'
             return Confinement(restore=restore, trusted=False, problem=problem)
@@ -237,7 +243,7 @@ class RestoreWork:
         """
         selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
         listed = await self._scope.client.list_all(
-            velero("podvolumebackups"), self._scope.namespace, label_selector=selector
+            POD_VOLUME_BACKUPS, self._scope.namespace, label_selector=selector
         )
         try:
             found = [decode(PodVolumeBackup, obj) for obj in listed]

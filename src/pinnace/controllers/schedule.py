@@ -28,9 +28,8 @@ from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, parse_time
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
-from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.kube.errors import AlreadyExists, Conflict, NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUPS, SCHEDULES
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -39,7 +38,6 @@ from pinnace.runtime.logfields import bound_fields, get_logger
 log = get_logger(__name__)
 
 NAME: Final = "schedule"
-SCHEDULES: Final = velero("schedules")
 POLL_PERIOD_SECONDS: Final = 60.0
 """How often runs are looked for that a timer missed because the clock was set. (docs/spec: CTL 2.1)"""
 

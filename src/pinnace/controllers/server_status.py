@@ -14,7 +14,7 @@ from pinnace.controllers.shared.writes import delete_if_there, patch_status
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import SERVER_STATUS_REQUESTS
 from pinnace.operations.snapshots import csi_plugins
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.builtin.restore.actions import restore_actions
@@ -29,7 +29,6 @@ from pinnace.volumes.disks import BUILT_IN_SNAPSHOTTERS
 log = get_logger(__name__)
 
 NAME: Final = "server-status-request"
-REQUESTS: Final = velero("serverstatusrequests")
 WORKERS: Final = 10
 
 _KEPT: Final = timedelta(minutes=1)
@@ -71,7 +70,9 @@ class ServerStatusReconciler:
         """One pass."""
         client = self._scope.client
         try:
-            request = decode(ServerStatusRequest, await client.get(REQUESTS, key.name, key.namespace))
+            request = decode(
+                ServerStatusRequest, await client.get(SERVER_STATUS_REQUESTS, key.name, key.namespace)
+            )
         except NotFound:
             return DONE
         except DecodeError as error:
@@ -86,11 +87,11 @@ class ServerStatusReconciler:
                     "serverVersion": self._version,
                     "plugins": self._plugins,
                 }
-                await patch_status(self._scope, REQUESTS, key, status)
+                await patch_status(self._scope, SERVER_STATUS_REQUESTS, key, status)
             case "Processed":
                 processed = request.status.processed_timestamp or now - _KEPT
                 if processed + _KEPT <= now:
-                    await delete_if_there(client, REQUESTS, key)
+                    await delete_if_there(client, SERVER_STATUS_REQUESTS, key)
                     return DONE
             case phase:
                 raise ValueError(f"unexpected ServerStatusRequest phase {phase!r}")
@@ -106,7 +107,7 @@ def controller(parts: Parts) -> Controller:
     plugins = shown_plugins(built_in, csi, scope.plugins.ids)
     reconciler = ServerStatusReconciler(scope, version=f"v{__version__}", plugins=plugins)
     made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.timers)
-    made.watch(parts.informers.of(REQUESTS))
+    made.watch(parts.informers.of(SERVER_STATUS_REQUESTS))
     return made
 
 

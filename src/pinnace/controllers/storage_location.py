@@ -18,7 +18,7 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import patch_status
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
@@ -27,7 +27,6 @@ from pinnace.storage.errors import StorageError
 log = get_logger(__name__)
 
 NAME: Final = "backup-storage-location"
-LOCATIONS: Final = velero("backupstoragelocations")
 WORKERS: Final = 32
 """Locations validated side by side, each costs one request that waits. A tenant has a share of them only."""
 
@@ -64,7 +63,7 @@ class StorageLocationReconciler:
         """Validate the location if it is due, and say when it will be next."""
         client = self._scope.client
         try:
-            obj = await client.get(LOCATIONS, key.name, key.namespace)
+            obj = await client.get(BACKUP_STORAGE_LOCATIONS, key.name, key.namespace)
         except NotFound:
             self._validated_spec.pop(key, None)
             return DONE
@@ -112,7 +111,7 @@ class StorageLocationReconciler:
             "lastValidationTime": format_time(self._scope.clock()),
             "message": problem[:_LONGEST_MESSAGE] or None,
         }
-        await patch_status(self._scope, LOCATIONS, key, status)
+        await patch_status(self._scope, BACKUP_STORAGE_LOCATIONS, key, status)
 
     async def _make_default(self, key: Key, obj: JSONObject) -> JSONObject:
         """Mark the server's default location if no location is marked; its spec then. (STO 13)"""
@@ -120,10 +119,12 @@ class StorageLocationReconciler:
         if key.name != self._default_location or spec.get("default"):
             return spec
         client = self._scope.client
-        others = await client.list_all(LOCATIONS, key.namespace)
+        others = await client.list_all(BACKUP_STORAGE_LOCATIONS, key.namespace)
         if any((other.get("spec") or {}).get("default") for other in others):
             return spec
-        patched = await client.patch(LOCATIONS, key.name, {"spec": {"default": True}}, key.namespace)
+        patched = await client.patch(
+            BACKUP_STORAGE_LOCATIONS, key.name, {"spec": {"default": True}}, key.namespace
+        )
         return dict(patched["spec"])
 
 
@@ -161,5 +162,5 @@ def controller(parts: Parts) -> Controller:
         clock=parts.timers,
         queue=parts.queue(parts.lanes.of_locations(WORKERS)),
     )
-    made.watch(parts.informers.of(LOCATIONS), on_delete=True)
+    made.watch(parts.informers.of(BACKUP_STORAGE_LOCATIONS), on_delete=True)
     return made

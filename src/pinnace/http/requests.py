@@ -20,13 +20,11 @@ from xml.etree import ElementTree
 import aiohttp
 from yarl import URL
 
-from pinnace import __version__
 from pinnace.aio.temporary import TOO_MANY_OPEN
 from pinnace.http.addresses import Addresses
 from pinnace.http.connector import Connector
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
-
-USER_AGENT = f"pinnace/{__version__}"
+from pinnace.http.user_agent import user_agent
 
 _MAX_BODY_BYTES = 16 << 20
 _MAX_TEXT_CHARACTERS = 300
@@ -127,7 +125,7 @@ def new_session(
     return aiohttp.ClientSession(
         # No limit of connections: waiting for one would count as silence of the service.
         connector=Connector(ssl=tls, limit=0, socket_factory=_new_socket, addresses=addresses),
-        headers={"User-Agent": USER_AGENT},
+        headers={"User-Agent": user_agent()},
         auto_decompress=False,
         trust_env=use_proxy and addresses is None,
     )

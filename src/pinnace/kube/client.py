@@ -5,7 +5,6 @@ many tasks at once; the client limits the requests in flight to the number that 
 """
 
 import asyncio
-import platform
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -16,8 +15,8 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from pinnace import __version__
 from pinnace.api.objects import JSONObject, dump_json
+from pinnace.http.user_agent import user_agent as own_user_agent
 from pinnace.kube.answers import (
     Expected,
     Reading,
@@ -55,7 +54,6 @@ PAGE_LIMIT = 500
 """The number of objects in a page, as kubectl and client-go request it."""
 MAXIMUM_IN_FLIGHT = 64
 """Beyond this, an API server only gets slower. (measured for creates)"""
-USER_AGENT = f"pinnace/{__version__} ({platform.system().lower()}/{platform.machine()})"
 
 
 class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
@@ -71,7 +69,7 @@ class KubeClient:
 
     Args:
         config: the server, and the user to authenticate as.
-        user_agent: the User-Agent header. (docs/spec: CLI 1.4)
+        user_agent: the User-Agent header; empty for that of `http.user_agent`. (docs/spec: CLI 1.4)
         timeout_seconds: for one attempt at a request about one object, and for the silence within a
             list; a page of a list as a whole may take longer.
         max_in_flight: the cap on requests at once; watches are not counted.
@@ -85,7 +83,7 @@ class KubeClient:
         self,
         config: ClusterConfig,
         *,
-        user_agent: str = USER_AGENT,
+        user_agent: str = "",
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         max_in_flight: int = MAXIMUM_IN_FLIGHT,
         rate: RateCap | None = None,
@@ -97,7 +95,7 @@ class KubeClient:
     ) -> None:
         policy = retry or RetryPolicy(patience_seconds=config.patience_seconds)
         self._timeout_seconds = min(timeout_seconds, policy.patience_seconds)
-        self._transport = Transport(config, user_agent=user_agent, gzip=gzip)
+        self._transport = Transport(config, user_agent=user_agent or own_user_agent(), gzip=gzip)
         self._limit = InFlightLimit(max_in_flight)
         self._sender = Sender(
             self._transport,

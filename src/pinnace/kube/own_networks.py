@@ -15,18 +15,12 @@ from urllib.parse import urlsplit
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import NODES, APIResource
+from pinnace.kube.resources import ENDPOINT_SLICES, NODES, SERVICE_CIDRS
 
 log = logging.getLogger(__name__)
 
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-SERVICE_CIDRS: Final = APIResource(
-    group="networking.k8s.io", version="v1", name="servicecidrs", kind="ServiceCIDR", namespaced=False
-)
-ENDPOINT_SLICES: Final = APIResource(
-    group="discovery.k8s.io", version="v1", name="endpointslices", kind="EndpointSlice", namespaced=True
-)
 KEPT_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 60.0
 _RESOLVE_SECONDS: Final = 5.0

@@ -121,6 +121,11 @@ CLUSTER_ROLES = _known("rbac.authorization.k8s.io", "v1", "clusterroles", "Clust
 CLUSTER_ROLE_BINDINGS = _known(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
+SERVICE_CIDRS = _known("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)
+ENDPOINT_SLICES = _known("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+VOLUME_SNAPSHOT_CONTENTS = _known(
+    "snapshot.storage.k8s.io", "v1", "volumesnapshotcontents", "VolumeSnapshotContent", namespaced=False
+)
 CUSTOM_RESOURCE_DEFINITIONS = _known(
     "apiextensions.k8s.io",
     "v1",
@@ -153,3 +158,16 @@ def velero(plural: str) -> APIResource:
         KeyError: if there is no such kind.
     """
     return _known(GROUP, VERSION, plural, _VELERO[plural])
+
+
+BACKUPS = velero("backups")
+RESTORES = velero("restores")
+SCHEDULES = velero("schedules")
+BACKUP_STORAGE_LOCATIONS = velero("backupstoragelocations")
+VOLUME_SNAPSHOT_LOCATIONS = velero("volumesnapshotlocations")
+POD_VOLUME_BACKUPS = velero("podvolumebackups")
+POD_VOLUME_RESTORES = velero("podvolumerestores")
+RESTIC_REPOSITORIES = velero("resticrepositories")
+DELETE_BACKUP_REQUESTS = velero("deletebackuprequests")
+DOWNLOAD_REQUESTS = velero("downloadrequests")
+SERVER_STATUS_REQUESTS = velero("serverstatusrequests")

@@ -12,23 +12,24 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import CONFIGMAPS, APIResource
-from pinnace.nonadmin import collector, synchronizer
-from pinnace.nonadmin.caches import (
-    BY_TARGET,
-    BY_WAITING,
-    CACHED,
+from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    CONFIGMAPS,
+    DELETE_BACKUP_REQUESTS,
+    DOWNLOAD_REQUESTS,
     POD_VOLUME_BACKUPS,
     POD_VOLUME_RESTORES,
-    in_namespace,
+    RESTORES,
+    APIResource,
 )
+from pinnace.nonadmin import collector, synchronizer
+from pinnace.nonadmin.caches import BY_TARGET, BY_WAITING, CACHED, in_namespace
 from pinnace.nonadmin.collector import Collector, Leftovers
 from pinnace.nonadmin.events import KeysOf, is_edited, origin_keys, owner_keys, waiting_for
-from pinnace.nonadmin.flows.backup import BACKUPS, DELETE_REQUESTS, stored_id
-from pinnace.nonadmin.flows.download import DOWNLOADS
+from pinnace.nonadmin.flows.backup import stored_id
 from pinnace.nonadmin.flows.driver import Flow, RequestReconciler
-from pinnace.nonadmin.flows.location import LOCATIONS
-from pinnace.nonadmin.flows.restore import RESTORES, restore_id
+from pinnace.nonadmin.flows.restore import restore_id
 from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, FlowContext, LocationFlow, RestoreFlow
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
@@ -101,7 +102,7 @@ class _Assembly:
             )
             for cached in CACHED
         }
-        self._settings = SettingsSource(options.settings, self._informers[LOCATIONS].objects)
+        self._settings = SettingsSource(options.settings, self._informers[BACKUP_STORAGE_LOCATIONS].objects)
         self._context = FlowContext(
             lookups=Lookups(client, options.namespace, self._informers),
             settings=self._settings,
@@ -156,7 +157,7 @@ class _Assembly:
         own = origin_keys(Origin.BACKUP)
         self._watch_requests(controller, NON_ADMIN_BACKUPS)
         self._watch(controller, BACKUPS, own)
-        self._watch(controller, DELETE_REQUESTS, own)
+        self._watch(controller, DELETE_BACKUP_REQUESTS, own)
         owners = owner_keys("Backup", self._informers[BACKUPS].get, Origin.BACKUP)
         self._watch(controller, POD_VOLUME_BACKUPS, owners)
         self._watch(controller, NON_ADMIN_LOCATIONS, waiting_for(self._context.lookups.backups_on))
@@ -186,7 +187,7 @@ class _Assembly:
         controller = self._controller(LOCATION, LocationFlow(self._context))
         own = origin_keys(Origin.LOCATION)
         self._watch_requests(controller, NON_ADMIN_LOCATIONS)
-        self._watch(controller, LOCATIONS, own)
+        self._watch(controller, BACKUP_STORAGE_LOCATIONS, own)
         self._watch(controller, NON_ADMIN_LOCATION_REQUESTS, own, changed=is_edited)
         return controller
 
@@ -198,7 +199,7 @@ class _Assembly:
             return own(download) if text(download, "status", "phase") == "Processed" else ()
 
         self._watch_requests(controller, NON_ADMIN_DOWNLOADS)
-        self._watch(controller, DOWNLOADS, answered)
+        self._watch(controller, DOWNLOAD_REQUESTS, answered)
         # What such a request names may be made after it.
         requests = self._informers[NON_ADMIN_DOWNLOADS]
 

@@ -11,11 +11,16 @@ from typing import Final, Protocol
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, text
-from pinnace.kube.resources import APIResource, velero
-from pinnace.nonadmin.flows.backup import BACKUPS, DELETE_REQUESTS
-from pinnace.nonadmin.flows.download import DOWNLOADS
-from pinnace.nonadmin.flows.location import LOCATIONS
-from pinnace.nonadmin.flows.restore import RESTORES
+from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    DELETE_BACKUP_REQUESTS,
+    DOWNLOAD_REQUESTS,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
+    RESTORES,
+    APIResource,
+)
 from pinnace.nonadmin.identity import id_of, origin_key
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
@@ -28,9 +33,6 @@ from pinnace.nonadmin.specs.limits import is_waiting
 from pinnace.nonadmin.specs.restore import wanted_backup
 from pinnace.runtime.cache import IndexFunction
 from pinnace.runtime.keys import Key
-
-POD_VOLUME_BACKUPS: Final = velero("podvolumebackups")
-POD_VOLUME_RESTORES: Final = velero("podvolumerestores")
 
 BY_ID: Final = "id"
 BY_REQUEST: Final = "request"
@@ -132,9 +134,9 @@ CACHED: Final = (
     Cached(resource=NON_ADMIN_LOCATION_REQUESTS, indexes={BY_ID: _id(Origin.LOCATION)}),
     Cached(resource=BACKUPS, indexes={BY_ID: _id(Origin.BACKUP), BY_REQUEST: _request(Origin.BACKUP)}),
     Cached(resource=RESTORES, indexes={BY_ID: _id(Origin.RESTORE), BY_REQUEST: _request(Origin.RESTORE)}),
-    Cached(resource=LOCATIONS, indexes={BY_ID: _id(Origin.LOCATION)}),
-    Cached(resource=DELETE_REQUESTS, indexes={BY_BACKUP: _label(labels.BACKUP_NAME)}),
-    Cached(resource=DOWNLOADS, indexes={}),
+    Cached(resource=BACKUP_STORAGE_LOCATIONS, indexes={BY_ID: _id(Origin.LOCATION)}),
+    Cached(resource=DELETE_BACKUP_REQUESTS, indexes={BY_BACKUP: _label(labels.BACKUP_NAME)}),
+    Cached(resource=DOWNLOAD_REQUESTS, indexes={}),
     Cached(resource=POD_VOLUME_BACKUPS, indexes={BY_BACKUP: _label(labels.BACKUP_NAME)}),
     Cached(resource=POD_VOLUME_RESTORES, indexes={BY_RESTORE: _label(labels.RESTORE_NAME)}),
 )

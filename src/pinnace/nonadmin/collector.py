@@ -11,11 +11,8 @@ from pinnace.api.nonadmin.names import MANAGED_BY_LABEL, MANAGED_BY_VALUE, OADP_
 from pinnace.api.objects import JSONObject, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, KubeError, NotFound
-from pinnace.kube.resources import SECRETS, APIResource
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, RESTORES, SECRETS, APIResource
 from pinnace.nonadmin.caches import BY_REQUEST, Cache, Caches, in_namespace
-from pinnace.nonadmin.flows.backup import BACKUPS
-from pinnace.nonadmin.flows.location import LOCATIONS
-from pinnace.nonadmin.flows.restore import RESTORES
 from pinnace.nonadmin.identity import has_common_labels, id_of, origin_key
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
@@ -77,7 +74,9 @@ class Collector:
             return DONE
         sweeps: dict[str, Callable[[], Awaitable[None]]] = {
             "secrets": self._secrets,
-            "backupstoragelocations": lambda: self._sweep(LOCATIONS, Origin.LOCATION, NON_ADMIN_LOCATIONS),
+            "backupstoragelocations": lambda: self._sweep(
+                BACKUP_STORAGE_LOCATIONS, Origin.LOCATION, NON_ADMIN_LOCATIONS
+            ),
             "backups": lambda: self._sweep(BACKUPS, Origin.BACKUP, NON_ADMIN_BACKUPS),
             "restores": lambda: self._sweep(RESTORES, Origin.RESTORE, NON_ADMIN_RESTORES),
             "requests": self._requests,

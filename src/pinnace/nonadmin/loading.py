@@ -8,23 +8,18 @@ from typing import Final
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import BACKUP_FINALIZER, LOCATION_FINALIZER, RESTORE_FINALIZER
 from pinnace.api.objects import JSONObject, member, text
-from pinnace.nonadmin.caches import (
-    BY_BACKUP,
-    BY_RESTORE,
+from pinnace.kube.resources import (
+    BACKUPS,
+    DOWNLOAD_REQUESTS,
     POD_VOLUME_BACKUPS,
     POD_VOLUME_RESTORES,
-    storage_location,
+    RESTORES,
 )
-from pinnace.nonadmin.flows.backup import BACKUPS, BackupFacts, backup_id, next_backup_step, stored_id
-from pinnace.nonadmin.flows.download import (
-    DOWNLOADS,
-    DownloadFacts,
-    download_name,
-    is_about_restore,
-    next_download_step,
-)
+from pinnace.nonadmin.caches import BY_BACKUP, BY_RESTORE, storage_location
+from pinnace.nonadmin.flows.backup import BackupFacts, backup_id, next_backup_step, stored_id
+from pinnace.nonadmin.flows.download import DownloadFacts, download_name, is_about_restore, next_download_step
 from pinnace.nonadmin.flows.location import LocationFacts, next_location_step
-from pinnace.nonadmin.flows.restore import RESTORES, RestoreFacts, next_restore_step, restore_id
+from pinnace.nonadmin.flows.restore import RestoreFacts, next_restore_step, restore_id
 from pinnace.nonadmin.flows.steps import Create, PassMemory, Step
 from pinnace.nonadmin.identity import Ambiguous, synced_from
 from pinnace.nonadmin.lookups import Lookups
@@ -266,6 +261,6 @@ class DownloadFlow:
             # Of a request that names nothing it is not asked: tenants can write any number of those.
             download=None
             if non_admin_backup is None
-            else await lookups.named(DOWNLOADS, lookups.namespace, download_name(request)),
+            else await lookups.named(DOWNLOAD_REQUESTS, lookups.namespace, download_name(request)),
         )
         return next_download_step(request, facts, memory)

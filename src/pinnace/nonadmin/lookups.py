@@ -8,11 +8,16 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import BadRequest, InvalidName, NotFound
-from pinnace.kube.resources import NAMESPACES, SECRETS, APIResource
+from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    DELETE_BACKUP_REQUESTS,
+    NAMESPACES,
+    RESTORES,
+    SECRETS,
+    APIResource,
+)
 from pinnace.nonadmin.caches import BY_BACKUP, BY_ID, BY_LOCATION, Caches, in_namespace
-from pinnace.nonadmin.flows.backup import BACKUPS, DELETE_REQUESTS
-from pinnace.nonadmin.flows.location import LOCATIONS
-from pinnace.nonadmin.flows.restore import RESTORES
 from pinnace.nonadmin.identity import has_common_labels, id_of, the_one
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
@@ -61,7 +66,7 @@ class Lookups:
     async def location(self, unique_id: str, *, live: bool = False) -> JSONObject | None:
         """The BackupStorageLocation with that id."""
         kind = "VeleroBackupStorageLocation"
-        return await self._with_id(LOCATIONS, kind, Origin.LOCATION, unique_id, live=live)
+        return await self._with_id(BACKUP_STORAGE_LOCATIONS, kind, Origin.LOCATION, unique_id, live=live)
 
     async def location_request(self, unique_id: str, *, live: bool = False) -> JSONObject | None:
         """The NonAdminBackupStorageLocationRequest with that id."""
@@ -111,16 +116,20 @@ class Lookups:
 
     async def location_of(self, backup: JSONObject | None) -> JSONObject | None:
         """The BackupStorageLocation that holds a Backup."""
-        return await self.named(LOCATIONS, self.namespace, text(backup, "spec", "storageLocation"))
+        return await self.named(
+            BACKUP_STORAGE_LOCATIONS, self.namespace, text(backup, "spec", "storageLocation")
+        )
 
     async def delete_requests(self, backup: str) -> Sequence[JSONObject]:
         """The DeleteBackupRequests that were made here for a Backup."""
         value = labels.label_value(backup)
-        found = self._caches[DELETE_REQUESTS].by_index(BY_BACKUP, value)
+        found = self._caches[DELETE_BACKUP_REQUESTS].by_index(BY_BACKUP, value)
         if not found:
             # It has no name to ask for, and a second one would be made.
             selector = f"{labels.BACKUP_NAME}={value}"
-            found = await self._client.list_all(DELETE_REQUESTS, self.namespace, label_selector=selector)
+            found = await self._client.list_all(
+                DELETE_BACKUP_REQUESTS, self.namespace, label_selector=selector
+            )
         return [obj for obj in found if has_common_labels(obj)]
 
     def restores_of(self, namespace: str, non_admin_backup: str) -> Sequence[JSONObject]:

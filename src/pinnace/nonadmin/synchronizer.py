@@ -15,9 +15,8 @@ from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, APIStatusError, InvalidName
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS
 from pinnace.nonadmin.caches import Caches
-from pinnace.nonadmin.flows.backup import BACKUPS
-from pinnace.nonadmin.flows.location import LOCATIONS
 from pinnace.nonadmin.identity import id_of, origin_key, tenant_of_location
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
@@ -141,7 +140,7 @@ class Synchronizer:
     async def _watched_locations(self) -> dict[str, WatchedLocation]:
         """The locations that count by name: default ones, and those of tenants that still want them."""
         watched = {}
-        for location in self._caches[LOCATIONS].objects():
+        for location in self._caches[BACKUP_STORAGE_LOCATIONS].objects():
             name, owner = Key.of(location).name, origin_key(location, Origin.LOCATION)
             if owner is not None:
                 if await self._lookups.named(NON_ADMIN_LOCATIONS, *owner) is not None:

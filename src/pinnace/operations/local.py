@@ -31,6 +31,7 @@ from pinnace.csi.snapshots import CSIError
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS
 from pinnace.kube.unserved import unserved_names
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.restore import RestoreOperation
@@ -55,7 +56,6 @@ from pinnace.storage.errors import (
     UnreadableObject,
 )
 from pinnace.storage.location_url import location_title
-from pinnace.volumes.snapshotters import LOCATIONS
 
 PLUGIN_DIRECTORY_VARIABLE: Final = "PINNACE_PLUGIN_DIR"
 """The directory of plugin programs; without it no plugin programs are run."""
@@ -288,7 +288,7 @@ async def _snapshot_locations(run: LocalRun, backup: Backup) -> Sequence[VolumeS
     if not backup.spec.volume_snapshot_locations and backup.spec.snapshot_volumes is not True:
         return []
     try:
-        listed = await run.client.list_all(LOCATIONS, run.namespace)
+        listed = await run.client.list_all(VOLUME_SNAPSHOT_LOCATIONS, run.namespace)
         return [decode(VolumeSnapshotLocation, obj) for obj in listed]
     except (KubeError, DecodeError) as error:
         return Unreadable(str(error))

@@ -17,7 +17,7 @@ from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
-from pinnace.kube.resources import PODS
+from pinnace.kube.resources import POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, PODS
 from pinnace.operations.workdir import work_directory
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
@@ -26,8 +26,6 @@ from pinnace.server.host_pods import DEFAULT_DIRECTORY, check_host_pods
 from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
-from pinnace.volumes.pod_volume_backups import POD_VOLUME_BACKUPS
-from pinnace.volumes.pod_volume_restores import POD_VOLUME_RESTORES
 from pinnace.volumes.restic.access import AccessProvider
 from pinnace.volumes.restic.client import Restic
 

@@ -5,7 +5,6 @@ others are saved, and created PodVolumeBackups are waited for. (docs/spec: PVL 5
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.backup import Backup
@@ -15,15 +14,13 @@ from pinnace.api.restic_repository import ResticRepository
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.outcomes import Outcomes, message_of, phase_of
 from pinnace.volumes.pod_claims import PodVolume, VolumeError, find_volume, look_behind
 from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
 from pinnace.volumes.restic.locks import RepositoryLocks
 from pinnace.volumes.timeouts import Timeout
-
-POD_VOLUME_BACKUPS: Final = velero("podvolumebackups")
 
 
 class PodVolumeError(Exception):

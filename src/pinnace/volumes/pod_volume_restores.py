@@ -15,7 +15,7 @@ from pinnace.api.restic_repository import ResticRepository
 from pinnace.api.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.outcomes import Outcomes, message_of, phase_of
 from pinnace.volumes.pod_volume_backups import pod_reference
@@ -26,7 +26,6 @@ from pinnace.volumes.timeouts import Timeout
 log = logging.getLogger(__name__)
 
 
-POD_VOLUME_RESTORES: Final = velero("podvolumerestores")
 TIMED_OUT: Final = "timed out waiting for all PodVolumeRestores to complete"
 
 

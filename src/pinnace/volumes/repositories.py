@@ -11,10 +11,9 @@ from pinnace.api.restic_repository import ResticRepository, ResticRepositoryPhas
 from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import RESTIC_REPOSITORIES
 from pinnace.volumes.creating import create_generated
 
-REPOSITORIES: Final = velero("resticrepositories")
 DEFAULT_FREQUENCY: Final = Duration.hours(168)
 READY_SECONDS: Final = 60.0
 """How long a repository may take to become ready."""
@@ -82,7 +81,7 @@ class Repositories:
         marks = repository_labels(volume_namespace, location)
         selector = ",".join(f"{name}={value}" for name, value in marks.items())
         try:
-            found = await self._client.list_all(REPOSITORIES, self._namespace, label_selector=selector)
+            found = await self._client.list_all(RESTIC_REPOSITORIES, self._namespace, label_selector=selector)
         except KubeError as error:
             raise RepositoryUnavailable(f"error listing restic repositories: {error}") from error
         if len(found) > 1:
@@ -97,7 +96,7 @@ class Repositories:
             volume_namespace, location, self._namespace, self._frequency, initialize=initialize
         )
         try:
-            return _decoded(await create_generated(self._client, REPOSITORIES, body, self._namespace))
+            return _decoded(await create_generated(self._client, RESTIC_REPOSITORIES, body, self._namespace))
         except KubeError as error:
             raise RepositoryUnavailable(f"unable to create restic repository resource: {error}") from error
 
@@ -109,7 +108,7 @@ class Repositories:
         }
         name = repository.metadata.name
         try:
-            return _decoded(await self._client.patch(REPOSITORIES, name, patch, self._namespace))
+            return _decoded(await self._client.patch(RESTIC_REPOSITORIES, name, patch, self._namespace))
         except KubeError as error:
             raise RepositoryUnavailable(f"error patching restic repository {name}: {error}") from error
 
@@ -119,7 +118,7 @@ class Repositories:
             async with asyncio.timeout(READY_SECONDS):
                 while repository.status.phase in _NEW:
                     await self._sleep(POLL_SECONDS)
-                    repository = _decoded(await self._client.get(REPOSITORIES, name, self._namespace))
+                    repository = _decoded(await self._client.get(RESTIC_REPOSITORIES, name, self._namespace))
         except TimeoutError as error:
             raise RepositoryUnavailable(NOT_READY) from error
         except KubeError as error:
@@ -155,7 +154,7 @@ def new_repository(
         metadata["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
     return {
         "apiVersion": API_VERSION,
-        "kind": REPOSITORIES.kind,
+        "kind": RESTIC_REPOSITORIES.kind,
         "metadata": metadata,
         "spec": {
             "volumeNamespace": volume_namespace,

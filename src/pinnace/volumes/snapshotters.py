@@ -5,18 +5,16 @@ A snapshotter is a plugin of the provider, or looks like one; nothing here knows
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.spec_fields import check_spec
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import APIResource, velero
+from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS, APIResource
 
 ResultT = TypeVar("ResultT")
-
-LOCATIONS: Final = velero("volumesnapshotlocations")
 
 
 class SnapshotError(Exception):
@@ -88,7 +86,7 @@ class Snapshotters:
 
     async def _location(self, name: str) -> VolumeSnapshotLocation:
         try:
-            obj = await self._client.get(LOCATIONS, name, self._namespace)
+            obj = await self._client.get(VOLUME_SNAPSHOT_LOCATIONS, name, self._namespace)
             location = decode(VolumeSnapshotLocation, obj)
         except (KubeError, DecodeError) as error:
             raise SnapshotError(f"error getting volume snapshot location {name}: {error}") from error

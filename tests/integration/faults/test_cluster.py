@@ -14,11 +14,12 @@ from pinnace.api.backup import Backup, BackupPhase, BackupProgress
 from pinnace.api.codec import decode, encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import RestorePhase
-from pinnace.controllers.shared.writes import BACKUPS, finish, patch_progress
+from pinnace.controllers.shared.writes import finish, patch_progress
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
+    BACKUPS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,

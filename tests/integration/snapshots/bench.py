@@ -10,18 +10,17 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupWork
-from pinnace.controllers.deletion.backup_deletion import REQUESTS, BackupDeletionReconciler
+from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler
 from pinnace.controllers.restore import RestoreWork
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunReconciler
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler
-from pinnace.controllers.shared.writes import BACKUPS, RESTORES
 from pinnace.controllers.sync.location import Caches, LocationMemory, LocationSync
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import APIResource, velero
+from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES, APIResource, velero
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.restore.engine import RestoreOptions
 from pinnace.runtime.informer import Informer
@@ -75,11 +74,11 @@ class Bench:
     async def delete(self, name: str, backup: str) -> list[str]:
         """Delete a backup; the errors of the request, none if it succeeded."""
         await self.create("deletebackuprequests", name, {"backupName": backup})
-        informer = Informer(self.client, REQUESTS, self.namespace)
+        informer = Informer(self.client, DELETE_BACKUP_REQUESTS, self.namespace)
         reconciler = BackupDeletionReconciler(self.scope, self.locations, informer, running=set())
         await reconciler.reconcile(self._key(name))
         try:
-            errors: list[str] = (await self.status(REQUESTS, name)).get("errors") or []
+            errors: list[str] = (await self.status(DELETE_BACKUP_REQUESTS, name)).get("errors") or []
         except NotFound:
             return []
         return errors

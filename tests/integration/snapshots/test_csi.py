@@ -9,10 +9,10 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.csi import objects as csi_objects
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
+    BACKUPS,
     NAMESPACES,
     PERSISTENT_VOLUMES,
 )

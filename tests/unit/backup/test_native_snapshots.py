@@ -11,12 +11,17 @@ from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshotPhase
 from pinnace.backup.collaborators import Collaborators
-from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from pinnace.kube.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    VOLUME_SNAPSHOT_LOCATIONS,
+)
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import VolumeInfo
 from pinnace.volumes.snapshots_backup import NativeSnapshots
-from pinnace.volumes.snapshotters import LOCATIONS, Snapshotters
+from pinnace.volumes.snapshotters import Snapshotters
 from tests.unit.backup.fakes import FakeCluster, Outcome, a_backup, run_backup, thing
 
 ITEM = "resources/persistentvolumes/cluster/{}.json"
@@ -88,7 +93,9 @@ class Scene:
         if known:
             self.providers[name] = provider
         spec = {"provider": name, "config": config}
-        self.cluster.put(LOCATIONS, thing(LOCATIONS, name, "velero", spec=spec))
+        self.cluster.put(
+            VOLUME_SNAPSHOT_LOCATIONS, thing(VOLUME_SNAPSHOT_LOCATIONS, name, "velero", spec=spec)
+        )
         return provider
 
     async def back_up(self, *locations: str, pods: bool = False, **spec: Any) -> Outcome:

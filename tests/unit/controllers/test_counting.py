@@ -14,7 +14,7 @@ from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupCensus, BackupWork, last_successes
 from pinnace.controllers.restore import RestoreCensus, RestoreWork
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import BACKUPS, RESTORES
+from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.restore.engine import RestoreOptions
 from pinnace.runtime.informer import Informer
 from pinnace.server.monitoring.metrics import ServerMetrics

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pinnace.controllers.foreign_runs import GRACE_SECONDS, ForeignRuns
-from pinnace.controllers.shared.writes import BACKUPS, RESTORES
 from pinnace.kube.errors import Forbidden
+from pinnace.kube.resources import BACKUPS, RESTORES
 from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.fakes import fail_always, fail_once
 from tests.unit.runtime.fakes import FakeClock

@@ -11,8 +11,9 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.schedule import SchedulePhase
 from pinnace.api.values.cron import read_schedule
-from pinnace.controllers.schedule import SCHEDULES, ScheduleReconciler, due_after
+from pinnace.controllers.schedule import ScheduleReconciler, due_after
 from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError
+from pinnace.kube.resources import SCHEDULES
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from tests.unit.controllers.creating import Cached, CreatingWorld

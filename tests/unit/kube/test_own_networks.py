@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, KubeError, NotFound
-from pinnace.kube.own_networks import ENDPOINT_SLICES, SERVICE_CIDRS, OwnNetworks
-from pinnace.kube.resources import NODES, APIResource
+from pinnace.kube.own_networks import OwnNetworks
+from pinnace.kube.resources import ENDPOINT_SLICES, NODES, SERVICE_CIDRS, APIResource
 
 NODE = {
     "status": {

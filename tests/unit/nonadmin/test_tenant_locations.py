@@ -15,14 +15,13 @@ import pytest
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.durations import Duration
-from pinnace.controllers.schedule import SCHEDULES
 from pinnace.controllers.shared.locations import LocationStores
-from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.sync import location as location_sync
-from pinnace.controllers.sync.backup_sync import LOCATIONS, BackupSync
+from pinnace.controllers.sync.backup_sync import BackupSync
 from pinnace.controllers.sync.location import Caches
 from pinnace.http.requests import Reply
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, SCHEDULES
 from pinnace.nonadmin.identity import marks
 from pinnace.runtime.keys import Key
 from pinnace.storage.backup_store import BackupStore
@@ -57,7 +56,7 @@ class Scene:
         self.sync = BackupSync(
             self.world.scope,
             self.locations,
-            locations=Cached(self.world, LOCATIONS),
+            locations=Cached(self.world, BACKUP_STORAGE_LOCATIONS),
             caches=caches,
             default_location="default",
             period=Duration.minutes(1),
@@ -68,7 +67,7 @@ class Scene:
         self.world.add_location(name)
         if tenant:
             notes = {Origin.LOCATION.namespace_annotation: tenant}
-            self.world.cluster.objects[LOCATIONS.name, name]["metadata"]["annotations"] = notes
+            self.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, name]["metadata"]["annotations"] = notes
         self.store(name, f"in-{name}", tenant)
 
     def store(self, location: str, name: str, tenant: str = "") -> None:
@@ -125,7 +124,7 @@ async def test_those_that_waited_longest_come_first(scene: Scene, monkeypatch: p
     scene.add("a-slow", "evil")
     scene.add("b-fast", "honest")
     status = {"lastSyncedTime": "2021-08-11T20:00:00Z"}
-    scene.world.cluster.objects[LOCATIONS.name, "a-slow"]["status"] = status
+    scene.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, "a-slow"]["status"] = status
     scene.locations.slow = frozenset({"a-slow"})
 
     await scene.sync.run()

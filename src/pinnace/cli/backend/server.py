@@ -21,21 +21,13 @@ from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.errors import CommandError
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import APIResource, velero
+from pinnace.kube.resources import DOWNLOAD_REQUESTS, VOLUME_SNAPSHOT_CONTENTS, velero
 
 POLL_SECONDS = 0.025
 LATE_POLL_SECONDS = 0.5
 LATE_POLLS = 40
 """After these many polls the answer is late: time to ask what stands in its way."""
 CHUNK_BYTES = 1 << 18
-
-SNAPSHOT_CONTENTS = APIResource(
-    group="snapshot.storage.k8s.io",
-    version="v1",
-    name="volumesnapshotcontents",
-    kind="VolumeSnapshotContent",
-    namespaced=False,
-)
 
 
 class ServerBackend:
@@ -62,10 +54,10 @@ class ServerBackend:
     async def csi_contents_of(self, backup: str) -> list[JSONObject]:
         selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
         try:
-            return await self.client.list_all(SNAPSHOT_CONTENTS, label_selector=selector)
+            return await self.client.list_all(VOLUME_SNAPSHOT_CONTENTS, label_selector=selector)
         except kube_errors.NotFound:
             # Clusters older than 1.20 know only the version before.
-            old = replace(SNAPSHOT_CONTENTS, version="v1beta1")
+            old = replace(VOLUME_SNAPSHOT_CONTENTS, version="v1beta1")
             return await self.client.list_all(old, label_selector=selector)
 
     def stored_file(
@@ -99,7 +91,7 @@ class ServerBackend:
         stamp = utcnow().strftime("%Y%m%d%H%M%S")
         # The random suffix keeps two requests of one second apart; the head is cut to stay a valid name.
         request_name = f"{name[:220].rstrip('-.')}-{stamp}-{secrets.token_hex(4)}"
-        resource = velero("downloadrequests")
+        resource = DOWNLOAD_REQUESTS
         request = {
             "apiVersion": "velero.io/v1",
             "kind": "DownloadRequest",

@@ -16,7 +16,12 @@ from pinnace.cli.output.printing import OutputFlags, print_objects
 from pinnace.cli.output.tables import backup_table
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    SCHEDULES,
+    VOLUME_SNAPSHOT_LOCATIONS,
+)
 
 
 def create(ctx: click.Context, options: BackupCreateOptions) -> int:
@@ -62,7 +67,7 @@ async def _submit(settings: Settings, output: OutputFlags, options: BackupCreate
         findings = check_spec("Backup", backup)
         for text in (*findings.errors, *findings.warnings):
             complain(f"WARNING: {text}")
-        resource = velero("backups")
+        resource = BACKUPS
         created = await client.create(resource, backup, settings.namespace)
         if options.from_schedule:
             click.echo("Creating backup from schedule, all other filters are ignored.")
@@ -81,9 +86,9 @@ async def _submit(settings: Settings, output: OutputFlags, options: BackupCreate
 async def _check_locations(client: KubeClient, namespace: str, options: BackupCreateOptions) -> None:
     """Check that the locations exist: a typing error should not become a failed backup. Raises NotFound."""
     if options.storage_location:
-        await client.get(velero("backupstoragelocations"), options.storage_location, namespace)
+        await client.get(BACKUP_STORAGE_LOCATIONS, options.storage_location, namespace)
     for location in options.volume_snapshot_locations:
-        await client.get(velero("volumesnapshotlocations"), location, namespace)
+        await client.get(VOLUME_SNAPSHOT_LOCATIONS, location, namespace)
 
 
 async def _backup(client: KubeClient, namespace: str, options: BackupCreateOptions) -> JSONObject:
@@ -91,5 +96,5 @@ async def _backup(client: KubeClient, namespace: str, options: BackupCreateOptio
     name = _name(options)
     if not options.from_schedule:
         return encode(build.requested_backup(name, namespace, options), unsent=True)
-    schedule = await client.get(velero("schedules"), options.from_schedule, namespace)
+    schedule = await client.get(SCHEDULES, options.from_schedule, namespace)
     return build.backup_from_schedule(name, namespace, schedule, options.labels, utcnow())

@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import SERVER_STATUS_REQUESTS
 
 if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
@@ -22,7 +22,7 @@ async def ask_server(client: "KubeClient", namespace: str, timeout_seconds: floa
     Raises:
         KubeError: the request could not be made or read.
     """
-    resource = velero("serverstatusrequests")
+    resource = SERVER_STATUS_REQUESTS
     request = {
         "apiVersion": "velero.io/v1",
         "kind": "ServerStatusRequest",

@@ -7,7 +7,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.kinds import BACKUP, Kind
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import DELETE_BACKUP_REQUESTS, velero
 
 
 class ServerDeleter:
@@ -32,7 +32,7 @@ class ServerDeleter:
         client, namespace, name = self._backend.client, self._backend.namespace, obj["metadata"]["name"]
         if self._kind == BACKUP:
             request = deletion_request(obj, namespace, force=self._force)
-            await client.create(velero("deletebackuprequests"), request, namespace)
+            await client.create(DELETE_BACKUP_REQUESTS, request, namespace)
             return self._kind.deleted
         with suppress(NotFound):  # another client has deleted it in the meantime
             await client.delete(velero(self._kind.plural), name, namespace)

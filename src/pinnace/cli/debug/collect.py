@@ -28,7 +28,7 @@ from pinnace.cli.output.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, EVENTS, PODS, velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DAEMON_SETS, DEPLOYMENTS, EVENTS, PODS, velero
 
 if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
@@ -73,7 +73,7 @@ class Collector:
         """Refuse a namespace without a server: the bundle would hold nothing. Raises CommandError."""
         servers = await self._client.list_all(DEPLOYMENTS, self._namespace, label_selector=SERVER_LABEL)
         # A server need not run in the cluster that it backs up; its locations are there all the same.
-        if not servers and not await self._client.list_all(velero("backupstoragelocations"), self._namespace):
+        if not servers and not await self._client.list_all(BACKUP_STORAGE_LOCATIONS, self._namespace):
             raise CommandError(
                 f"no server found in namespace {self._namespace}: it has neither a Deployment labelled "
                 f"{SERVER_LABEL} nor a backup location; -n/--namespace names another"

@@ -23,6 +23,7 @@ from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -31,8 +32,8 @@ from pinnace.kube.resources import (
     NAMESPACES,
     SECRETS,
     SERVICE_ACCOUNTS,
+    VOLUME_SNAPSHOT_LOCATIONS,
     APIResource,
-    velero,
 )
 
 RESOURCES = {
@@ -48,8 +49,8 @@ RESOURCES = {
         SECRETS,
         DEPLOYMENTS,
         DAEMON_SETS,
-        velero("backupstoragelocations"),
-        velero("volumesnapshotlocations"),
+        BACKUP_STORAGE_LOCATIONS,
+        VOLUME_SNAPSHOT_LOCATIONS,
     )
 }
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pinnace.api.objects import JSONObject, listed, member, text
-from pinnace.cli.connect import need_no_location, settings_of, user_agent
+from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Table
 from pinnace.cli.settings import GlobalFlags
+from pinnace.http.user_agent import user_agent
 from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 import click
 
 from pinnace.api.values.error_texts import error_text
-from pinnace.cli.connect import need_no_location, settings_of, user_agent
+from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import Command, DurationFlag, boolean, key_values, optional_boolean, takes
 from pinnace.cli.nonadmin.options import NonAdminServerFlags
 from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
 from pinnace.cli.process.server import Number
 from pinnace.cli.settings import GlobalFlags
+from pinnace.http.user_agent import user_agent
 
 
 @click.command("server", cls=Command, short_help="Run the controllers of self-service.")

@@ -9,12 +9,13 @@ import click
 
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.common.commands import all_of, names_argument
-from pinnace.cli.connect import need_no_location, settings_of, user_agent
+from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import Command, Enum, takes
 from pinnace.cli.process import later_flags
 from pinnace.cli.process.options import NodeAgentFlags
 from pinnace.cli.process.server import LEVELS, Number
+from pinnace.http.user_agent import user_agent
 
 NODE_VARIABLE = "NODE_NAME"
 SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"

@@ -10,13 +10,14 @@ import click
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.backup.request import ServerDefaults
-from pinnace.cli.connect import need_no_location, settings_of, user_agent
+from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.process.options import ServerFlags
 from pinnace.cli.settings import Settings
 from pinnace.controllers import backup, schedule
 from pinnace.controllers.deletion import backup_deletion, gc
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
+from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
 from pinnace.restore.engine import RestoreOptions

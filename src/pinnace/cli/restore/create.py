@@ -17,7 +17,7 @@ from pinnace.cli.output.tables import restore_table
 from pinnace.cli.restore.options import RestoreCreateOptions
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUPS, RESTORES
 
 
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
@@ -51,7 +51,7 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, options: R
         if output.format:
             print_restore(restore, output)
             return ExitCode.OK
-        resource = velero("restores")
+        resource = RESTORES
         created = await client.create(resource, encode(restore), settings.namespace)
         click.echo(f'Restore request "{name}" submitted successfully.')
         if options.wait:
@@ -70,11 +70,11 @@ async def _resolved(
 ) -> RestoreCreateOptions:
     """Check that the source exists. With --allow-partially-failed the backup is chosen here. (CLI 5.1)"""
     if options.from_backup:
-        await client.get(velero("backups"), options.from_backup, namespace)
+        await client.get(BACKUPS, options.from_backup, namespace)
         return options
     schedule = options.from_schedule
     selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule)}"
-    backups = await client.list_all(velero("backups"), namespace, label_selector=selector)
+    backups = await client.list_all(BACKUPS, namespace, label_selector=selector)
     if not backups:
         raise CommandError(f"No backups found for the schedule {schedule}")
     if options.allow_partially_failed:

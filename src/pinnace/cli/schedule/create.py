@@ -13,7 +13,7 @@ from pinnace.cli.kinds import SCHEDULE
 from pinnace.cli.output.printing import print_objects
 from pinnace.cli.schedule.options import ScheduleCreateOptions
 from pinnace.cli.settings import Settings
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS, velero
 
 
 def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
@@ -60,7 +60,7 @@ async def _submit(settings: Settings, schedule: Schedule) -> None:
     async with open_cluster(settings) as client:
         template = schedule.spec.template
         if template.storage_location:
-            await client.get(velero("backupstoragelocations"), template.storage_location, settings.namespace)
+            await client.get(BACKUP_STORAGE_LOCATIONS, template.storage_location, settings.namespace)
         for location in template.volume_snapshot_locations:
-            await client.get(velero("volumesnapshotlocations"), location, settings.namespace)
+            await client.get(VOLUME_SNAPSHOT_LOCATIONS, location, settings.namespace)
         await client.create(velero(SCHEDULE.plural), encode(schedule), settings.namespace)

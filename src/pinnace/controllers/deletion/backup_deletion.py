@@ -29,11 +29,11 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import BACKUPS, PASSING_ERRORS, RESTORES, delete_if_there
+from pinnace.controllers.shared.writes import PASSING_ERRORS, delete_if_there
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES
 from pinnace.operations.deletion import DeleteOperation, Snapshots, summary
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.operation import Operation
@@ -49,7 +49,6 @@ log = get_logger(__name__)
 NAME: Final = "backup-deletion"
 WORKERS: Final = 4
 """Locations in which backups are deleted at once, one backup at a time in each."""
-REQUESTS: Final = velero("deletebackuprequests")
 EXPIRY_PERIOD_SECONDS: Final = 3600.0
 KEPT: Final = timedelta(hours=24)
 """How long a processed request can be read. (docs/spec: CTL 6.4)"""
@@ -89,7 +88,7 @@ class BackupDeletionReconciler:
     async def reconcile(self, key: Key) -> Result:
         """One pass over one request."""
         try:
-            obj = await self._scope.client.get(REQUESTS, key.name, key.namespace)
+            obj = await self._scope.client.get(DELETE_BACKUP_REQUESTS, key.name, key.namespace)
             request = decode(DeleteBackupRequest, obj)
         except NotFound:
             return DONE
@@ -120,7 +119,7 @@ class BackupDeletionReconciler:
             created = request.metadata.creation_timestamp
             processed = request.status.phase == DeleteBackupRequestPhase.PROCESSED
             if processed and created is not None and created + KEPT <= self._scope.clock():
-                await delete_if_there(self._scope.client, REQUESTS, Key.of(obj))
+                await delete_if_there(self._scope.client, DELETE_BACKUP_REQUESTS, Key.of(obj))
 
     async def _process(self, request: DeleteBackupRequest) -> None:
         if not request.spec.backup_name:
@@ -215,7 +214,7 @@ class BackupDeletionReconciler:
     async def _writable_location(self, backup: Backup) -> BackupStorageLocation:
         name, client = backup.spec.storage_location, self._scope.client
         try:
-            obj = await client.get(velero("backupstoragelocations"), name, self._scope.namespace)
+            obj = await client.get(BACKUP_STORAGE_LOCATIONS, name, self._scope.namespace)
             location = decode(BackupStorageLocation, obj)
         except NotFound as error:
             raise Refusal(f"backup storage location {name} not found") from error
@@ -326,7 +325,7 @@ class BackupDeletionReconciler:
 
     async def _patch(self, request: DeleteBackupRequest, patch: JSONObject) -> None:
         metadata = request.metadata
-        await self._scope.client.patch(REQUESTS, metadata.name, patch, metadata.namespace)
+        await self._scope.client.patch(DELETE_BACKUP_REQUESTS, metadata.name, patch, metadata.namespace)
 
     async def _delete_other_requests(self, request: DeleteBackupRequest) -> None:
         """Requests for the same backup, whatever their phase, give way to this one. (docs/spec: CTL 6.1)"""
@@ -337,9 +336,9 @@ class BackupDeletionReconciler:
         names = (labels.BACKUP_NAME, labels.BACKUP_UID)
         selector = ",".join(f"{name}={marks[name]}" for name in names if name in marks)
         client, namespace = self._scope.client, self._scope.namespace
-        for obj in await client.list_all(REQUESTS, namespace, label_selector=selector):
+        for obj in await client.list_all(DELETE_BACKUP_REQUESTS, namespace, label_selector=selector):
             if obj["metadata"]["name"] != all_but:
-                await delete_if_there(client, REQUESTS, Key.of(obj))
+                await delete_if_there(client, DELETE_BACKUP_REQUESTS, Key.of(obj))
 
 
 def _labels(backup: Backup) -> Mapping[str, str]:
@@ -353,7 +352,7 @@ def _schedule_of(backup: Backup) -> str:
 
 def controller(parts: Parts) -> Controller:
     """The BackupDeletion controller of a server."""
-    informer = parts.informers.of(REQUESTS)
+    informer = parts.informers.of(DELETE_BACKUP_REQUESTS)
     reconciler = BackupDeletionReconciler(
         parts.scope,
         parts.locations,

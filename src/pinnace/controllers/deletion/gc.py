@@ -16,9 +16,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocationAccessMode
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
-from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -27,8 +26,6 @@ from pinnace.runtime.logfields import bound_fields, get_logger
 log = get_logger(__name__)
 
 NAME: Final = "gc"
-REQUESTS: Final = velero("deletebackuprequests")
-LOCATIONS: Final = velero("backupstoragelocations")
 
 
 class GCReconciler:
@@ -90,7 +87,7 @@ class GCReconciler:
         if not name and backup.status.start_timestamp is None:
             return True
         try:
-            location = await client.get(LOCATIONS, name, self._scope.namespace)
+            location = await client.get(BACKUP_STORAGE_LOCATIONS, name, self._scope.namespace)
         except NotFound:
             log.warning("Backup has expired, but its storage location does not exist", location=name)
             raise
@@ -102,7 +99,9 @@ class GCReconciler:
 
     async def _is_requested(self, backup: Backup) -> bool:
         selector = ",".join(f"{name}={value}" for name, value in _labels(backup).items())
-        requests = await self._scope.client.list_all(REQUESTS, self._scope.namespace, label_selector=selector)
+        requests = await self._scope.client.list_all(
+            DELETE_BACKUP_REQUESTS, self._scope.namespace, label_selector=selector
+        )
         phases = [(request.get("status") or {}).get("phase") for request in requests]
         return any(phase != DeleteBackupRequestPhase.PROCESSED for phase in phases)
 
@@ -111,11 +110,11 @@ class GCReconciler:
         metadata = {"generateName": f"{name}-", "namespace": namespace, "labels": _labels(backup)}
         request = {
             "apiVersion": API_VERSION,
-            "kind": REQUESTS.kind,
+            "kind": DELETE_BACKUP_REQUESTS.kind,
             "metadata": metadata,
             "spec": {"backupName": name},
         }
-        await self._scope.client.create(REQUESTS, request, namespace)
+        await self._scope.client.create(DELETE_BACKUP_REQUESTS, request, namespace)
         log.info("Backup has expired, requested its deletion")
 
 

@@ -14,6 +14,7 @@ from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report, is_new
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.runtime.cache import IndexFunction
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
@@ -22,7 +23,6 @@ from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.host_paths import HostPathError
 from pinnace.volumes.outcomes import phase_of
 from pinnace.volumes.parents import parent_snapshot
-from pinnace.volumes.pod_volume_backups import POD_VOLUME_BACKUPS
 from pinnace.volumes.restic.access import Repository
 from pinnace.volumes.restic.errors import AccessError, CommandFailed, ResticError, SnapshotMissing
 from pinnace.volumes.restic.progress import OnProgress

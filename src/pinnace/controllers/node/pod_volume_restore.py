@@ -24,6 +24,7 @@ from pinnace.controllers.node.reconciler import (
 )
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.runtime.cache import IndexFunction
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
@@ -32,7 +33,6 @@ from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.done_file import DoneFileError, remove_done_files, write_done_file
 from pinnace.volumes.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
 from pinnace.volumes.outcomes import phase_of
-from pinnace.volumes.pod_volume_restores import POD_VOLUME_RESTORES
 from pinnace.volumes.restic.access import Repository
 from pinnace.volumes.restic.errors import AccessError, CommandFailed, ResticError
 from pinnace.volumes.restic.progress import OnProgress

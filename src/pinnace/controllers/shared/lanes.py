@@ -10,11 +10,9 @@ from typing import Final, Protocol
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.kube.resources import velero
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Lane, Share
 
-LOCATIONS: Final = velero("backupstoragelocations")
 ADMINISTRATOR: Final = ""
 """The party of everything that no tenant asked for."""
 

@@ -13,7 +13,7 @@ from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.own_networks import OwnNetworks
-from pinnace.kube.resources import SECRETS, velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SECRETS
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
@@ -61,7 +61,7 @@ class LocationStores:
 
     async def location(self, name: str) -> BackupStorageLocation:
         """The location of that name, read anew. Raises KubeError, InvalidLocation."""
-        obj = await self._client.get(velero("backupstoragelocations"), name, self._namespace)
+        obj = await self._client.get(BACKUP_STORAGE_LOCATIONS, name, self._namespace)
         try:
             location = decode(BackupStorageLocation, obj)
         except DecodeError as error:

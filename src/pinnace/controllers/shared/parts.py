@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pinnace.aio.clock import Clock
 from pinnace.controllers.shared.availability import Availability
-from pinnace.controllers.shared.lanes import LOCATIONS, LaneOf, Lanes
+from pinnace.controllers.shared.lanes import LaneOf, Lanes
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.options import ControllerOptions
 from pinnace.controllers.shared.pod_volumes import PodVolumes
@@ -13,7 +13,7 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, APIResource
 from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -106,7 +106,7 @@ class Parts:
         """Says in which lane of a queue a key waits."""
         return Lanes(
             self.scope.namespace,
-            self.informers.of(LOCATIONS),
+            self.informers.of(BACKUP_STORAGE_LOCATIONS),
             default_location=self.options.defaults.storage_location,
         )
 

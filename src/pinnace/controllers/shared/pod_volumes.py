@@ -16,14 +16,14 @@ from pinnace.controllers.shared.restored_pods import RestoredPods
 from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.stored_data import SavedPodVolume, saved_pod_volumes
 from pinnace.hooks.pod_watches import PodWatches
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, APIResource
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.outcomes import Outcomes
-from pinnace.volumes.pod_volume_backups import POD_VOLUME_BACKUPS, PodVolumeBackups
-from pinnace.volumes.pod_volume_restores import POD_VOLUME_RESTORES, PodVolumeRestores
+from pinnace.volumes.pod_volume_backups import PodVolumeBackups
+from pinnace.volumes.pod_volume_restores import PodVolumeRestores
 from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
 from pinnace.volumes.restic.access import Repository
 from pinnace.volumes.restic.errors import InvalidSnapshot, ResticError

@@ -19,11 +19,12 @@ from pinnace.controllers.node.pod_volume_restore import POD_INDEX, WAIT_CONTAINE
 from pinnace.controllers.shared.scope import Scope
 from pinnace.hooks.pod_watches import PodReader
 from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.outcomes import phase_of
-from pinnace.volumes.pod_volume_restores import POD_VOLUME_RESTORES, TIMED_OUT
+from pinnace.volumes.pod_volume_restores import TIMED_OUT
 
 log = get_logger(__name__)
 

@@ -27,7 +27,7 @@ from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.namespace_queue import NoQueue, RunQueue
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler, is_in_progress
-from pinnace.controllers.shared.writes import BACKUPS, RESTORES, claim, finish
+from pinnace.controllers.shared.writes import claim, finish
 from pinnace.kube.errors import (
     BadRequest,
     Conflict,
@@ -37,7 +37,7 @@ from pinnace.kube.errors import (
     NotFound,
     ServerFault,
 )
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger

@@ -14,9 +14,9 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import BACKUPS, RESTORES, Run
+from pinnace.controllers.shared.writes import Run
 from pinnace.kube.errors import APIStatusError, KubeError
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError

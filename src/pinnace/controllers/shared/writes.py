@@ -15,15 +15,13 @@ from pinnace.api.restore import Restore
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests
-from pinnace.kube.resources import APIResource, velero
+from pinnace.kube.resources import APIResource
 from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
 
-BACKUPS: Final = velero("backups")
-RESTORES: Final = velero("restores")
 
 PASSING_ERRORS: Final = (ConnectionFailed, ServerFault, TooManyRequests)
 """What may be over at the next try: never a reason to fail a Backup or Restore for good."""

@@ -18,15 +18,13 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.api.values.durations import Duration
-from pinnace.controllers.schedule import SCHEDULES
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.controllers.sync.location import Caches, LocationMemory, LocationSync
 from pinnace.controllers.sync.synced import effective_period, in_order, is_due
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, SCHEDULES
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -35,7 +33,6 @@ from pinnace.storage.errors import StorageError
 log = get_logger(__name__)
 
 NAME: Final = "backup-sync"
-LOCATIONS: Final = velero("backupstoragelocations")
 PERIOD_SECONDS: Final = 30.0
 """How often it is seen which locations are due, counted from the end of the last time."""
 
@@ -173,7 +170,7 @@ def _longest_ago(location: BackupStorageLocation) -> datetime:
 
 def controller(parts: Parts) -> Controller:
     """The BackupSync controller of a server."""
-    locations = parts.informers.of(LOCATIONS)
+    locations = parts.informers.of(BACKUP_STORAGE_LOCATIONS)
     caches = Caches(backups=parts.informers.of(BACKUPS), schedules=parts.informers.of(SCHEDULES))
     sync = BackupSync(
         parts.scope,

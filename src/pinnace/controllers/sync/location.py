@@ -23,7 +23,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import BACKUPS, delete_if_there, patch_status
+from pinnace.controllers.shared.writes import delete_if_there, patch_status
 from pinnace.controllers.sync.synced import (
     MAX_POD_VOLUME_BACKUPS,
     Refused,
@@ -33,7 +33,7 @@ from pinnace.controllers.sync.synced import (
 )
 from pinnace.csi.snapshots import FEATURE, CSIError
 from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid, InvalidName, KubeError, NotFound
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, POD_VOLUME_BACKUPS
 from pinnace.operations.snapshots import create_contents
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -44,7 +44,6 @@ from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObjec
 
 log = get_logger(__name__)
 
-POD_VOLUME_BACKUPS: Final = velero("podvolumebackups")
 
 AT_ONCE: Final = 4
 """Backups in hand; each may take the largest metadata file into memory."""
@@ -131,7 +130,7 @@ class LocationSync:
         self._memory.told = self._left_out
         status = {"lastSyncedTime": format_time(self._scope.clock())}
         key = Key(self._scope.namespace, self._location)
-        await patch_status(self._scope, velero("backupstoragelocations"), key, status)
+        await patch_status(self._scope, BACKUP_STORAGE_LOCATIONS, key, status)
 
     def _of_location(self) -> Mapping[str, Backup]:
         """The Backups with the location's label, by name."""

@@ -24,7 +24,7 @@ from pinnace.api.nonadmin.names import (
 )
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.values.times import parse_time
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.flows.conditions import (
     Observation,
@@ -57,9 +57,6 @@ from pinnace.nonadmin.objects import (
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.specs import limits
 from pinnace.nonadmin.specs.backup import StorageChoice, backup_problem, backup_spec
-
-BACKUPS: Final = velero("backups")
-DELETE_REQUESTS: Final = velero("deletebackuprequests")
 
 REMOVED: Final = (
     "NonAdminBackup is finalized and its associated Velero Backup has been removed. "
@@ -213,7 +210,7 @@ class _BackupFlow(RequestFlow):
         # The request first, so that the server does not act on it meanwhile.
         for obj in (*self._facts.delete_requests, self._facts.backup):
             if obj is not None and not is_being_deleted(obj) and self._not_yet_deleted(obj):
-                resource = BACKUPS if obj is self._facts.backup else DELETE_REQUESTS
+                resource = BACKUPS if obj is self._facts.backup else DELETE_BACKUP_REQUESTS
                 return Delete(resource=resource, obj=obj)
         return REQUEUE
 
@@ -243,7 +240,7 @@ class _BackupFlow(RequestFlow):
             return Fail(error=f"multiple DeleteBackupRequest objects found for Velero Backup {self._id}")
         if not requests:
             return Create(
-                resource=DELETE_REQUESTS, namespace=self._facts.namespace, body=self._delete_request()
+                resource=DELETE_BACKUP_REQUESTS, namespace=self._facts.namespace, body=self._delete_request()
             )
         shown = mirror.with_delete_request(self._status, requests[0], self._id)
         if self._facts.backup is not None:
@@ -251,7 +248,7 @@ class _BackupFlow(RequestFlow):
         if step := self._write(shown):
             return step
         if self._is_due_again(requests[0]) and self._not_yet_deleted(requests[0]):
-            return Delete(resource=DELETE_REQUESTS, obj=requests[0])
+            return Delete(resource=DELETE_BACKUP_REQUESTS, obj=requests[0])
         return REQUEUE
 
     def _delete_request(self) -> JSONObject:
@@ -266,7 +263,7 @@ class _BackupFlow(RequestFlow):
             "labels": {**marked["labels"], **backup},
             "annotations": marked["annotations"],
         }
-        return velero_body(DELETE_REQUESTS, metadata, {"backupName": self._id})
+        return velero_body(DELETE_BACKUP_REQUESTS, metadata, {"backupName": self._id})
 
     def _is_due_again(self, request: JSONObject) -> bool:
         """Whether a request that the server could not fulfil is made anew: after as long as tried so far."""

@@ -16,7 +16,7 @@ from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.names import COMMON_LABELS, Origin
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import parse_time
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import DOWNLOAD_REQUESTS
 from pinnace.nonadmin.flows.conditions import Observation, condition, with_condition
 from pinnace.nonadmin.flows.steps import (
     DONE,
@@ -35,7 +35,6 @@ from pinnace.nonadmin.objects import (
 )
 from pinnace.runtime.keys import Key
 
-DOWNLOADS: Final = velero("downloadrequests")
 UNKNOWN_EXPIRY_SECONDS: Final = 600.0
 
 FIRST_LOOK_SECONDS: Final = 2.0
@@ -143,7 +142,7 @@ def _asked(non_admin_download: JSONObject, facts: DownloadFacts) -> Step:
         if origin_key(target, Origin.RESTORE) != Key.of(facts.non_admin_restore):
             return _unavailable(non_admin_download, "NonAdminRestoreNotAvailable", facts)
     return Create(
-        resource=DOWNLOADS,
+        resource=DOWNLOAD_REQUESTS,
         namespace=facts.namespace,
         body=_download(non_admin_download, text(target, "metadata", "name"), facts),
     )
@@ -161,7 +160,7 @@ def _download(non_admin_download: JSONObject, target: str, facts: DownloadFacts)
         },
     }
     kind = text(non_admin_download, "spec", "target", "kind")
-    return velero_body(DOWNLOADS, metadata, {"target": {"kind": kind, "name": target}})
+    return velero_body(DOWNLOAD_REQUESTS, metadata, {"target": {"kind": kind, "name": target}})
 
 
 def _unavailable(non_admin_download: JSONObject, kind: str, facts: DownloadFacts) -> Step:

@@ -18,7 +18,7 @@ from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, LOCATION_FI
 from pinnace.api.nonadmin.storage_location import ApprovalDecision, RequestPhase
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.storage_location import BackupStorageLocationSpec
-from pinnace.kube.resources import SECRETS, APIResource, velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SECRETS, APIResource
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.flows.conditions import (
     Observation,
@@ -51,7 +51,6 @@ from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.specs.location import location_problem, location_spec, location_spec_of, secret_problem
 from pinnace.nonadmin.specs.values import fields, same
 
-LOCATIONS: Final = velero("backupstoragelocations")
 MEMBER: Final = "veleroBackupStorageLocation"
 SECRET_POLL_SECONDS: Final = 20.0
 """Secrets of tenants are read when needed, not watched: the server needs no right to list them all."""
@@ -269,20 +268,23 @@ class _LocationFlow(RequestFlow):
             marked = self._marks()
             marked["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] = self._allowed_endpoints()
             metadata = {"name": self._id, "namespace": self._facts.namespace, **marked}
-            body = velero_body(LOCATIONS, metadata, wanted)
+            body = velero_body(BACKUP_STORAGE_LOCATIONS, metadata, wanted)
             return Create(
-                resource=LOCATIONS, namespace=self._facts.namespace, body=body, failed_status=failed
+                resource=BACKUP_STORAGE_LOCATIONS,
+                namespace=self._facts.namespace,
+                body=body,
+                failed_status=failed,
             )
         if not _same_spec(mapping(location, "spec"), wanted):
             patch = {"spec": merge_patch(mapping(location, "spec"), wanted)}
-            return Patch(resource=LOCATIONS, obj=location, patch=patch, failed_status=failed)
+            return Patch(resource=BACKUP_STORAGE_LOCATIONS, obj=location, patch=patch, failed_status=failed)
         allowed = self._allowed_endpoints()
         if text(location, "metadata", "annotations", ALLOWED_ENDPOINTS_ANNOTATION) != allowed:
             annotations = {ALLOWED_ENDPOINTS_ANNOTATION: allowed}
             patch = {"metadata": {"annotations": annotations}}
-            return Patch(resource=LOCATIONS, obj=location, patch=patch, failed_status=failed)
+            return Patch(resource=BACKUP_STORAGE_LOCATIONS, obj=location, patch=patch, failed_status=failed)
         return self._note(
-            LOCATIONS,
+            BACKUP_STORAGE_LOCATIONS,
             "BackupStorageLocationSynced",
             (
                 "BackupStorageLocationCreated",
@@ -331,7 +333,10 @@ class _LocationFlow(RequestFlow):
         return self._let_go()
 
     def _deletion_of_copies(self) -> Step | None:
-        for resource, obj in ((SECRETS, self._facts.secret_copy), (LOCATIONS, self._facts.location)):
+        for resource, obj in (
+            (SECRETS, self._facts.secret_copy),
+            (BACKUP_STORAGE_LOCATIONS, self._facts.location),
+        ):
             if obj is not None and self._is_own(obj) and self._not_yet_deleted(obj):
                 return Delete(resource=resource, obj=obj)
         return None

@@ -17,7 +17,7 @@ from pinnace.api.nonadmin.names import (
     Origin,
 )
 from pinnace.api.objects import JSONObject, text
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import RESTORES
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.flows.conditions import Observation, holds, with_condition, with_phase
 from pinnace.nonadmin.flows.request import RequestFlow
@@ -41,8 +41,6 @@ from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.specs import limits
 from pinnace.nonadmin.specs.restore import restore_problem, restore_spec
 from pinnace.runtime.keys import Key
-
-RESTORES: Final = velero("restores")
 
 REMOVED: Final = (
     "NonAdminRestore is finalized and its associated Velero Restore has been removed. "

@@ -23,7 +23,7 @@ from pinnace.http.addresses import addresses_of
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.own_networks import OwnNetworks
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
 from pinnace.storage.errors import InvalidLocation, StorageError
 from pinnace.storage.open import AZURE_PROVIDER, qualified_provider, store_config
@@ -107,7 +107,7 @@ class AccessProvider:
     async def location(self, name: str) -> BackupStorageLocation:
         """The location of that name as it is now. Raises AccessError."""
         what = "error getting backup storage location"
-        resource = velero("backupstoragelocations")
+        resource = BACKUP_STORAGE_LOCATIONS
         try:
             return decode(BackupStorageLocation, await self._client.get(resource, name, self._namespace))
         except (KubeError, DecodeError) as error:

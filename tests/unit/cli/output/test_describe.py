@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from pinnace.cli.backend.server import SNAPSHOT_CONTENTS
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
 from pinnace.cli.main import run
 from pinnace.cli.output.describing import View
 from pinnace.cli.output.layout import align
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import VOLUME_SNAPSHOT_CONTENTS, velero
 from tests.unit.cli.fake_cluster import connected
 
 
@@ -410,7 +409,7 @@ def test_csi_snapshots_are_those_of_the_cluster(
     cluster.add(velero("backups"), "b", status={"phase": "Completed"})
     for name, backup in (("mine", "b"), ("other", "c")):
         labels = {"velero.io/backup-name": backup}
-        cluster.add(SNAPSHOT_CONTENTS, name, None, labels=labels, status={"readyToUse": False})
+        cluster.add(VOLUME_SNAPSHOT_CONTENTS, name, None, labels=labels, status={"readyToUse": False})
 
     assert run(["backup", "describe", "b", "--features", "EnableCSI"]) == 0
 

@@ -13,8 +13,9 @@ from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.controllers.deletion.backup_deletion import REQUESTS, BackupDeletionReconciler
+from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import DELETE_BACKUP_REQUESTS
 from pinnace.plugins.errors import PluginCallError, PluginError
 from pinnace.plugins.host.options import LaunchOptions
 from pinnace.plugins.installed import InstalledPlugins
@@ -73,7 +74,7 @@ class Scene:
         self.downloads = 0
         world.add_location()
         world.cluster.add("backups", "b1", spec={"storageLocation": "default"}, status=COMPLETED)
-        world.cluster.add(REQUESTS.name, "q1", spec={"backupName": "b1"})
+        world.cluster.add(DELETE_BACKUP_REQUESTS.name, "q1", spec={"backupName": "b1"})
 
     def add(self, name: str = "example.io/one", **wanted: Any) -> Noting:
         action = Noting(name, ResourceSelector(**wanted), self.seen)
@@ -97,7 +98,7 @@ class Scene:
         }
         plugins = InstalledPlugins(python, (), LaunchOptions(environ={}))
         scope = dataclasses.replace(self.world.scope, plugins=plugins)
-        informer = Informer(self.world.cluster.client, REQUESTS, NAMESPACE)
+        informer = Informer(self.world.cluster.client, DELETE_BACKUP_REQUESTS, NAMESPACE)
         reconciler = BackupDeletionReconciler(scope, self.world.locations, informer, running=set())
         await reconciler.reconcile(key("q1"))
 
@@ -107,7 +108,7 @@ class Scene:
 
     @property
     def request(self) -> JSONObject:
-        return self.world.cluster.status(REQUESTS.name, "q1")
+        return self.world.cluster.status(DELETE_BACKUP_REQUESTS.name, "q1")
 
     @property
     def is_deleted(self) -> bool:

@@ -14,8 +14,9 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.api.volume_info import VolumeInfo
-from pinnace.controllers.deletion.backup_deletion import REQUESTS, BackupDeletionReconciler, NotMarked
+from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler, NotMarked
 from pinnace.kube.errors import ConnectionFailed
+from pinnace.kube.resources import DELETE_BACKUP_REQUESTS
 from pinnace.plugins.host.options import LaunchOptions
 from pinnace.plugins.installed import InstalledPlugins
 from pinnace.plugins.kinds import PluginId, PluginKind
@@ -49,7 +50,7 @@ class Scene:
     def request(self, name: str = "q1", backup: str = "b1", **status: object) -> JSONObject:
         marks = {labels.BACKUP_NAME: labels.label_value(backup), labels.BACKUP_UID: f"uid-{backup[:20]}"}
         return self.world.cluster.add(
-            REQUESTS.name, name, labels=marks, spec={"backupName": backup}, status=status
+            DELETE_BACKUP_REQUESTS.name, name, labels=marks, spec={"backupName": backup}, status=status
         )
 
     async def backup(self, name: str = "b1", **files: object) -> None:
@@ -78,22 +79,26 @@ class Scene:
 
     @property
     def errors(self) -> Any:
-        return self.world.cluster.status(REQUESTS.name, "q1").get("errors")
+        return self.world.cluster.status(DELETE_BACKUP_REQUESTS.name, "q1").get("errors")
 
     @property
     def phase(self) -> object:
-        return self.world.cluster.status(REQUESTS.name, "q1").get("phase")
+        return self.world.cluster.status(DELETE_BACKUP_REQUESTS.name, "q1").get("phase")
 
 
 class _Cached(Informer):
     """A cache that is always in step with the fake cluster."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world.cluster.client, REQUESTS, NAMESPACE)
+        super().__init__(world.cluster.client, DELETE_BACKUP_REQUESTS, NAMESPACE)
         self._world = world
 
     def objects(self) -> list[JSONObject]:
-        return [obj for (plural, _), obj in self._world.cluster.objects.items() if plural == REQUESTS.name]
+        return [
+            obj
+            for (plural, _), obj in self._world.cluster.objects.items()
+            if plural == DELETE_BACKUP_REQUESTS.name
+        ]
 
 
 @pytest.fixture
@@ -112,7 +117,7 @@ async def test_a_backup_goes_with_all_that_belongs_to_it(scene: Scene, phase: st
     kept -= {("backups", name), ("restores", f"r-{name}")}
     scene.request(backup=name, phase=phase)
     scene.request("q2", backup="another")
-    kept.add((REQUESTS.name, "q2"))
+    kept.add((DELETE_BACKUP_REQUESTS.name, "q2"))
 
     await scene.reconcile()
 
@@ -128,13 +133,13 @@ async def test_deletion_marks_request_and_backup_before_anything_goes(scene: Sce
     await scene.backup()
     obj = scene.request()
     obj["metadata"]["labels"].clear()
-    scene.world.cluster.objects[REQUESTS.name, "q1"]["metadata"]["labels"] = {}
+    scene.world.cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["labels"] = {}
     seen: list[Mapping[str, object]] = []
 
     def look(verb: str, plural: str, _name: str) -> None:
         if (verb, plural) == ("list", "restores"):
             cluster = scene.world.cluster
-            seen.append(cluster.objects[REQUESTS.name, "q1"]["metadata"]["labels"])
+            seen.append(cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["labels"])
             seen.append({"request": scene.phase, "backup": cluster.status("backups", "b1")["phase"]})
 
     scene.world.cluster.before = look
@@ -165,7 +170,7 @@ async def test_a_request_must_name_a_backup(scene: Scene) -> None:
     await scene.reconcile()
 
     patch = {"status": {"errors": ["spec.backupName is required"], "phase": "Processed"}}
-    assert scene.world.cluster.patches == [(REQUESTS.name, "q1", patch)]
+    assert scene.world.cluster.patches == [(DELETE_BACKUP_REQUESTS.name, "q1", patch)]
 
 
 @pytest.mark.spec("CTL-029")
@@ -180,7 +185,7 @@ async def test_of_several_requests_for_a_backup_the_one_in_hand_stays(
 
     await scene.reconcile()
 
-    assert scene.left == {(REQUESTS.name, "q1"), (REQUESTS.name, "foreign")}
+    assert scene.left == {(DELETE_BACKUP_REQUESTS.name, "q1"), (DELETE_BACKUP_REQUESTS.name, "foreign")}
     assert scene.errors == ["backup not found"]
 
 
@@ -189,20 +194,20 @@ async def test_a_request_that_somebody_else_deletes_meanwhile_is_no_error(scene:
     scene.request()
 
     def take(*call: str) -> None:
-        if call == ("delete", REQUESTS.name, "a"):
-            scene.world.cluster.objects.pop((REQUESTS.name, "a"), None)
+        if call == ("delete", DELETE_BACKUP_REQUESTS.name, "a"):
+            scene.world.cluster.objects.pop((DELETE_BACKUP_REQUESTS.name, "a"), None)
 
     scene.world.cluster.before = take
     await scene.reconcile()
 
-    assert scene.left == {(REQUESTS.name, "q1")}
+    assert scene.left == {(DELETE_BACKUP_REQUESTS.name, "q1")}
 
 
 @pytest.mark.spec("CTL-031")
 @pytest.mark.parametrize(
     ("plural", "name", "text"),
     [
-        (REQUESTS.name, "q1", "the connection broke"),
+        (DELETE_BACKUP_REQUESTS.name, "q1", "the connection broke"),
         ("backups", "b1", "error patching Backup: the connection"),
     ],
 )
@@ -233,7 +238,10 @@ async def test_a_backup_in_progress_is_not_deleted_and_older_requests_give_way(s
     await scene.reconcile()
 
     assert (scene.phase, scene.errors) == ("Processed", ["backup is still in progress"])
-    assert {name for plural, name in scene.left if plural == REQUESTS.name} == {"q1", "of-another"}
+    assert {name for plural, name in scene.left if plural == DELETE_BACKUP_REQUESTS.name} == {
+        "q1",
+        "of-another",
+    }
     assert scene.world.cluster.status("backups", "b1") == COMPLETED
 
 
@@ -329,8 +337,8 @@ async def test_snapshots_that_nobody_here_can_delete_are_never_leaked(
     assert scene.world.files() == before
     assert scene.world.cluster.status("backups", "b1") == COMPLETED
 
-    scene.world.cluster.objects[REQUESTS.name, "q1"]["status"] = {}
-    scene.world.cluster.objects[REQUESTS.name, "q1"]["metadata"]["annotations"] = {
+    scene.world.cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["status"] = {}
+    scene.world.cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["annotations"] = {
         labels.FORCE_DELETION: "true"
     }
     await scene.reconcile()

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pinnace.api import labels
-from pinnace.controllers.deletion.gc import REQUESTS, GCReconciler
-from pinnace.controllers.shared.writes import BACKUPS
+from pinnace.controllers.deletion.gc import GCReconciler
 from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError, NotFound
+from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.keys import Key
 from tests.unit.controllers.creating import Cached, CreatingWorld
@@ -38,13 +38,13 @@ class Scene:
     def request(self, phase: str | None, *, backup: str = "b1", uid: str = "uid-b1") -> None:
         marks = {labels.BACKUP_NAME: backup, labels.BACKUP_UID: uid}
         status = {} if phase is None else {"status": {"phase": phase}}
-        self.world.cluster.add(REQUESTS.name, f"old-{phase}-{uid}", labels=marks, **status)
+        self.world.cluster.add(DELETE_BACKUP_REQUESTS.name, f"old-{phase}-{uid}", labels=marks, **status)
 
     @property
     def created(self) -> list[dict[str, Any]]:
         names = [name for verb, plural, name in self.world.cluster.calls if verb == "create"]
-        assert all(plural == REQUESTS.name for verb, plural, _ in self.world.cluster.writes())
-        return [self.world.all_of(REQUESTS.name)[name] for name in names]
+        assert all(plural == DELETE_BACKUP_REQUESTS.name for verb, plural, _ in self.world.cluster.writes())
+        return [self.world.all_of(DELETE_BACKUP_REQUESTS.name)[name] for name in names]
 
 
 @pytest.fixture

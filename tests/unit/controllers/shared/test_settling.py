@@ -9,8 +9,8 @@ from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
 from pinnace.controllers.shared import settling
 from pinnace.controllers.shared.settling import Settler
-from pinnace.controllers.shared.writes import BACKUPS, RESTORES
 from pinnace.kube.errors import ConnectionFailed, Invalid
+from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from tests.unit.controllers.fakes import World, fail_always
 

@@ -4,15 +4,9 @@ import pytest
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
-from pinnace.controllers.shared.writes import (
-    BACKUPS,
-    claim,
-    delete_if_there,
-    finish,
-    patch_progress,
-    patch_status,
-)
+from pinnace.controllers.shared.writes import claim, delete_if_there, finish, patch_progress, patch_status
 from pinnace.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServerFault, TooManyRequests
+from pinnace.kube.resources import BACKUPS
 from pinnace.runtime.backoff import RetryDelay
 from tests.unit.controllers.fakes import BROKEN, LOCATIONS, World, fail_always, key
 

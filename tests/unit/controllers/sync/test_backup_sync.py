@@ -12,13 +12,12 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
-from pinnace.controllers.schedule import SCHEDULES
-from pinnace.controllers.shared.writes import BACKUPS
 from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.sync import location as location_sync
-from pinnace.controllers.sync.backup_sync import LOCATIONS, BackupSync
+from pinnace.controllers.sync.backup_sync import BackupSync
 from pinnace.controllers.sync.location import Caches
 from pinnace.kube.errors import Invalid, KubeError, ServerFault
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, SCHEDULES
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
 from tests.unit.controllers.creating import Cached, CreatingWorld
@@ -40,7 +39,7 @@ class Scene:
         self.sync = BackupSync(
             self.world.scope,
             self.world.locations,
-            locations=Cached(self.world, LOCATIONS),
+            locations=Cached(self.world, BACKUP_STORAGE_LOCATIONS),
             caches=Caches(backups=Cached(self.world, BACKUPS), schedules=Cached(self.world, SCHEDULES)),
             default_location="default",
             period=Duration.minutes(1),
@@ -86,7 +85,9 @@ class Scene:
         return self.world.all_of(POD_VOLUME_BACKUPS)
 
     def synced(self, location: str = "default") -> str | None:
-        time: str | None = self.world.cluster.status(LOCATIONS.name, location).get("lastSyncedTime")
+        time: str | None = self.world.cluster.status(BACKUP_STORAGE_LOCATIONS.name, location).get(
+            "lastSyncedTime"
+        )
         return time
 
 
@@ -423,7 +424,7 @@ async def test_a_default_location_that_never_answers_does_not_keep_the_others_wa
     limits["LOCATION_SECONDS" if phase == "Available" else "UNAVAILABLE_SECONDS"] = 0.1
     for name, seconds in limits.items():
         monkeypatch.setattr(backup_sync, name, seconds)
-    scene.world.cluster.objects[LOCATIONS.name, "default"]["status"] = {"phase": phase}
+    scene.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, "default"]["status"] = {"phase": phase}
     scene.world.add_location("other")
     scene.store("b1", location="other")
     whole, seen = BackupStore.list_backups, []
@@ -554,7 +555,7 @@ async def test_nothing_is_deleted_when_the_listing_fails(
     scene.world.add_location("other")
     scene.known("orphan")
     status = {"lastSyncedTime": "2021-08-01T00:00:00Z"}
-    scene.world.cluster.objects[LOCATIONS.name, "default"]["status"] = status
+    scene.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, "default"]["status"] = status
 
     await scene.sync.run()
     assert set(scene.backups) == {"orphan"}

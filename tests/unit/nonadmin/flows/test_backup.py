@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.nonadmin.caches import POD_VOLUME_BACKUPS
+from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.nonadmin.flows.backup import NOTHING_TO_SYNC, PERMANENT_DELETE, PLAIN_DELETE, REMOVED
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.runtime.controller import DONE

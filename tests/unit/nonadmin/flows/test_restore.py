@@ -3,7 +3,7 @@
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.nonadmin.caches import POD_VOLUME_RESTORES
+from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.nonadmin.flows.restore import REMOVED
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.runtime.controller import DONE
