@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def no_kinds() -> str:
-    """What a 404 without the API server's own words means: not the object is missing but its kind."""
+    """The message for a 404 without a Status: the cluster does not serve the kind."""
     return (
         "the cluster does not serve the custom resources of the server: install them with "
         f"`{program_name()} install`, or work without a server with --location"
@@ -32,7 +32,7 @@ def no_kinds() -> str:
 
 
 def program_name() -> str:
-    """What the user called us, for commands that we suggest."""
+    """The name that the user called the program by, for commands that messages suggest."""
     context = click.get_current_context(silent=True)
     return (context.find_root().info_name if context is not None else None) or "pinnace"
 

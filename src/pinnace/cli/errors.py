@@ -1,4 +1,4 @@
-"""What a command says when it cannot do what it was asked, and with which exit code.
+"""The errors of commands, with their exit codes.
 
     CommandError            exit 1, `An error occurred: ...` (docs/spec: CLI 1.7)
     |- PlainError           the text stands alone, without that prefix

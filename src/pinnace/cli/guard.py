@@ -21,7 +21,7 @@ _UNPRINTABLE = re.compile(
 
 
 def shows_tracebacks() -> bool:
-    """Whether the user asked for everything."""
+    """Whether the user asked for tracebacks."""
     return bool(os.environ.get(TRACEBACK_VARIABLE))
 
 

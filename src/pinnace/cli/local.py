@@ -73,7 +73,7 @@ async def open_run(settings: Settings, what: str, *, create: bool = False) -> As
 
 
 class _Teller(Observer):
-    """Prints what happens in a run."""
+    """Prints warnings and the start of a run."""
 
     def __init__(self, title: str, view: ProgressView) -> None:
         self._title = title

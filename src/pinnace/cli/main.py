@@ -96,7 +96,7 @@ def _let_terminations_end_us() -> None:
 
 
 def _let_interrupts_end_us() -> None:
-    """From here on Ctrl-C simply ends the process: nobody could catch it while the interpreter ends."""
+    """From here on Ctrl-C ends the process at once: a KeyboardInterrupt could no longer be caught."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)

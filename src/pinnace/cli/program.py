@@ -146,7 +146,7 @@ def _flush() -> None:
 
 
 def _defect(error: Exception, program: str) -> int:
-    """Report what nobody foresaw, and how to find out more about it."""
+    """Report an unexpected error, and how to find out more about it."""
     from pinnace.cli.debug.redaction import redact_text
 
     cause = cause_of(error)
@@ -190,7 +190,7 @@ def _show_traceback(error: BaseException) -> None:
 
 
 def _without_server(flags: GlobalFlags) -> bool:
-    """Is the work done here, without a server?"""
+    """Whether the command works without a server."""
     return location_of(flags, os.environ) is not None
 
 

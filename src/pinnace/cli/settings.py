@@ -1,4 +1,4 @@
-"""What a process was told before any command ran: global flags, the client's config file, environment.
+"""The settings of a process: global flags, the client's config file, environment.
 
 (docs/spec: CLI 1.1-1.6)
 """
@@ -35,7 +35,7 @@ class GlobalFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the commands go by. `location` is None when a server does the work."""
+    """The settings of all commands. `location` is None when a server does the work."""
 
     namespace: str
     kubeconfig: str | None

@@ -1,4 +1,4 @@
-"""Says when no server is there to do what a command waits for.
+"""Says when no server is running that could do what a command waits for.
 
 A server renews its Lease every few seconds. One that is absent, was given back, or does not change while it
 is watched is held by no server. Clocks of two machines are not compared. (docs/spec: CLI 4.1, SRV 14)
@@ -52,7 +52,7 @@ async def _tell(client: KubeClient, namespace: str, what: str, begun: asyncio.Ev
             return
         second = await _lease(client, namespace)
     except KubeError:
-        return  # a user who may not look there is told nothing
+        return  # without the right to read the lease nothing is said
     if second is not None and second != first and mapping(second, "spec").get("holderIdentity"):
         return
     message = (

@@ -56,8 +56,8 @@ class LocationBackend:
                 mistyped one does not pass for one without backups. (docs/adr/007)
 
         Raises:
-            InvalidInput: the URL names no usable location. The text does not repeat the URL, in case
-                somebody put credentials into it.
+            InvalidInput: the URL names no usable location. The text does not repeat the URL, which
+                may contain credentials.
         """
         try:
             location = location_from_url(url, namespace=namespace)

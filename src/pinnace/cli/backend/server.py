@@ -26,7 +26,7 @@ from pinnace.kube.resources import DOWNLOAD_REQUESTS, VOLUME_SNAPSHOT_CONTENTS, 
 POLL_SECONDS = 0.025
 LATE_POLL_SECONDS = 0.5
 LATE_POLLS = 40
-"""After these many polls the answer is late: time to ask what stands in its way."""
+"""After this many polls the answer is late, and the reason is looked for."""
 CHUNK_BYTES = 1 << 18
 
 
@@ -42,7 +42,7 @@ class ServerBackend:
             return await self.client.get(velero(plural), name, self.namespace)
         except kube_errors.NotFound as error:
             if not error.reason:
-                raise  # it is the kind that the cluster does not know
+                raise  # the cluster does not serve the kind
             raise NotFound(str(error)) from error
 
     async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
@@ -81,7 +81,7 @@ class ServerBackend:
                 f"is the server in namespace {self.namespace} running? Can it open the storage location "
                 "(`backup-location get`)? (--timeout gives it longer)"
             ) from error
-        # What comes slowly still comes: from here on the timeout is for silence.
+        # A slow download is not ended: from here on the timeout is for silence.
         opened = _local_file(url) if urlsplit(url).scheme == "file" else _http_file(url, options)
         async with opened as chunks:
             yield chunks
@@ -109,7 +109,7 @@ class ServerBackend:
         return str(url)
 
     async def _fail_on_obstacle(self, kind: DownloadTargetKind, name: str) -> None:
-        """Raise CommandError for what the server cannot get past: it retries and has nowhere to say why."""
+        """Raise CommandError for a problem that the server retries without reporting it anywhere."""
         backup_name = name
         try:
             if kind in OF_RESTORES:
@@ -121,7 +121,7 @@ class ServerBackend:
         except NotFound as error:
             raise CommandError(f"the server cannot find the {kind} of {name}: {error}") from error
         except kube_errors.Forbidden:
-            return  # who may not look there waits for the server's answer
+            return  # without the right to look, only the server can answer
         status = location.get("status") or {}
         if status.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
             reason = status.get("message") or "its reason is in the server's log"
@@ -153,7 +153,7 @@ async def _http_file(url: str, options: DownloadOptions) -> AsyncIterator[AsyncI
             "any TLS certificate for the download, but it is susceptible to man-in-the-middle attacks."
         ) from error
     except aiohttp.ClientError as error:
-        # The URL is signed: whoever has it can read the file, so it stays out of the message.
+        # The signed URL gives access to the file, so it stays out of the message.
         raise CommandError(f"download from {urlsplit(url).netloc} failed: {type(error).__name__}") from error
 
 

@@ -1,1 +1,6 @@
-"""`backup`: create, get, describe, logs, download, delete. (docs/spec: CLI 4)"""
+"""`backup`: create, get, describe, logs, download, delete. (docs/spec: CLI 4)
+
+`commands` declares the commands, `options` has what they are given; each other module does one of them,
+`local` and `deletion` without a server. Not here: get, logs and what else all nouns have alike (`common`),
+and how a backup is made (`pinnace.operations`).
+"""

@@ -15,12 +15,12 @@ from pinnace.storage.errors import StorageError
 
 
 async def describe_stored_backup(backend: Backend, backup: JSONObject, view: View) -> str:
-    """Describe a backup; what cannot be read is said on stderr, or in its place."""
+    """The description of a backup; an error stands in place of its part, or on stderr."""
     return describe_backup(backup, await gather(backend, backup, view), view)
 
 
 async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFacts:
-    """What belongs to a backup."""
+    """The objects and files that belong to a backup."""
     name, options = backup["metadata"]["name"], view.downloads
     by_uid = (
         f"{labels.BACKUP_NAME}={labels.label_value(name)},"
@@ -51,7 +51,7 @@ async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -
     """Those in the cluster, else as the location has them: a finished backup leaves none. (docs/adr/022)
 
     Raises:
-        KubeError, StorageError: they cannot be had.
+        KubeError, StorageError: they cannot be read.
     """
     if live := await backend.csi_contents_of(name):
         return live
@@ -87,7 +87,7 @@ async def _resource_list(backend: Backend, name: str, options: DownloadOptions) 
 
 
 def _is_resource_list(found: object) -> bool:
-    """Whether a file that anybody may have written is one; `null` is an empty one."""
+    """Whether an untrusted file is a resource list; `null` is an empty one."""
     return found is None or (
         isinstance(found, dict) and all(names is None or isinstance(names, list) for names in found.values())
     )

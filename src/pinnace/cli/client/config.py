@@ -58,7 +58,7 @@ def _shown(value: object) -> str:
 
 
 def apply(settings: JSONObject, words: Sequence[str]) -> list[str]:
-    """Change the settings by `KEY=VALUE` words; an empty value removes. Returns the words that are none."""
+    """Change the settings by `KEY=VALUE` words; an empty value removes one. Returns the malformed words."""
     invalid = []
     for word in words:
         key, *values = word.split("=")

@@ -60,7 +60,7 @@ def _lines(client: str, server: ServerVersion | None) -> list[str]:
 
 
 def _data(client: str, server: ServerVersion | None, form: str) -> str:
-    """As kubectl's, and the reason in place of a server's version that cannot be had."""
+    """The versions as kubectl prints them; an unknown version of the server as the error."""
     found: JSONObject = {"clientVersion": {"version": client}}
     if server is not None:
         found["serverVersion"] = {"error": server.error} if server.error else {"version": server.version}

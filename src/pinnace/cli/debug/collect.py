@@ -1,7 +1,7 @@
 """What goes into a support bundle, part by part. (docs/spec: BEY 8.2)
 
-A part that cannot be had becomes a line in the bundle's `problems.txt`: who needs a bundle has a server that
-is not well.
+A part that cannot be read becomes a line in the bundle's `problems.txt`: a bundle is made when something
+fails.
 """
 
 import platform
@@ -40,7 +40,7 @@ LOG_BYTES = 16 << 20
 """How much of a container's log is taken, of its last lines: a bundle is to be sent."""
 
 MISSING = (KubeError, CommandError, ValueError)
-"""What makes a part missing: nobody gives it, or it is not what it should be."""
+"""The errors that leave a part out of the bundle: it cannot be read or decoded."""
 
 SERVER_LABEL = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
 
@@ -80,11 +80,11 @@ class Collector:
             )
 
     async def named(self, plural: str, name: str) -> JSONObject:
-        """What was asked for by name. Raises KubeError when it is not there."""
+        """The object of that name. Raises KubeError if it does not exist."""
         return await self._client.get(velero(plural), name, self._namespace)
 
     async def versions(self) -> None:
-        """Who is who: client, server, cluster."""
+        """The versions of client, server and cluster."""
         lines = [
             f"Client: v{__version__} (Python {platform.python_version()}, {platform.platform()})",
             f"Features: {', '.join(sorted(self._features)) or '<none>'}",
@@ -184,7 +184,7 @@ class Collector:
 
 
 def _why_no_container(pod: JSONObject) -> str:
-    """What a pod says of itself that has no container with a log yet."""
+    """Why a pod has no container with a log yet, by its conditions."""
     reasons = [
         condition.get("message") or condition.get("reason") or ""
         for condition in status(pod).get("conditions") or []

@@ -51,7 +51,7 @@ def used_rights(namespace: str, *, features: str, node_agent: bool) -> list[JSON
     """The ServiceAccount may do what the server does.
 
     To read every Secret and to create every object is a lot. Left out are deleting and replacing outside the
-    server's own namespace, acting as somebody else, and giving rights that it does not have itself: a
+    server's own namespace, acting as other users, and giving rights that it does not have itself: a
     restored role that holds such rights is refused by the cluster.
     """
     name = cluster_wide_name(namespace)

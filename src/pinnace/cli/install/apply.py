@@ -1,8 +1,8 @@
-"""`install --apply`: bring what exists in line with the flags, and leave alone what they do not speak of.
+"""`install --apply`: set the fields that the flags ask for on existing objects, and leave all others.
 
-The API server merges (server-side apply) and keeps book of who set which field. So a later version of
-`install` can take back what an earlier one set, while replicas, tolerations, annotations and other fields
-that somebody else added stay. A field that we set and somebody else changed is set again, and named.
+The API server merges (server-side apply) and records the manager of each field. So a later version of
+`install` can remove what an earlier one set, while replicas, tolerations, annotations and other fields of
+other managers stay. A field of ours that another manager changed is set again, and named.
 (docs/spec: BEY 10.2)
 """
 
@@ -20,8 +20,8 @@ from pinnace.kube.resources import APIResource
 APPLY: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"
 MANAGER: Final = "pinnace-install"
-"""How the API server calls us in its book. Not as it calls other commands: what `plugin add` or
-`backup-location set` wrote is the user's."""
+"""Our field manager. Other commands have another: what `plugin add` or `backup-location set` wrote is the
+user's."""
 
 _CONFLICT = re.compile(r'conflict with "(?P<manager>[^"]+)"')
 
@@ -30,10 +30,10 @@ async def apply(client: KubeClient, resource: APIResource, obj: JSONObject) -> l
     """Create the object, or merge it into the one that is there.
 
     Returns:
-        What it set again against somebody else, in words.
+        The fields that another manager had changed, as texts.
 
     Raises:
-        KubeError: it is as it was.
+        KubeError: the object was not changed.
     """
     await _adopt(client, resource, obj)
     try:
@@ -45,13 +45,13 @@ async def apply(client: KubeClient, resource: APIResource, obj: JSONObject) -> l
 
 
 def say_overruled(name: str, fields: list[str]) -> None:
-    """Tell whoever made a change by hand that it is gone, and where."""
+    """Print the fields whose manual changes were overwritten."""
     for field in fields:
         click.echo(f"{name}: set again {field}", err=True)
 
 
 def conflicts(status: JSONObject) -> list[str]:
-    """The fields that a refused apply names, each with who set it."""
+    """The fields that a refused apply names, each with its manager."""
     found = []
     for cause in (status.get("details") or {}).get("causes") or []:
         manager = _CONFLICT.search(cause.get("message", ""))
@@ -72,7 +72,7 @@ async def _send(client: KubeClient, resource: APIResource, obj: JSONObject, *, f
 
 
 async def _adopt(client: KubeClient, resource: APIResource, obj: JSONObject) -> None:
-    """Take over what an `install` without --apply set: else a field that we drop would stay for ever."""
+    """Take over the fields of an `install` without --apply, so that later versions can remove them."""
     metadata = obj["metadata"]
     try:
         existing = await client.get(resource, metadata["name"], metadata.get("namespace"))

@@ -1,7 +1,7 @@
-"""What keeps objects from going when the server is uninstalled. (docs/spec: BEY 5.8)
+"""Removes the finalizers that keep objects from being deleted after an uninstall. (docs/spec: BEY 5.8)
 
-Servers of later versions put finalizers on Restores and others. Once the server is gone nobody takes them
-off, and the namespace and the definitions would be going for ever.
+Servers of later versions put finalizers on Restores and others. Without a server no controller removes them,
+and the namespace and the definitions would stay Terminating.
 """
 
 from typing import TYPE_CHECKING
@@ -54,7 +54,7 @@ def _is_ours(finalizer: str) -> bool:
 
 
 def held_by(obj: JSONObject) -> str:
-    """What a namespace or definition that does not go says of the reason."""
+    """Why a namespace or definition is still there, by its conditions."""
     name = f"{obj.get('kind', 'object')} {obj['metadata']['name']}"
     reasons = [
         condition.get("message") or condition.get("reason") or ""

@@ -205,7 +205,7 @@ async def _create(client: KubeClient, obj: JSONObject) -> None:
         )
     except AlreadyExists:
         click.echo(f"{name}: already exists, proceeding")
-        # Whoever asks for fewer rights must not believe that the server has them.
+        # A user who asks for fewer rights must not believe that the server has only those.
         if await _other_role(client, obj) == ALL_RIGHTS:
             _warn_of_other_role(obj, ALL_RIGHTS)
     except KubeError as error:

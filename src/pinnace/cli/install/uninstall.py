@@ -60,7 +60,7 @@ def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
 
 
 async def _uninstall(settings: Settings, wait: bool) -> list[str]:
-    """All steps, each whether or not the one before went well. Returns the errors."""
+    """Do all steps, also after one has failed. Returns the errors."""
     namespace, errors = settings.namespace, []
     async with open_cluster(settings) as client:
         going = False
@@ -96,7 +96,7 @@ async def _delete_namespace(client: "KubeClient", namespace: str) -> bool:
 
 
 async def _release(client: "KubeClient", namespace: str) -> None:
-    """Let go of what is in the namespace, whether or not its definitions go too."""
+    """Take our finalizers off all objects in the namespace."""
     for kind in KINDS:
         with suppress(NotFound):
             await release_objects(client, velero(kind.plural), namespace)
@@ -128,7 +128,7 @@ async def _delete_self_service(client: "KubeClient", namespace: str) -> list[str
         try:
             for obj in await client.list_all(resource, label_selector=SELECTOR):
                 if obj["metadata"]["name"] in made:
-                    with suppress(NotFound):  # somebody else was quicker
+                    with suppress(NotFound):  # deleted by another client meanwhile
                         await client.delete(resource, obj["metadata"]["name"])
         except APIStatusError as error:
             errors.append(str(error))
@@ -161,7 +161,7 @@ async def _delete_labelled(client: "KubeClient", resource: APIResource) -> tuple
                 await release_objects(client, defined)
             await client.delete(resource, definition["metadata"]["name"])
         except NotFound:
-            continue  # somebody else was quicker
+            continue  # deleted by another client meanwhile
         except APIStatusError as error:
             errors.append(str(error))
         else:
@@ -186,7 +186,7 @@ async def _wait(client: "KubeClient", namespace: str) -> None:
 
 
 async def _remaining(client: "KubeClient", namespace: str) -> JSONObject | None:
-    """The namespace, or a definition, that is still going."""
+    """The namespace or a definition that is still terminating; None if all are gone."""
     with suppress(NotFound):
         return await client.get(NAMESPACES, namespace)
     with suppress(NotFound):

@@ -1,4 +1,4 @@
-"""`install --wait`: until all that it made is ready, or the time is over. (docs/spec: CLI 11.3)"""
+"""`install --wait`: until all workloads are ready, or the timeout is reached. (docs/spec: CLI 11.3)"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ DEPLOYMENT_SECONDS = 180.0
 DAEMON_SET_SECONDS = 60.0
 
 Judge = Callable[[JSONObject, datetime], str]
-"""What an object lacks to be ready; empty if it is."""
+"""Returns why an object is not ready; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

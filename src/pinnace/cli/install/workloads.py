@@ -1,11 +1,12 @@
-"""What `install` has run: server, node agent, self-service; pure. (docs/spec: CLI 11.2, SRV 16, NAC 2)
+"""The workloads of `install`: server, node agent, self-service. Pure. (docs/spec: CLI 11.2, SRV 16, NAC 2)
 
-Beyond the compatible install, the root file systems are read-only, and server and self-service run as nobody
-in particular without capabilities. Programs that need a temporary directory find /tmp on the scratch volume.
-The node agent reads and writes other pods' files and so stays root, with the capabilities which that takes.
+Beyond the compatible install, the root file systems are read-only, and server and self-service run as an
+unprivileged user without capabilities. Programs that need a temporary directory find /tmp on the scratch
+volume. The node agent reads and writes other pods' files: it runs as root, with the capabilities for that.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject
@@ -19,12 +20,12 @@ CREDENTIAL_VARIABLES: Final = (
     "AZURE_CREDENTIALS_FILE",
     "ALIBABA_CLOUD_CREDENTIALS_FILE",
 )
-NOBODY: Final = 65532
+UNPRIVILEGED: Final = 65532
 """The user of images that name none but root; a number, so that the kubelet can tell it is not root."""
 
 POD_VOLUMES: Final = "/var/lib/kubelet/pods"
 GRACE_SECONDS: Final = 45
-"""The server ends the work in hand within 30 seconds, and then marks what it had to drop."""
+"""The server ends its runs within 30 seconds, and then records those it had to abandon."""
 
 OF_FILES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP")
 """What restic needs as root to read the files of all users and to give them back with owner and mode."""
@@ -33,10 +34,10 @@ _SCRATCH_MOUNTS = (
     {"name": "scratch", "mountPath": "/scratch"},
     {"name": "scratch", "mountPath": "/tmp", "subPath": "tmp"},  # noqa: S108 - of a container
 )
-_AS_NOBODY = {
+_UNPRIVILEGED_POD = {
     "runAsNonRoot": True,
-    "runAsUser": NOBODY,
-    "runAsGroup": NOBODY,
+    "runAsUser": UNPRIVILEGED,
+    "runAsGroup": UNPRIVILEGED,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 _NO_PRIVILEGES = {
@@ -59,17 +60,15 @@ def deployment(options: InstallOptions) -> JSONObject:
         "restartPolicy": "Always",
         "serviceAccountName": "velero",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "securityContext": {**_AS_NOBODY, "fsGroup": NOBODY},
+        "securityContext": {**_UNPRIVILEGED_POD, "fsGroup": UNPRIVILEGED},
         "containers": [_server(options)],
         "volumes": [{"name": "plugins", "emptyDir": {}}, *_volumes(options)],
     }
     if options.plugins:
         spec["initContainers"] = [_plugin(image, options) for image in options.plugins]
     labels = {"component": "velero", "deploy": "velero"}
-    return _workload(
-        "Deployment", "velero", options, selector={"deploy": "velero"}, labels=labels,
-        annotations=annotations, spec=spec, strategy={},
-    )  # fmt: skip
+    pods = _Pods(selector={"deploy": "velero"}, labels=labels, annotations=annotations, spec=spec)
+    return _workload("Deployment", "velero", options.namespace, pods, strategy={})
 
 
 def daemon_set(options: InstallOptions) -> JSONObject:
@@ -82,15 +81,13 @@ def daemon_set(options: InstallOptions) -> JSONObject:
         "volumes": [{"name": "host-pods", "hostPath": {"path": POD_VOLUMES}}, *_volumes(options)],
     }
     labels = {"component": "velero", "name": "restic"}
-    return _workload(
-        "DaemonSet", "restic", options, selector={"name": "restic"}, labels=labels,
-        annotations=options.pod_annotations, spec=spec, updateStrategy={},
-    )  # fmt: skip
+    pods = _Pods(selector={"name": "restic"}, labels=labels, annotations=options.pod_annotations, spec=spec)
+    return _workload("DaemonSet", "restic", options.namespace, pods, updateStrategy={})
 
 
 def non_admin_deployment(options: InstallOptions) -> JSONObject:
     """Self-service in a process of its own, with an account of its own. (docs/spec: NAC 2)"""
-    mark = {"control-plane": manifests.DEPLOYMENT}
+    labels = {"control-plane": manifests.DEPLOYMENT}
     arguments = ["nonadmin", "server", "--leader-elect"]
     container = {
         **_container("manager", options, arguments, _NON_ADMIN_RESOURCES),
@@ -101,35 +98,38 @@ def non_admin_deployment(options: InstallOptions) -> JSONObject:
     spec = {
         "restartPolicy": "Always",
         "serviceAccountName": manifests.NAME,
-        "securityContext": _AS_NOBODY,
+        "securityContext": _UNPRIVILEGED_POD,
         "containers": [container],
     }
-    return _workload(
-        "Deployment", manifests.DEPLOYMENT, options, selector=mark, labels={"component": "velero", **mark},
-        annotations=options.pod_annotations, spec=spec, strategy={},
-    )  # fmt: skip
+    pods = _Pods(
+        selector=labels,
+        labels={"component": "velero", **labels},
+        annotations=options.pod_annotations,
+        spec=spec,
+    )
+    return _workload("Deployment", manifests.DEPLOYMENT, options.namespace, pods, strategy={})
 
 
-def _workload(
-    kind: str,
-    name: str,
-    options: InstallOptions,
-    *,
-    selector: Mapping[str, str],
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    spec: JSONObject,
-    **members: Any,
-) -> JSONObject:
-    metadata: JSONObject = {"labels": dict(labels), "creationTimestamp": None}
-    if annotations:
-        metadata["annotations"] = dict(annotations)
-    template = {"metadata": metadata, "spec": spec}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pods:
+    """The pods of a workload."""
+
+    selector: Mapping[str, str]
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    spec: JSONObject
+
+
+def _workload(kind: str, name: str, namespace: str, pods: _Pods, **members: Any) -> JSONObject:
+    metadata: JSONObject = {"labels": dict(pods.labels), "creationTimestamp": None}
+    if pods.annotations:
+        metadata["annotations"] = dict(pods.annotations)
+    template = {"metadata": metadata, "spec": pods.spec}
     return {
         "apiVersion": "apps/v1",
         "kind": kind,
-        "metadata": {"name": name, "namespace": options.namespace},
-        "spec": {"selector": {"matchLabels": dict(selector)}, "template": template, **members},
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": {"matchLabels": dict(pods.selector)}, "template": template, **members},
     }
 
 

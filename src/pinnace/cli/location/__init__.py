@@ -1,1 +1,4 @@
-"""`backup-location` and `snapshot-location`. (docs/spec: CLI 7)"""
+"""`backup-location` and `snapshot-location`: create, get, set, delete. (docs/spec: CLI 7)
+
+Not here: what all nouns have alike (`common`), and reading a location directly (`backend`).
+"""

@@ -147,7 +147,7 @@ class TenantBackend(ServerBackend):
             while not (url := text(seen, "status", "velero", "status", "downloadURL")):
                 if text(seen, "status", "phase") == "BackingOff":
                     reasons = [text(each, "message") for each in listed(seen, "status", "conditions")]
-                    raise CommandError(f"the log of {name} cannot be had: {'; '.join(reasons)}")
+                    raise CommandError(f"the log of {name} cannot be downloaded: {'; '.join(reasons)}")
                 await asyncio.sleep(POLL_SECONDS)
                 seen = await self.client.get(NON_ADMIN_DOWNLOADS, own, self.namespace)
             return url

@@ -84,7 +84,7 @@ def phase(obj: JSONObject) -> str:
 
 
 def reasons(obj: JSONObject) -> list[str]:
-    """Why it came to nothing, in the server's words; none for what ended well or in part."""
+    """Why the object failed, in the server's words; empty if it did not fail."""
     found = status(obj)
     failure = found.get("failureReason")
     return [*([failure] if failure else []), *(found.get("validationErrors") or [])]

@@ -1,4 +1,4 @@
-"""How a description is to look."""
+"""How to describe an object."""
 
 from dataclasses import dataclass, field
 

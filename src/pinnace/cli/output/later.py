@@ -95,14 +95,14 @@ def selectors(sheet: Sheet, spec: JSONObject) -> None:
 
 
 def backup_status(sheet: Sheet, status: JSONObject) -> None:
-    """What became of CSI snapshots, of the work of plugins, and of hooks."""
+    """The outcome of CSI snapshots, of item operations and of hooks."""
     _outcome(sheet, status, "CSI Snapshots", "csiVolumeSnapshots")
     _outcome(sheet, status, "Backup Item Operations", "backupItemOperations")
     _hooks(sheet, status)
 
 
 def restore_status(sheet: Sheet, status: JSONObject) -> None:
-    """What became of the work of plugins, and of hooks."""
+    """The outcome of item operations and of hooks."""
     _outcome(sheet, status, "Restore Item Operations", "restoreItemOperations")
     _hooks(sheet, status)
 

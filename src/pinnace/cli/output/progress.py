@@ -47,7 +47,7 @@ class ProgressView:
         self._gone = False
 
     def update(self, done: int, total: int) -> None:
-        """Take the newest numbers; draws only when it is time to."""
+        """Set the numbers; draws at most ten times a second."""
         self._done, self._total = done, max(done, total)
         now = self._clock()
         if self._terminal:
@@ -58,11 +58,11 @@ class ProgressView:
             self._write(f"{self._what}: {self._done} of {self._total} items\n")
 
     async def publish(self, total: int, done: int) -> None:
-        """Be the progress of a run."""
+        """Show the progress of a run; a `ProgressSink`."""
         self.update(done, total)
 
     async def tick(self) -> None:
-        """Show life once a second until cancelled, also when no numbers arrive."""
+        """Draw once a second until cancelled, also when no numbers arrive."""
         while True:
             await asyncio.sleep(1)
             if self._terminal:

@@ -60,7 +60,7 @@ async def _patch(client: "KubeClient", namespace: str, change: Callable[[JSONObj
         raise CommandError("Velero deployment not found")
     before = found[0]
     patch = merge_patch(before, change(before))
-    # Lists are replaced as a whole: what somebody else put into them meanwhile must not get lost.
+    # A patch replaces lists as a whole: entries that were added in the meantime must not get lost.
     patch["metadata"] = {"resourceVersion": before["metadata"]["resourceVersion"]}
     await client.patch(DEPLOYMENTS, before["metadata"]["name"], patch, namespace)
 

@@ -30,7 +30,7 @@ class Flag:
     switch: bool = False
 
     def caveat(self, value: Any) -> str:
-        """What is said of a value that was given; empty if it asks for what happens anyway."""
+        """The warning for a value; empty if the value asks for what happens anyway."""
         if value in (None, False, "") or value in self.same:
             return ""
         given = self.name if value is True else f"{self.name}={value}"

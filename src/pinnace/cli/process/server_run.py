@@ -43,7 +43,7 @@ DISABLEABLE = (
     "schedule",
     "server-status-request",
 )
-"""What may stay out, in the order of the message. (docs/spec: SRV 6)"""
+"""The controllers that can be disabled, in the order of the message. (docs/spec: SRV 6)"""
 
 SHORTEST_LEASE = Duration.seconds(5)
 """Several tries to renew it must fit in."""

@@ -12,12 +12,12 @@ from pinnace.kube.errors import KubeError
 
 
 async def describe_stored_restore(backend: Backend, restore: JSONObject, view: View) -> str:
-    """Describe a restore; what cannot be read is said on stderr, or in its place."""
+    """The description of a restore; an error stands in place of its part, or on stderr."""
     return describe_restore(restore, await gather(backend, restore, view), view)
 
 
 async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFacts:
-    """What belongs to a restore."""
+    """The objects and files that belong to a restore."""
     name, status = restore["metadata"]["name"], restore.get("status") or {}
     results: JSONObject | str | None = None
     undecodable = False
