@@ -74,6 +74,11 @@ class MemoryCluster:
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
         self._names = itertools.count(1)
+        self._uuids = itertools.count(1)
+
+    def new_uuid(self) -> str:
+        """A UUID that no process has drawn before, one before a crash included."""
+        return f"00000000-0000-4000-8000-{next(self._uuids):012d}"
 
     @property
     def client(self) -> KubeClient:
@@ -288,7 +293,6 @@ class Service:
         self.settings = settings or AdminSettings()
         self.views = {cached.resource: View(self.cluster, cached) for cached in CACHED}
         self.lookups = Lookups(self.cluster.client, SERVER, self.views)
-        self._uuids = (f"00000000-0000-4000-8000-{number:012d}" for number in itertools.count(1))
         context = FlowContext(
             lookups=self.lookups,
             settings=lambda: self.settings,
@@ -297,7 +301,7 @@ class Service:
             backup_places=InStepPlaces(self.cluster, Origin.BACKUP, BACKUPS),
             restore_places=InStepPlaces(self.cluster, Origin.RESTORE, RESTORES),
             clock=self.cluster.clock,
-            new_uuid=lambda: next(self._uuids),
+            new_uuid=self.cluster.new_uuid,
         )
         flows = (BackupFlow(context), RestoreFlow(context), LocationFlow(context), DownloadFlow(context))
         makes = {NON_ADMIN_BACKUPS: BACKUPS, NON_ADMIN_RESTORES: RESTORES}
