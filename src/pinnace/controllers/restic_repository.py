@@ -200,7 +200,7 @@ class RepositoryReconciler:
         where a disk is not mounted. (docs/adr/007)
 
         Raises:
-            StorageError, KubeError: it is not there, or nobody can tell.
+            StorageError, KubeError: it is missing, or could not be looked up.
         """
         location = await self._store.location(repository)
         if location.spec.config.get("resticRepoPrefix"):

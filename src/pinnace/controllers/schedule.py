@@ -131,7 +131,7 @@ class ScheduleReconciler:
         verdict = judge(obj)
         self._warn(key, verdict.warnings)
         status = obj.get("status") or {}
-        # Whatever is shown follows from the spec, so a mended spec needs nobody to remember what it was.
+        # The status follows from the spec alone, so a corrected spec clears the errors of the former one.
         if (status.get("phase"), status.get("validationErrors") or []) != (verdict.phase, verdict.errors):
             try:
                 await self._publish(key, obj, verdict)
@@ -239,15 +239,15 @@ class ScheduleReconciler:
         return begun.moment
 
     async def _create(self, key: Key, obj: JSONObject, moment: datetime) -> bool:
-        """Create the Backup, or find it created. False if the name is somebody else's."""
+        """Create the Backup, or find it created. False if another object has the name."""
         client, backup = self._scope.client, backup_of(obj, moment, self._zone)
-        name, marks = backup["metadata"]["name"], backup["metadata"]["labels"]
+        name, own_labels = backup["metadata"]["name"], backup["metadata"]["labels"]
         try:
             await client.create(BACKUPS, backup, key.namespace)
         except AlreadyExists:
             existing = await client.get(BACKUPS, name, key.namespace)
             owner = (existing["metadata"].get("labels") or {}).get(labels.SCHEDULE_NAME)
-            if owner != marks[labels.SCHEDULE_NAME]:
+            if owner != own_labels[labels.SCHEDULE_NAME]:
                 log.warning("The name of the Backup is taken, trying the next", backup=name)
                 return False
         log.info("Created the Backup that was due", backup=name)
@@ -326,11 +326,11 @@ def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
     name = metadata["name"]
     # Labels of the template take the place of those of the Schedule. (docs/spec: BEY 7.1)
     own = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or metadata.get("labels") or {}
-    marks = {**own, labels.SCHEDULE_NAME: labels.label_value(name)}
+    own_labels = {**own, labels.SCHEDULE_NAME: labels.label_value(name)}
     made = {
         "name": backup_name(name, moment, zone),
         "namespace": metadata["namespace"],
-        "labels": marks,
+        "labels": own_labels,
     }
     if annotations := metadata.get("annotations"):
         made["annotations"] = annotations

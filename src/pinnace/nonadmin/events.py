@@ -1,4 +1,4 @@
-"""Who is looked at when something changes. Pure. (docs/spec: NAC 11)"""
+"""Which requests are reconciled when an object changes. Pure. (docs/spec: NAC 11)"""
 
 from collections.abc import Callable, Iterable
 

@@ -68,7 +68,7 @@ def origin_key(obj: JSONObject, origin: Origin) -> Key | None:
         text(annotations, key) for key in (origin.namespace_annotation, origin.name_annotation)
     )
     if not (has_common_labels(obj) and is_object_name(namespace) and is_object_name(name)):
-        return None  # no request has such a name: whoever owns a bucket can write any
+        return None  # no request has such a name: the owner of a bucket can write any
     return Key(namespace, name) if is_valid_mark(id_of(obj, origin)) else None
 
 
@@ -111,7 +111,7 @@ def is_administrators(backup: JSONObject | None, location: JSONObject | None) ->
 def former_namespace(backup: JSONObject | None, location: JSONObject | None) -> str:
     """The uid of the namespace that a Backup was made of; empty unless the server has said so.
 
-    Of an own bucket nothing has to be kept from whoever has its keys. (docs/spec: NAC 17 A29)
+    Of an own bucket nothing has to be kept from the holder of its keys. (docs/spec: NAC 17 A29)
     """
     if not is_administrators(backup, location):
         return ""
@@ -133,7 +133,7 @@ def the_one(
     """The object under a label, if there is one.
 
     Where the one that bears the id as its name is among several, those of other locations are impostors:
-    only whoever owns such a location can have put them there. (docs/spec: NAC 3.3, A14)
+    only the owner of such a location can have put them there. (docs/spec: NAC 3.3, A14)
 
     Raises:
         Ambiguous: there are several.

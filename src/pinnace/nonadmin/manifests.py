@@ -1,6 +1,6 @@
 """What self-service needs in a cluster: definitions, roles, the service account. Pure.
 
-The tenants' roles are aggregated into Kubernetes' own `admin`, `edit` and `view`: whoever may work in a
+The tenants' roles are aggregated into Kubernetes' own `admin`, `edit` and `view`: a user who may work in a
 namespace may back it up. No role of a tenant can write a status, which the controllers trust. The service
 account can do what the controllers do and nothing else: outside its own namespace it reads single Secrets
 and namespaces, and has no other right but on the self-service kinds. (docs/spec: NAC 1, 2, 17 A8)

@@ -89,7 +89,7 @@ def _without_nulls(value: object) -> object:
 
 
 def _counts(pod_volumes: Iterable[JSONObject]) -> JSONObject:
-    """Zeros are left out; phases nobody knows count in the total only."""
+    """Zeros are left out; unknown phases count in the total only."""
     counts: dict[str, int] = {}
     for volume in pod_volumes:
         counts["total"] = counts.get("total", 0) + 1

@@ -1,4 +1,4 @@
-"""Reading objects that anybody may have written: whatever a member is, asking for it never fails. Pure."""
+"""Reads objects that a tenant may have written: no member, whatever its type, makes a getter fail. Pure."""
 
 import json
 from collections.abc import Mapping

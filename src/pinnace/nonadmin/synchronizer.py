@@ -1,7 +1,7 @@
 """Makes NonAdminBackups for backups that were found in storage. (docs/spec: NAC 15, 17 A14)
 
 In a new cluster, a namespace that was made anew, or after a plain deletion, the server's own sync brings the
-Backup back; this brings its request back. Whoever owns a bucket can write anything into it: from a tenant's
+Backup back; this brings its request back. The owner of a bucket can write anything into it: from a tenant's
 location only backups of that very tenant are taken.
 """
 
@@ -78,7 +78,7 @@ class Synchronizer:
     async def reconcile(self, _key: Key) -> Result:
         """Make what is missing, and say when to look again. Raises KubeError: the API server is away.
 
-        A request that the API server refuses is set aside and holds up no other: whoever owns a bucket can
+        A request that the API server refuses is set aside and delays no other: the owner of a bucket can
         have written what it is made of.
         """
         period = self._settings().sync_period

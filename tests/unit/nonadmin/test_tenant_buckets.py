@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pinnace.api.labels import label_value
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.sync.synced import Refused, backup_object, pod_volume_backup_object
+from pinnace.controllers.sync.synced import Refused, SyncedLocation, backup_object, pod_volume_backup_object
 from pinnace.nonadmin.identity import marks, new_id
 from pinnace.runtime.keys import Key
 from tests.support.tenants import unique_id
@@ -35,15 +35,8 @@ def stored(namespace: str = "evil", identity: str = OWN, **changes: Any) -> byte
 
 
 def synced(data: bytes, tenant: str = "evil", name: str = OWN) -> JSONObject:
-    body = backup_object(
-        data,
-        name=name,
-        location="l",
-        namespace="velero",
-        now=NOW,
-        schedule_uid=lambda _: None,
-        tenant=tenant,
-    )
+    found_in = SyncedLocation(name="l", namespace="velero", schedule_uid=lambda _: None, tenant=tenant)
+    body = backup_object(data, name=name, found_in=found_in, now=NOW)
     parsed: JSONObject = orjson.loads(body)
     return parsed
 

@@ -121,12 +121,12 @@ class DeleteActions:
             if passed % _ITEMS_BETWEEN_YIELDS == 0:
                 await asyncio.sleep(0)
             try:
-                obj, marks = _decoded(self._archive.read(item.resource, item.namespace, item.name))
+                obj, own_labels = _decoded(self._archive.read(item.resource, item.namespace, item.name))
             except (ArchiveError, ValueError) as error:
                 errors.append(f"error reading {item} of the backup for delete item actions: {error}")
                 continue
             for action in actions:
-                if action.wants(item.namespace, marks):
+                if action.wants(item.namespace, own_labels):
                     await self._execute(action.action, item, obj)
         return errors
 
@@ -160,7 +160,7 @@ def _decoded(data: bytes) -> tuple[JSONObject, dict[str, str]]:
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     if not isinstance(metadata, dict):
         raise ValueError("it is no object of the API")
-    marks = metadata.get("labels") or {}
-    if not isinstance(marks, dict):
+    own_labels = metadata.get("labels") or {}
+    if not isinstance(own_labels, dict):
         raise ValueError("its labels are no mapping")
-    return obj, marks
+    return obj, own_labels

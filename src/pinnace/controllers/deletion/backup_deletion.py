@@ -164,7 +164,7 @@ class BackupDeletionReconciler:
         """Delete all but the Backup; what went wrong. Raises Refusal before anything is touched.
 
         Args:
-            trusted: whether the administrator's own location holds the backup. In a tenant's, anybody could
+            trusted: whether the administrator's own location holds the backup. In a tenant's, its owner could
                 have written items that are not the backup's, and plugins act with the server's rights.
         """
         context = await self._context(store, plugins)
@@ -329,12 +329,12 @@ class BackupDeletionReconciler:
 
     async def _delete_other_requests(self, request: DeleteBackupRequest) -> None:
         """Requests for the same backup, whatever their phase, give way to this one. (docs/spec: CTL 6.1)"""
-        marks = {labels.BACKUP_NAME: labels.label_value(request.spec.backup_name)}
-        await self._delete_requests(marks, all_but=request.metadata.name)
+        backup_label = {labels.BACKUP_NAME: labels.label_value(request.spec.backup_name)}
+        await self._delete_requests(backup_label, all_but=request.metadata.name)
 
-    async def _delete_requests(self, marks: Mapping[str, str], *, all_but: str = "") -> None:
+    async def _delete_requests(self, chosen: Mapping[str, str], *, all_but: str = "") -> None:
         names = (labels.BACKUP_NAME, labels.BACKUP_UID)
-        selector = ",".join(f"{name}={marks[name]}" for name in names if name in marks)
+        selector = ",".join(f"{name}={chosen[name]}" for name in names if name in chosen)
         client, namespace = self._scope.client, self._scope.namespace
         for obj in await client.list_all(DELETE_BACKUP_REQUESTS, namespace, label_selector=selector):
             if obj["metadata"]["name"] != all_but:

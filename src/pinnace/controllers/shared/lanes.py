@@ -1,8 +1,8 @@
-"""In which lane of its queue a key waits, so that no location and no tenant holds up the others.
+"""In which lane of its queue a key waits, so that no location and no tenant delays the others.
 
 A location that does not answer occupies the worker that waits for it, and a tenant chooses the storage
-endpoint of its own locations. So tenants take turns with each other and with the administrator, the locations
-of each take turns, and neither may occupy all workers. (docs/adr/014)
+endpoint of its own locations. So tenants and the administrator are served round robin, so are the locations
+of each, and none of them may occupy all workers. (docs/adr/014)
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 The agent of a pod's node fills its volumes once the pod runs there. A pod that never gets so far has no agent
 that could tell anything, so the server looks after it: what may pass is in the server's log, and what will
-not pass fails the orders of the pod, so that nobody waits for the end of the time.
+not pass fails the PodVolumeRestores of the pod, so that the restore does not wait until its timeout.
 (docs/spec: PVL 12.2, RST 19)
 """
 
@@ -74,7 +74,7 @@ def trouble_of(pod: JSONObject | None, created: JSONObject) -> Trouble | None:
 
 
 def _reason(said: JSONObject, *first: str) -> str:
-    return ": ".join(filter(None, (*first, said.get("reason"), said.get("message")))) or "nobody says why"
+    return ": ".join(filter(None, (*first, said.get("reason"), said.get("message")))) or "no reason was given"
 
 
 def _wait_state(status: JSONObject) -> JSONObject:
@@ -185,7 +185,7 @@ class _Care:
         return self._orders.by_index(POD_INDEX, self._created["metadata"]["uid"])
 
     async def _fail_orders(self, message: str) -> None:
-        """Fail those that nobody works on. One that an agent works on it gives up itself, if it is there."""
+        """Fail those that no agent works on. An agent that works on one gives it up itself, if it runs."""
         now = self._timer.monotonic()
         self._lost_at = now if self._lost_at is None else self._lost_at
         for order in self._orders_of_pod():

@@ -1,4 +1,4 @@
-"""Settles the Backups and Restores that nobody works on any more, but that still say InProgress.
+"""Settles orphans: Backups and Restores that are still InProgress and that no running server owns.
 
 They are never resumed. If the location already holds a backup's metadata with a terminal phase, the end came
 after the upload and the status is taken from there; everything else is Failed, with the reason.
@@ -58,7 +58,7 @@ class Settler:
                     await self._settle(resource, obj, ORPHAN_REASON)
 
     async def settle_late(self, resource: APIResource, obj: JSONObject) -> None:
-        """Settle what is InProgress and nobody's: the request of a dead server was stored after its death.
+        """Settle an orphan that shows up later, as its claim was stored after the former server ended.
 
         Only while no other server can be working.
         """
@@ -66,7 +66,7 @@ class Settler:
         await self._settle(resource, obj, LATE_REASON)
 
     async def settle_interrupted(self, resource: APIResource, run: Run) -> None:
-        """Settle what we worked on ourselves and were told to drop; does its best for a short time."""
+        """Settle interrupted work of this server, trying for a short time."""
         key = Key(run.metadata.namespace, run.metadata.name)
         try:
             async with asyncio.timeout(INTERRUPTED_SECONDS):
@@ -89,7 +89,7 @@ class Settler:
         try:
             await self._scope.client.patch(resource, key.name, patch, key.namespace)
         except APIStatusError as error:
-            log.warning("It is left as it is", key=str(key), error=error)
+            log.warning("Could not settle an orphan, it is left InProgress", key=str(key), error=error)
         else:
             log.info("Settled", key=str(key), phase=status["phase"])
 
@@ -110,5 +110,5 @@ class Settler:
 
 
 def is_in_progress(obj: JSONObject) -> bool:
-    """Whether somebody has taken a Backup or Restore and not ended it."""
+    """Whether a Backup or Restore was claimed and has not ended."""
     return (obj.get("status") or {}).get("phase") == BackupPhase.IN_PROGRESS

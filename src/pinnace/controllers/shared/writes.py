@@ -30,10 +30,10 @@ Run = Backup | Restore
 
 
 async def claim(client: KubeClient, resource: APIResource, before: Run, after: Run) -> JSONObject:
-    """Patch a new object to its first phase, unless somebody changed it since it was read.
+    """Patch a new object to its first phase, unless it has changed since it was read.
 
     Raises:
-        Conflict: somebody did; read it again and decide from what it is now.
+        Conflict: it has changed; read it again and decide by its present state.
         ConnectionFailed, ServerFault: it may have been patched all the same.
     """
     patch = difference(before, after)

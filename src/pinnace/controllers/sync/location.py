@@ -27,6 +27,7 @@ from pinnace.controllers.shared.writes import delete_if_there, patch_status
 from pinnace.controllers.sync.synced import (
     MAX_POD_VOLUME_BACKUPS,
     Refused,
+    SyncedLocation,
     backup_object,
     is_found_in_location,
     pod_volume_backup_object,
@@ -46,7 +47,7 @@ log = get_logger(__name__)
 
 
 AT_ONCE: Final = 4
-"""Backups in hand; each may take the largest metadata file into memory."""
+"""Backups in flight; each may take the largest metadata file into memory."""
 
 MAX_BACKUPS_OF_TENANT: Final = 1_000
 """Made known from one location of a tenant. Its owner can write any number of files, and each would be an
@@ -107,6 +108,12 @@ class LocationSync:
         self._memory = memory
         self._owed = set() if memory.owed is None else memory.owed
         self._left_out: dict[str, str] = {}
+        self._found_in = SyncedLocation(
+            name=self._location,
+            namespace=scope.namespace,
+            schedule_uid=self._schedule_uid,
+            tenant=self._tenant,
+        )
 
     async def run(self) -> None:
         """Sync, and note it in the status of the location.
@@ -167,11 +174,8 @@ class LocationSync:
             body = backup_object(
                 await self._store.get_metadata(name),
                 name=name,
-                location=self._location,
-                namespace=namespace,
+                found_in=self._found_in,
                 now=self._scope.clock(),
-                schedule_uid=self._schedule_uid,
-                tenant=self._tenant,
             )
             # Noted before, as this may be cancelled anywhere.
             self._owed.add(name)
@@ -328,13 +332,13 @@ class LocationSync:
 
 
 def _is_of_location(obj: JSONObject, location: str) -> bool:
-    marks = obj["metadata"].get("labels") or {}
-    return marks.get(labels.STORAGE_LOCATION) == labels.label_value(location)
+    own_labels = obj["metadata"].get("labels") or {}
+    return own_labels.get(labels.STORAGE_LOCATION) == labels.label_value(location)
 
 
 def _owner_uid(obj: JSONObject) -> str:
-    marks = obj["metadata"].get("labels") or {}
-    return str(marks.get(labels.BACKUP_UID) or "")
+    own_labels = obj["metadata"].get("labels") or {}
+    return str(own_labels.get(labels.BACKUP_UID) or "")
 
 
 async def _each(names: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:

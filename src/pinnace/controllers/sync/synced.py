@@ -1,13 +1,14 @@
 """What becomes of the objects that a location holds when they are made known to a cluster. Pure.
 
-Whoever can write to a bucket can write these files, so nothing in them may start work, reach into another
-backup or another namespace, or take a name that is not theirs: only objects in a final phase pass, a backup's
-name is that of its directory, and namespace, location, owner and the labels that tie objects together are set
-here. What else an object says of itself, fields of later versions included, is kept.
+Anyone with write access to a bucket can write these files, so nothing in them may start work, reach into
+another backup or another namespace, or take a name that is not theirs: only objects in a final phase pass, a
+backup's name is that of its directory, and namespace, location, owner and the labels that tie objects
+together are set here. What else an object says of itself, fields of later versions included, is kept.
 (docs/spec: CTL 7, STO 17, NAC A33-A34, BEY 7.5)
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -85,26 +86,34 @@ def is_found_in_location(backup: Backup) -> bool:
     return completed is None or created > completed
 
 
-def backup_object(
-    data: bytes,
-    *,
-    name: str,
-    location: str,
-    namespace: str,
-    now: datetime,
-    schedule_uid: ScheduleUID,
-    tenant: str = "",
-) -> bytes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncedLocation:
+    """The location whose backups are made known.
+
+    Attributes:
+        name: of the BackupStorageLocation.
+        namespace: the server's, in which the Backups are created.
+        schedule_uid: returns the uid of the Schedule of that name in the cluster, if there is one.
+        tenant: the namespace that the location belongs to; empty for the administrator's.
+    """
+
+    name: str
+    namespace: str
+    schedule_uid: ScheduleUID
+    tenant: str = ""
+
+
+def backup_object(data: bytes, *, name: str, found_in: SyncedLocation, now: datetime) -> bytes:
     """The Backup to create for a stored `velero-backup.json`.
 
     Args:
         data: the file.
         name: of its directory.
-        tenant: the namespace that the location belongs to, empty for the administrator's.
 
     Raises:
         Refused: it is no Backup, has not ended, is too large, or is not of that tenant.
     """
+    tenant = found_in.tenant
     if not is_object_name(name):
         raise Refused("its directory has a name that no object can have")
     if tenant and not is_unique_id(name, tenant):
@@ -118,15 +127,16 @@ def backup_object(
     if tenant and not _is_of_tenant(backup, name, tenant):
         raise Refused("it says that it is of another namespace than the one that owns the location")
     stored = _of_self_service(backup.metadata) if tenant else backup.metadata
-    metadata = _metadata(stored, name, namespace, {labels.STORAGE_LOCATION: labels.label_value(location)})
-    owners = [owner for owner in stored.owner_references if _is_kept(owner, schedule_uid)]
+    location_label = {labels.STORAGE_LOCATION: labels.label_value(found_in.name)}
+    metadata = _metadata(stored, name, found_in.namespace, location_label)
+    owners = [owner for owner in stored.owner_references if _is_kept(owner, found_in.schedule_uid)]
     if owners:
         metadata["ownerReferences"] = [encode(owner) for owner in owners]
     return _body(
         {
             **raw,
             "metadata": metadata,
-            "spec": {**(raw.get("spec") or {}), "storageLocation": location},
+            "spec": {**(raw.get("spec") or {}), "storageLocation": found_in.name},
             "status": {**(raw.get("status") or {}), "phase": _synced_phase(backup.status, now)},
         }
     )
@@ -154,8 +164,8 @@ def pod_volume_backup_object(
         raise Refused("the pod volume backup has no name")
     if tenant and stored.spec.pod.namespace != tenant:
         raise Refused("the pod volume backup is of a pod of another namespace")
-    marks = {labels.BACKUP_NAME: labels.label_value(backup), labels.BACKUP_UID: backup_uid}
-    metadata = _metadata(stored.metadata, name, namespace, marks)
+    backup_labels = {labels.BACKUP_NAME: labels.label_value(backup), labels.BACKUP_UID: backup_uid}
+    metadata = _metadata(stored.metadata, name, namespace, backup_labels)
     owner = {"apiVersion": API_VERSION, "kind": "Backup", "name": backup, "uid": backup_uid}
     metadata["ownerReferences"] = [{**owner, "controller": True}]
     spec = {**(raw.get("spec") or {}), "backupStorageLocation": location}
@@ -184,9 +194,9 @@ def _of_self_service(stored: ObjectMeta) -> ObjectMeta:
 
 def _is_of_tenant(backup: Backup, name: str, tenant: str) -> bool:
     """Whether a Backup in a tenant's location was made for that tenant by self-service. (NAC A14)"""
-    marks, notes = backup.metadata.labels, backup.metadata.annotations
+    own_labels, notes = backup.metadata.labels, backup.metadata.annotations
     return (
-        marks.get(Origin.BACKUP.id_label) == name
+        own_labels.get(Origin.BACKUP.id_label) == name
         and notes.get(Origin.BACKUP.namespace_annotation) == tenant
         and is_object_name(notes.get(Origin.BACKUP.name_annotation, ""))
         and backup.spec.included_namespaces == [tenant]
@@ -208,9 +218,9 @@ def _is_kept(owner: OwnerReference, schedule_uid: ScheduleUID) -> bool:
     return not is_schedule or schedule_uid(owner.name) == owner.uid
 
 
-def _metadata(stored: ObjectMeta, name: str, namespace: str, marks: dict[str, str]) -> dict[str, Any]:
+def _metadata(stored: ObjectMeta, name: str, namespace: str, added: dict[str, str]) -> dict[str, Any]:
     """Labels and annotations only: the rest, finalizers included, speaks of another cluster."""
-    metadata = {"name": name, "namespace": namespace, "labels": {**stored.labels, **marks}}
+    metadata = {"name": name, "namespace": namespace, "labels": {**stored.labels, **added}}
     return {**metadata, "annotations": stored.annotations} if stored.annotations else metadata
 
 

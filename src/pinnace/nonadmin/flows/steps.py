@@ -74,7 +74,7 @@ class Finish:
     Attributes:
         requeue: look again, later each time.
         after_seconds: look again then.
-        refusal: why nothing more is done until somebody changes something; for the log.
+        refusal: why nothing more is done until something changes; for the log.
     """
 
     requeue: bool = False

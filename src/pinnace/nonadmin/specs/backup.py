@@ -95,7 +95,7 @@ def _scope_problem(spec: JSONObject, namespace: str) -> str:
 
 
 def _wait_problem(spec: JSONObject, settings: AdminSettings) -> str:
-    """Snapshots that never come would keep everybody waiting who is behind in the line."""
+    """Snapshots that never come would block all requests behind this one in the queue."""
     timeout = Duration.parse(text(spec, "csiSnapshotTimeout") or "0s")
     if timeout > MAX_SNAPSHOT_TIMEOUT and not settings.backup.get("csiSnapshotTimeout"):
         return f"{_PREFIX}.csiSnapshotTimeout can not be longer than {MAX_SNAPSHOT_TIMEOUT}"

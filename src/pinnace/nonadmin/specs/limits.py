@@ -23,7 +23,7 @@ RESTORES: Final = "TooManyUnfinishedRestores"
 
 
 def message(kind: str, limit: int) -> str:
-    """What a request is told that has to wait."""
+    """The message of a request that has to wait."""
     return (
         f"the administrator allows {limit} unfinished {kind} in a namespace: "
         "this one begins when one of the others has ended"
@@ -38,7 +38,7 @@ def is_waiting(request: JSONObject) -> bool:
 
 
 def first(waiting: Iterable[JSONObject], count: int) -> list[Key]:
-    """The keys of those that waited longest."""
+    """The keys of the oldest requests."""
     return [key for _, key in nsmallest(count, ((_age(request), Key.of(request)) for request in waiting))]
 
 
@@ -47,7 +47,7 @@ def _age(request: JSONObject) -> str:
 
 
 class Places:
-    """Who of each namespace has a Backup, or Restore, that is not served yet."""
+    """Counts the unfinished Backups, or Restores, of each namespace."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
@@ -55,11 +55,11 @@ class Places:
         self._listeners: list[Callable[[str], None]] = []
 
     def on_free(self, listener: Callable[[str], None]) -> None:
-        """Be told of each namespace where a place has become free."""
+        """Call `listener` with each namespace in which a place becomes free."""
         self._listeners.append(listener)
 
     def taken(self, namespace: str, *, besides: str = "") -> int:
-        """How many are unfinished, without the one of that name."""
+        """The number of unfinished ones, without the one of that name."""
         return len(self._taken.get(namespace, set()) - {besides})
 
     def put(self, obj: JSONObject) -> None:
@@ -70,7 +70,7 @@ class Places:
             self.take(request.namespace, Key.of(obj).name)
 
     def remove(self, obj: JSONObject) -> None:
-        """Take that a Backup or Restore does not wait any more."""
+        """Remove a Backup or Restore from the count. Removing an unknown one is not an error."""
         if request := origin_key(obj, self._origin):
             self.free(request.namespace, Key.of(obj).name)
 
@@ -79,7 +79,7 @@ class Places:
         self._taken.setdefault(namespace, set()).add(name)
 
     def free(self, namespace: str, name: str) -> None:
-        """It is not, or no more."""
+        """Forget a Backup or Restore of that name. Forgetting an unknown one is not an error."""
         names = self._taken.get(namespace, set())
         if name not in names:
             return

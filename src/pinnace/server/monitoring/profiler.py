@@ -25,7 +25,7 @@ INDEX: Final = f"""\
 /debug/pprof/profile?seconds={CPU_SECONDS:g}&format=text   where the event loop spends its time
     format: {", ".join(FORMATS)} (for https://www.speedscope.app)
 /debug/pprof/heap?seconds={MEMORY_SECONDS:g}                 what the memory holds, what is added meanwhile
-At most {MOST_SECONDS:g} seconds. Nothing is measured while nobody asks.
+At most {MOST_SECONDS:g} seconds. Nothing is measured until a profile is asked for.
 """
 
 

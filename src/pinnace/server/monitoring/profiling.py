@@ -1,7 +1,7 @@
 """Looks into the running process: where its event loop spends time, what its memory holds.
 
-Nothing is measured, and no library loaded, before somebody asks. A look is bounded in time and there is one
-at a time, for two would measure each other.
+Nothing is measured, and no library loaded, before a profile is asked for. A profile is bounded in time and
+there is one at a time, for two would measure each other.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Final
 
 SAMPLE_SECONDS: Final = 0.005
-"""Between samples; costs a busy loop a few per cent while somebody looks."""
+"""Between samples; costs a busy loop a few per cent while a profile is taken."""
 
 SOURCE_LINES: Final = 50
 OBJECT_TYPES: Final = 25
@@ -32,7 +32,7 @@ class CannotProfile(Exception):
 
 
 class Busy(CannotProfile):
-    """Somebody else looks just now."""
+    """Another profile is being taken."""
 
 
 class Profiling:
@@ -50,7 +50,7 @@ class Profiling:
             form: one of FORMATS.
 
         Raises:
-            CannotProfile: the library is missing, or somebody else looks.
+            CannotProfile: the library is missing, or another profile is being taken.
         """
         try:
             from pyinstrument import Profiler
@@ -73,7 +73,7 @@ class Profiling:
         """What the process holds, and what it took in so many seconds and still holds, by source line.
 
         Raises:
-            CannotProfile: somebody else looks.
+            CannotProfile: another profile is being taken.
         """
         with self._alone():
             tracemalloc.start()

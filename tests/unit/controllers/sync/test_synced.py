@@ -13,6 +13,7 @@ from pinnace.api.codec import decode
 from pinnace.api.values.durations import Duration
 from pinnace.controllers.sync.synced import (
     Refused,
+    SyncedLocation,
     backup_object,
     effective_period,
     is_due,
@@ -99,10 +100,8 @@ def test_no_file_does_anything_but_pass_or_be_refused(value: Any, place: str | N
         body = backup_object(
             json.dumps(forged).encode(),
             name="b1",
-            location="default",
-            namespace=NAMESPACE,
+            found_in=SyncedLocation(name="default", namespace=NAMESPACE, schedule_uid=lambda _: None),
             now=START,
-            schedule_uid=lambda _: None,
         )
     except Refused:
         return
