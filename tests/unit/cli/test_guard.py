@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+import yaml
 
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli import program
@@ -83,13 +84,14 @@ def test_a_pipe_gets_bytes_as_they_are(capfdbinary: pytest.CaptureFixture[bytes]
 
 
 def test_machine_formats_are_exact_and_hold_no_control_characters() -> None:
-    document = {HOSTILE: [HOSTILE, "\x80é\u2028"]}
+    document = {HOSTILE: [HOSTILE, "\x80é\u2028", "a\u202eb: 'x", "\u061cy"]}
 
     for form in ("json", "yaml"):
         text = encode(document, form)
         assert printable(text) == text
 
     assert json.loads(encode(document, "json")) == document
+    assert yaml.safe_load(encode(document, "yaml")) == document
 
 
 def test_an_error_of_a_bucket_cannot_steer_the_terminal(

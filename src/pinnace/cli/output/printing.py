@@ -15,7 +15,8 @@ from pinnace.cli.guard import printable
 FORMATS = ("table", "json", "yaml")
 
 
-_LATE_CONTROLS = re.compile(r"[\x7f-\x9f]")
+_LATE_CONTROLS = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What a terminal obeys or is not shown (`guard.printable`), and JSON allows in its strings."""
 _AMBIGUOUS = re.compile(
     r"y|n|yes|no|on|off|true|false|null|~|=|<<"
     r"|[-+]?\.?[0-9][0-9a-f_.,:xo+-]*"
@@ -25,7 +26,7 @@ _AMBIGUOUS = re.compile(
 )
 """Text that some reader of YAML takes for something else. kubectl's is of version 1.1, with more words for
 booleans, octal and sexagesimal numbers; those of 1.2 know `1e3` and `0o14`."""
-_NEEDS_ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+_NEEDS_ESCAPES = re.compile(rf"[\x00-\x08\x0b-\x1f\ufeff]|{_LATE_CONTROLS.pattern}")
 """Control characters and what only one of the versions takes for the end of a line."""
 
 
@@ -112,7 +113,7 @@ def encode(obj: Any, form: str) -> str:
     if form == "json":
         text = json.dumps(obj, indent=2, ensure_ascii=False)
         # They can only be inside of texts; JSON leaves them as they are, and a terminal would obey.
-        return _LATE_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        return _LATE_CONTROLS.sub(_escaped, text)
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -127,7 +128,13 @@ def encode(obj: Any, form: str) -> str:
             return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     Dumper.add_representer(str, Dumper.represent_text)
-    return yaml.dump(obj, Dumper=Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
+    text = yaml.dump(obj, Dumper=Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
+    # Those that the dumper leaves as they are stand in double quotes only.
+    return _LATE_CONTROLS.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def render_table(objects: Iterable[JSONObject], table: Table, flags: OutputFlags) -> str:
