@@ -162,6 +162,17 @@ class StoreBehindALiar:
         assert await store.exists("a")
 
     @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+    async def test_a_deletion_that_was_not_carried_out_is_sent_again(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, lie: Respond
+    ) -> None:
+        await store.put("a", b"x")
+        rule = proxy.rules.add(lie, method="DELETE", times=1)
+        await through.delete("a")
+
+        assert rule.hits == 1
+        assert not await store.exists("a")
+
+    @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
     async def test_lies_that_end_are_made_good(
         self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, lie: Respond
     ) -> None:

@@ -23,6 +23,9 @@ Body = AsyncIterable[bytes] | bytes
 READ_SIZE_BYTES = 1 << 20
 """Files are read in blocks of this size: one hop into a worker thread each, so neither tiny nor huge."""
 
+DELETE_ATTEMPTS = 3
+"""How often a deletion is sent that is answered with success though the object is still there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPage:

@@ -27,7 +27,7 @@ from pinnace.http.requests import (
 from pinnace.storage.downloads import Source
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
 from pinnace.storage.gcs.upload import Stored, no_object, resource_of, upload
-from pinnace.storage.interface import Body, ListPage
+from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
 
 SignURL = Callable[[str, timedelta], Awaitable[str]]
 
@@ -108,16 +108,18 @@ class GCSRequests:
     async def delete(self, key: str) -> None:
         """See Requests.delete."""
         what = f"cannot delete {key!r}"
-        reply = await self.send("DELETE", self._object_url(key))
-        if reply.status == 204:
-            return
-        if reply.status != 404:
-            await self.check(what, reply)
-        # Raises where the bucket is what was not found. What stands before a store says anything.
-        if await self.exists(key):
-            raise StorageError(
-                f"{what}: the store answered with HTTP status {reply.status}, and it is still there"
-            )
+        for _ in range(DELETE_ATTEMPTS):
+            reply = await self.send("DELETE", self._object_url(key))
+            if reply.status == 204:
+                return
+            if reply.status != 404:
+                await self.check(what, reply)
+            # Raises where the bucket is what was not found. What stands before a store says anything.
+            if not await self.exists(key):
+                return
+        raise StorageError(
+            f"{what}: the store answered with HTTP status {reply.status}, and it is still there"
+        )
 
     def source(self, key: str) -> Source:
         """See Requests.source."""

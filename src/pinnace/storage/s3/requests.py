@@ -38,7 +38,7 @@ from pinnace.http.requests import (
 )
 from pinnace.storage.downloads import Source
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
-from pinnace.storage.interface import ListPage
+from pinnace.storage.interface import DELETE_ATTEMPTS, ListPage
 
 PARTITION_URLS = (
     "https://s3.amazonaws.com",
@@ -110,18 +110,20 @@ class BucketRequests:
     async def delete(self, key: str) -> None:
         """DELETE one object, whatever its key; a missing one is success."""
         what = f"cannot delete {key!r}"
-        reply = await self._send(Request(method="DELETE", url=self._object_url(key), what=what))
-        code, _ = code_and_message(reply.body)
-        if reply.status == 204 or (reply.status == 404 and code == "NoSuchKey"):
-            return
-        error = _error(what, reply)
-        if error is not None and (reply.status != 404 or isinstance(error, StoreConfigError)):
-            raise error
-        # Some stores say it in another way, and what stands before a store says anything.
-        if await self.exists(key):
-            raise StorageError(
-                f"{what}: the store answered with HTTP status {reply.status}, and it is still there"
-            )
+        for _ in range(DELETE_ATTEMPTS):
+            reply = await self._send(Request(method="DELETE", url=self._object_url(key), what=what))
+            code, _message = code_and_message(reply.body)
+            if reply.status == 204 or (reply.status == 404 and code == "NoSuchKey"):
+                return
+            error = _error(what, reply)
+            if error is not None and (reply.status != 404 or isinstance(error, StoreConfigError)):
+                raise error
+            # Some stores say it in another way, and what stands before a store says anything.
+            if not await self.exists(key):
+                return
+        raise StorageError(
+            f"{what}: the store answered with HTTP status {reply.status}, and it is still there"
+        )
 
     async def exists(self, key: str) -> bool:
         """HEAD one object."""
