@@ -7,9 +7,9 @@ from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
+from pinnace.cli.common.describing import View
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
-from pinnace.cli.output.describing import View
 from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 

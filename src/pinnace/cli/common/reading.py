@@ -11,6 +11,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend, DownloadOptions, NotFound, fetch
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.backup.read import describe_stored_backup
+from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.common.get import find, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.connect import program_name, run_async, settings_of
@@ -18,7 +19,6 @@ from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import printable
 from pinnace.cli.kinds import BACKUP, KINDS, RESTORE, SCHEDULE
 from pinnace.cli.output.cells import phase, reasons
-from pinnace.cli.output.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.restore.read import describe_stored_restore
 from pinnace.cli.schedule.describe import describe_schedule
 from pinnace.cli.settings import Settings

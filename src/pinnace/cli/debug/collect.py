@@ -19,12 +19,12 @@ from pinnace.cli.backend.interface import DownloadOptions, fetch, fetch_json
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
 from pinnace.cli.client.server_status import answered, ask_server
+from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.connect import program_name
 from pinnace.cli.debug.bundle import Bundle
 from pinnace.cli.debug.redaction import redact_object
 from pinnace.cli.errors import CommandError
 from pinnace.cli.output.cells import status
-from pinnace.cli.output.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError

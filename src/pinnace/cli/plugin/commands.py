@@ -1,10 +1,16 @@
 """`plugin add|remove|get`. (docs/spec: CLI 8.1)"""
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import click
 
 from pinnace.cli.common.commands import group_of
 from pinnace.cli.flags import Command, DurationFlag, Enum, check_arguments, takes
-from pinnace.cli.plugin.options import PluginGetOptions
+from pinnace.cli.output.printing import OutputOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
 
 
 @click.command("add", cls=Command, short_help="Add a plugin to the server.")
@@ -31,6 +37,13 @@ def remove(ctx: click.Context, /, names: tuple[str, ...]) -> None:
 
     check_arguments(names, exactly=1)
     plugin_run.remove(ctx, names[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginGetOptions(OutputOptions):
+    """`plugin get`; its table has neither labels nor columns of labels."""
+
+    timeout: "Duration"
 
 
 @click.command("get", cls=Command, short_help="List the plugins of the server.")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, later, parts
-from pinnace.cli.output.describing import View
 from pinnace.cli.output.layout import Sheet
 from pinnace.cli.output.volumes import pod_volumes
 

@@ -4,9 +4,9 @@ from pinnace.api import labels
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend, fetch_json
+from pinnace.cli.common.describing import View
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
-from pinnace.cli.output.describing import View
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 from pinnace.kube.errors import KubeError
 

@@ -2,8 +2,8 @@
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backup import describe as describe_backup
+from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, parts
-from pinnace.cli.output.describing import View
 from pinnace.cli.output.layout import Sheet
 
 

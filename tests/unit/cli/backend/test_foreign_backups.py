@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
-from pinnace.cli.output.describing import View
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 
 Printed = pytest.CaptureFixture[str]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
+from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
-from pinnace.cli.output.describing import View
 from pinnace.cli.output.layout import align
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 from pinnace.kube.resources import VOLUME_SNAPSHOT_CONTENTS, velero

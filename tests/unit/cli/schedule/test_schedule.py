@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
-from pinnace.cli.output.describing import View
 from pinnace.cli.output.printing import OutputFlags, render_table
 from pinnace.cli.output.server_tables import schedule_table
 from pinnace.cli.schedule.describe import describe_schedule
