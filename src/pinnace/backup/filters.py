@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pinnace.api.backup import BackupSpec
+from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.unserved import unserved_names
@@ -20,12 +21,14 @@ def warn_of_unserved_names(spec: BackupSpec, discovery: Discovery, log: RunLog) 
     """Log every kind named in a filter that the cluster does not serve.
 
     An included one is an error: what the backup was asked for is not in it. An excluded one, one of a hook
-    or of an order, and a pattern are warnings: the kind may rightly be absent here.
+    or of an order, and a pattern are warnings: the kind may rightly be absent here. What self-service
+    excludes from every backup of a tenant is no reason for a warning.
     """
     for found in unserved_names(spec.included_resources, discovery):
         tell = log.warning if found.is_pattern else log.error
         tell(f"Cannot back up an included resource: {found.text}")
-    for found in unserved_names(spec.excluded_resources, discovery):
+    chosen = [name for name in spec.excluded_resources if name not in ALWAYS_EXCLUDED]
+    for found in unserved_names(chosen, discovery):
         log.warning(f"An excluded resource excludes nothing: {found.text}")
     for found in unserved_names(spec.ordered_resources, discovery):
         log.warning(f"The order of a resource has no effect: {found.text}")
@@ -49,9 +52,14 @@ class ExcludedItems:
         for group_resource, names in sorted(self._names.items()):
             log.warning(
                 f"{len(names)} object(s) that others in this backup refer to are left out by its filters:"
-                f" {_some(names)}",
+                f" {_some(_shown(group_resource, name) for name in names)}",
                 resource=group_resource,
             )
+
+
+def _shown(group_resource: str, key: str) -> str:
+    """Return `namespace/name` or `kind/name`: the forms that are hidden in the log of a tenant."""
+    return key if "/" in key else f"{group_resource.partition('.')[0]}/{key}"
 
 
 def _some(names: Iterable[str]) -> str:

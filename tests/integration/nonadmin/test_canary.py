@@ -22,6 +22,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     CONFIGMAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
@@ -171,7 +172,22 @@ async def probes(client: KubeClient) -> AsyncIterator[APIResource]:
         return True
 
     await eventually(served, timeout_seconds=60)
+    # A tenant's restore creates only what `edit` may create.
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": word, "labels": {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}},
+        "rules": [{"apiGroups": [group], "resources": [probes.name], "verbs": ["create"]}],
+    }
+    await client.create(CLUSTER_ROLES, role)
+
+    async def granted() -> bool:
+        edit = await client.get(CLUSTER_ROLES, "edit")
+        return any(group in (rule.get("apiGroups") or ()) for rule in edit["rules"])
+
+    await eventually(granted, timeout_seconds=60)
     yield probes
+    await client.delete(CLUSTER_ROLES, word)
     patch = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
     await client.patch(CUSTOM_RESOURCE_DEFINITIONS, f"{word}s.{group}", patch)
     await client.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{word}s.{group}")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
+from pinnace.api.meta import LabelSelector
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import CLUSTER_ROLES, CONFIGMAPS
@@ -42,9 +43,14 @@ def files(location: Path, backup: str) -> dict[str, bytes]:
 
 
 def extract(tarball: Path, folder: Path) -> dict[str, bytes]:
-    """What GNU tar makes of a tarball, by path."""
+    """What GNU tar makes of a tarball, by path.
+
+    Without the objects of other tests in this cluster whose names make file names of more than 255 bytes.
+    """
     folder.mkdir()
+    too_long = [path for path in listing(tarball).splitlines() if len(path.rpartition("/")[2]) > 255]
     command = ["tar", "--extract", "--gzip", f"--file={tarball}", f"--directory={folder}"]
+    command += [f"--exclude={path}" for path in too_long]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -123,6 +129,7 @@ async def test_every_byte_of_the_tarball(
     assert {(entry.type, entry.mode, entry.uid, entry.gid) for entry in entries} == {
         (tarfile.REGTYPE, 0o755, 0, 0)
     }
+    entries = [entry for entry in entries if len(entry.name.rpartition("/")[2]) <= 255]
     assert {entry.name for entry in entries} == {"metadata/version", *extracted}
     assert len(entries) == 1 + len(extracted)
 
@@ -166,7 +173,9 @@ async def compare_with_cluster(
 
 @pytest.mark.spec("STO-038")
 async def test_a_backup_of_nothing(control_plane: ControlPlane, tmp_path: Path, client: KubeClient) -> None:
-    await back_up(control_plane, tmp_path, "b1", included_resources=["no-such-thing"])
+    await back_up(
+        control_plane, tmp_path, "b1", label_selector=LabelSelector(match_labels={"no-such": "label"})
+    )
 
     stored = files(tmp_path, "b1")
     assert gzip.decompress(stored["b1-resource-list.json.gz"]) == b"{}\n"

@@ -199,7 +199,9 @@ def forged(changes: list[tuple[tuple[str, ...], object]]) -> bytes:
     for place, value in changes:
         inner = backup
         for name in place[:-1]:
-            inner = inner[name] if isinstance(inner.get(name), dict) else inner.setdefault("unknown", {})
+            if not isinstance(inner.get(name), dict):
+                inner[name] = {}
+            inner = inner[name]
         inner[place[-1]] = value
     return json.dumps(backup).encode("utf-8", "surrogatepass")
 
