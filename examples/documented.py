@@ -24,7 +24,7 @@ def _has_cluster_address(service: Object, _path: Path) -> bool:
     return bool(service["spec"].get("clusterIP") != "None")  # headless services stay headless
 
 
-def _nobody_chose_the_node_port(service: Object, path: Path) -> bool:
+def _the_cluster_chose_the_node_port(service: Object, path: Path) -> bool:
     """Whether kubectl's annotation does not name the port at this path as one with a node port."""
     applied = json.loads(service["metadata"].get("annotations", {}).get(LAST_APPLIED, "{}"))
     ports: list[dict[str, Any]] = applied.get("spec", {}).get("ports", [])
@@ -91,10 +91,10 @@ FIELDS = (
     ),
     FieldRule(
         name="node port",
-        reason="ports that the cluster had picked are picked anew; ports that somebody applied stay",
+        reason="ports that the cluster had picked are picked anew; ports that a user applied stay",
         kinds=frozenset({"Service"}),
         paths=[("spec", "ports", "*", "nodePort")],
-        applies=_nobody_chose_the_node_port,
+        applies=_the_cluster_chose_the_node_port,
     ),
     FieldRule(
         name="job uid",
