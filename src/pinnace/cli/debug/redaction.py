@@ -34,6 +34,11 @@ _SHOWN_ANNOTATIONS: Final = re.compile(
     r"(?:[\w-]+\.)*(?:velero\.io|pinnace\.io)/[\w.-]+|"
     r"(?:[\w-]+\.)*kubernetes\.io/(?!last-applied)[\w.-]+|prometheus\.io/[\w.-]+"
 )
+_HARMLESS_ARGUMENT: Final = re.compile(
+    r"--[a-z][a-z-]*(?:=.*)?|(?:[0-9]{1,6}(?:\.[0-9]{1,6})?(?:ns|us|ms|s|m|h)){1,4}|[0-9]{1,9}(?:[KMGT]i?)?|true|false",
+    re.DOTALL,
+)
+_SUBCOMMAND: Final = re.compile(rf"[a-z]{{1,16}}(?:-[a-z]{{1,16}})?|{_HARMLESS_ARGUMENT.pattern}", re.DOTALL)
 _WRITTEN_BY_PEOPLE: Final = frozenset({"annotations"})
 _NAMED_VALUES: Final = frozenset({"env", "httpHeaders"})
 
@@ -131,6 +136,8 @@ def _redact_mapping(value: dict[str, Any]) -> dict[str, Any]:
             result[key] = {name: _annotation(name, text) for name, text in member.items()}
         elif key in _NAMED_VALUES and isinstance(member, list):
             result[key] = [_named_value(each) for each in member]
+        elif key == "args" and isinstance(member, list):
+            result[key] = _redact_arguments(member)
         elif key == "command" or key.endswith("/command"):
             result[key] = _redact_command(member)
         elif is_sensitive(key) or (names_secret and key == "value"):
@@ -167,7 +174,19 @@ def _redact_command(command: Any) -> Any:
     """The program alone; its arguments may hold anything."""
     if not isinstance(command, list):
         return REDACTED
-    return [*command[:1], *([REDACTED] if len(command) > 1 else [])]
+    # A whole command line may stand in the place of the program.
+    program, *arguments = str(command[0]).split(maxsplit=1) if command else [""]
+    shown = [redact_text(program)] if command else []
+    return [*shown, *([REDACTED] if arguments or len(command) > 1 else [])]
+
+
+def _redact_arguments(arguments: list[Any]) -> list[Any]:
+    """The flags with two dashes, a subcommand in front, and plain numbers and durations; no other word."""
+    result = []
+    for position, word in enumerate(_redact_words(arguments)):
+        pattern = _SUBCOMMAND if position == 0 else _HARMLESS_ARGUMENT
+        result.append(word if isinstance(word, str) and pattern.fullmatch(word) else REDACTED)
+    return result
 
 
 def _redact_words(words: list[Any]) -> list[Any]:

@@ -282,3 +282,27 @@ def test_what_helps_stays_in_objects() -> None:
     }
 
     assert redact_object(value) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["server", "--features=EnableCSI", "--client-qps", "100"], None),
+        (["node-agent", "--restic-timeout=4h", "1h30m0.5s", "64Mi", "true"], None),
+        (["1" * 5000], [REDACTED]),
+        (["server", "--password=hunter2"], ["server", f"--password={REDACTED}"]),
+        (["server", "-phunter2", "hunter2"], ["server", REDACTED, REDACTED]),
+        (["Hunter2"], [REDACTED]),
+        ([5, ["hunter2"]], [REDACTED, REDACTED]),
+    ],
+)
+def test_of_arguments_only_what_is_known_to_be_harmless_is_shown(
+    arguments: list[Any], shown: list[str] | None
+) -> None:
+    assert redact_object({"args": arguments}) == {"args": shown or arguments}
+
+
+def test_a_command_line_in_place_of_the_program_keeps_the_program() -> None:
+    assert redact_object({"command": ["mysql -phunter2"]}) == {"command": ["mysql", REDACTED]}
+    assert redact_object({"command": ["/bin/sync"]}) == {"command": ["/bin/sync"]}
+    assert redact_object({"command": []}) == {"command": []}
