@@ -30,7 +30,8 @@ from pinnace.kube.config import load_config
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, velero
 from pinnace.nonadmin import manifests
-from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
+from pinnace.nonadmin.assembly import add_nonadmin
+from pinnace.nonadmin.controllers.parts import NonAdminOptions
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from pinnace.nonadmin.queue_position import NEAR
 from pinnace.nonadmin.settings_source import SettingsFlags

@@ -34,7 +34,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.transport.limiting import RateCap
-from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
+from pinnace.nonadmin.assembly import add_nonadmin
+from pinnace.nonadmin.controllers.parts import NonAdminOptions
 from pinnace.nonadmin.settings_source import SettingsFlags
 from pinnace.operations.workdir import work_directory
 from pinnace.plugins.errors import PluginError

@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry, Counter, GCCollector, ProcessCo
 from pinnace import __version__
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
-from pinnace.nonadmin.assembly import NonAdminOptions, add_nonadmin
+from pinnace.nonadmin.assembly import add_nonadmin
+from pinnace.nonadmin.controllers.parts import NonAdminOptions
 from pinnace.nonadmin.manifests import LEASE
 from pinnace.nonadmin.settings_source import SettingsFlags
 from pinnace.runtime.keys import Key

@@ -1,0 +1,37 @@
+"""The controllers that look at all objects from time to time: synchronizer and collector. (NAC 11)"""
+
+import functools
+
+from pinnace.nonadmin import collector, synchronizer
+from pinnace.nonadmin.collector import Collector
+from pinnace.nonadmin.controllers.parts import Parts
+from pinnace.nonadmin.synchronizer import Synchronizer
+from pinnace.runtime.controller import Controller, Reconcile
+from pinnace.runtime.keys import Key
+
+
+def synchronizer_controller(parts: Parts) -> Controller:
+    """Brings back requests of backups that were found in tenants' locations."""
+    synchronize = Synchronizer(
+        parts.client,
+        parts.informers,
+        parts.context.lookups,
+        parts.settings,
+        default_location=parts.options.default_location,
+        clock=parts.options.clock,
+    )
+    return _controller(parts, synchronizer.NAME, synchronizer.KEY, synchronize.reconcile)
+
+
+def collector_controller(parts: Parts) -> Controller:
+    """Deletes objects whose requests are gone."""
+    collect = Collector(parts.client, parts.options.namespace, parts.informers, parts.settings)
+    return _controller(parts, collector.NAME, collector.KEY, collect.reconcile)
+
+
+def _controller(parts: Parts, name: str, key: Key, reconcile: Reconcile) -> Controller:
+    made = Controller(name, reconcile)
+    made.wait_for(*parts.informers.values())
+    made.enqueue(key)
+    parts.settings.on_change(functools.partial(made.enqueue, key))
+    return made
