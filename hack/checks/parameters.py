@@ -14,9 +14,7 @@ LIMIT: Final = 6
 SOURCE: Final = Path("src")
 
 EXCEPTIONS: Final[Mapping[str, str]] = {
-    "pinnace.cli.install.workloads:_workload": "to be brought down",
     "pinnace.clouds.aws.signing:signed_headers": "not brought down yet",
-    "pinnace.controllers.sync.synced:backup_object": "not brought down yet",
     "pinnace.hooks.limit:LimitedExecutor.exec": "implements Executor.exec",
     "pinnace.kube.client:KubeClient.__init__": "settings, each by name; three are for tests",
     "pinnace.kube.client:KubeClient.request": "the parts of one HTTP request, each by name",
@@ -25,11 +23,6 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "pinnace.kube.client:KubeClient.exec": "implements Executor.exec",
     "pinnace.kube.commands:Executor.exec": "a command and where it runs",
     "pinnace.kube.transport.retrying:Sender.__init__": "three are for tests",
-    "pinnace.restore.engine:RestoreEngine.__init__": "not brought down yet",
-    "pinnace.restore.followups:FollowUps.__init__": "not brought down yet",
-    "pinnace.restore.item.life:ItemRestorer.__init__": "not brought down yet",
-    "pinnace.restore.item.namespaces:NamespaceKeeper.__init__": "not brought down yet",
-    "pinnace.restore.volumes:VolumePreparer.__init__": "not brought down yet",
     "pinnace.storage.azure.signing:shared_key_headers": "not brought down yet",
     "pinnace.storage.azure.signing:read_sas": "not brought down yet",
     "pinnace.storage.gcs.signing:signed_url_google": "not brought down yet",

@@ -33,11 +33,11 @@ from pinnace.kube.errors import KubeError
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import ActionTable
 from pinnace.restore.errors import SetupError
-from pinnace.restore.followups import FollowUps
+from pinnace.restore.followups import FollowUps, PodWork
 from pinnace.restore.item.claims import Claims, ItemKey
 from pinnace.restore.item.creating import Creator
 from pinnace.restore.item.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS, Definitions
-from pinnace.restore.item.life import ItemRestorer, KnownKinds
+from pinnace.restore.item.life import ItemParts, ItemRestorer, ItemRules, KnownKinds
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.reading import ItemReader, ItemRef
 from pinnace.restore.item.tenant_rights import TenantRights
@@ -46,6 +46,7 @@ from pinnace.restore.ports import (
     ExecHooks,
     PodVolumeRestorer,
     ProgressSink,
+    Target,
     VolumeRestorer,
 )
 from pinnace.restore.progress import Progress, ProgressReporter
@@ -62,7 +63,7 @@ from pinnace.restore.selection.order import CRDS, DEFAULT_PRIORITIES, main_pass_
 from pinnace.restore.selection.versions import chosen_directories
 from pinnace.restore.volume_data import Abilities, SavedData, VolumeDataKeeper
 from pinnace.restore.volume_patches import VolumePatches
-from pinnace.restore.volumes import VolumePreparer
+from pinnace.restore.volumes import SavedVolumes, VolumePreparer
 
 WORKERS: Final = 48
 """How many items of one kind are restored at once. API servers get no faster beyond 64 requests in flight,
@@ -151,36 +152,54 @@ class _Run:
     """Kinds with selected items that the cluster does not serve; tried again after all others."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """The cluster that is restored into.
+
+    Attributes:
+        discovery: what it serves at the start.
+        load_discovery: reads what it serves now.
+        timer: how time passes while the engine waits for it.
+    """
+
+    client: Cluster
+    discovery: Discovery
+    load_discovery: Callable[[], Awaitable[Discovery]]
+    timer: Timer = field(default_factory=SystemTimer)
+
+
 class RestoreEngine:
     """Restores archives into one cluster.
 
     Args:
-        load_discovery: reads what the cluster serves now.
         actions: in the order they are to run.
     """
 
     def __init__(
         self,
+        cluster: ClusterAccess,
         *,
-        client: Cluster,
-        discovery: Discovery,
-        load_discovery: Callable[[], Awaitable[Discovery]],
         actions: Sequence[RestoreItemAction],
         log: EventLog,
         progress: ProgressSink,
         options: RestoreOptions | None = None,
         helpers: Helpers | None = None,
-        timer: Timer | None = None,
     ) -> None:
-        self._client = client
-        self._discovery = discovery
-        self._load_discovery = load_discovery
+        self._client = cluster.client
+        self._discovery = cluster.discovery
+        self._load_discovery = cluster.load_discovery
         self._actions = actions
         self._log = log
         self._progress_sink = progress
         self._options = options or RestoreOptions()
         self._helpers = helpers or Helpers()
-        self._timer = timer or SystemTimer()
+        self._timer = cluster.timer
+        self._target = Target(
+            client=cluster.client,
+            log=log,
+            timer=cluster.timer,
+            terminating_timeout_seconds=self._options.terminating_timeout_seconds,
+        )
 
     async def run(self, request: RestoreRequest, archive: ArchiveIndex) -> Results:
         """Restore the selected items, wait for all follow-ups, and return the warnings and errors.
@@ -269,36 +288,31 @@ class RestoreEngine:
             definitions=Definitions(self._client, self._timer, self._options.resource_timeout_seconds),
             tasks=background,
             log=self._log,
-            pod_volumes=pod_volumes,
             volume_patches=volume_patches,
-            hook_finder=hook_finder,
-            pod_volume_restorer=self._helpers.pod_volume_restorer,
-            exec_hooks=self._helpers.exec_hooks,
+            pods=PodWork(
+                volumes=pod_volumes,
+                volume_restorer=self._helpers.pod_volume_restorer,
+                hook_finder=hook_finder,
+                exec_hooks=self._helpers.exec_hooks,
+            ),
         )
-        items = ItemRestorer(
-            client=self._client,
-            creator=creator,
-            restore=request.restore,
-            restore_labels=request.labels,
-            kinds=kinds,
+        parts = ItemParts(
             reader=reader,
+            claims=claims,
+            creator=creator,
             namespaces=NamespaceKeeper(
-                client=self._client,
+                self._target,
                 creator=creator,
                 archive=archive,
-                log=self._log,
-                timer=self._timer,
-                terminating_timeout_seconds=self._options.terminating_timeout_seconds,
                 may_create=request.trusted and request.rights is None,
                 on_created=lambda name: claims.add(ItemKey("namespaces", "", name)),
             ),
             volumes=self._new_volumes(request, pod_volumes, volume_data),
             volume_data=volume_data,
-            claims=claims,
             follow_ups=follow_ups,
-            log=self._log,
-            rights=request.rights,
         )
+        rules = ItemRules(restore=request.restore, labels=request.labels, rights=request.rights)
+        items = ItemRestorer(self._target, rules=rules, kinds=kinds, parts=parts)
         return _Run(request, archive, reader, items, follow_ups, claims, volume_patches)
 
     def _new_volume_data(
@@ -319,17 +333,16 @@ class RestoreEngine:
     ) -> VolumePreparer:
         wanted = request.restore.spec.restore_pvs is not False
         return VolumePreparer(
-            client=self._client,
+            self._target,
             restore=request.restore,
             backup=request.backup,
-            snapshots=request.snapshots,
-            pod_volumes=pod_volumes,
+            saved=SavedVolumes(
+                snapshots=request.snapshots,
+                pod_volumes=pod_volumes,
+                claims_with_data=frozenset(volume_data.lost)
+                | (frozenset(volume_data.can.csi_claims) if wanted else frozenset()),
+            ),
             restorer=self._helpers.volume_restorer,
-            terminating_timeout_seconds=self._options.terminating_timeout_seconds,
-            timer=self._timer,
-            log=self._log,
-            claims_with_data=frozenset(volume_data.lost)
-            | (frozenset(volume_data.can.csi_claims) if wanted else frozenset()),
         )
 
     async def _restore_definitions(self, run: _Run) -> None:

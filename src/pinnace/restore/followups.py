@@ -6,6 +6,7 @@ They run while further items are restored; the engine waits for them where the o
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import orjson
 
@@ -26,14 +27,29 @@ from pinnace.restore.volume_patches import VolumePatches
 CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodWork:
+    """What is done for restored pods.
+
+    Attributes:
+        volumes: the PodVolumeBackups of the backup.
+        volume_restorer: None where this installation cannot restore pod volumes; `volume_data` then
+            reports the pods without data.
+        hook_finder: the hooks of the Restore and of pods.
+        exec_hooks: None where this installation cannot run hooks: then each pod with hooks is a warning.
+    """
+
+    volumes: PodVolumeCatalogue
+    volume_restorer: PodVolumeRestorer | None
+    hook_finder: ExecHookFinder
+    exec_hooks: ExecHooks | None
+
+
 class FollowUps:
     """Starts the follow-ups as tasks of the given group, and collects their results.
 
     Args:
         tasks: outlives the restore of every item; leaving it waits for all follow-ups.
-        pod_volume_restorer: None where this installation cannot restore pod volumes; `volume_data` then
-            reports the pods without data.
-        exec_hooks: None where this installation cannot run hooks: then each pod with hooks is a warning.
     """
 
     def __init__(
@@ -42,20 +58,17 @@ class FollowUps:
         definitions: Definitions,
         tasks: asyncio.TaskGroup,
         log: EventLog,
-        pod_volumes: PodVolumeCatalogue,
         volume_patches: VolumePatches,
-        hook_finder: ExecHookFinder,
-        pod_volume_restorer: PodVolumeRestorer | None,
-        exec_hooks: ExecHooks | None,
+        pods: PodWork,
     ) -> None:
         self.definitions = definitions
         self._tasks = tasks
         self._log = log
-        self._pod_volumes = pod_volumes
+        self._pod_volumes = pods.volumes
         self._volume_patches = volume_patches
-        self._hook_finder = hook_finder
-        self._pod_volume_restorer = pod_volume_restorer
-        self._exec_hooks = exec_hooks
+        self._hook_finder = pods.hook_finder
+        self._pod_volume_restorer = pods.volume_restorer
+        self._exec_hooks = pods.exec_hooks
         self._volume_tasks: list[asyncio.Task[list[str]]] = []
         self._hook_tasks: list[asyncio.Task[list[str]]] = []
 

@@ -1,8 +1,10 @@
 """The protocols of the engine's collaborators: the cluster, and those that an installation may lack."""
 
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pinnace.aio.timing import Timer
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
@@ -32,6 +34,20 @@ class Cluster(Protocol):
     ) -> JSONObject:
         """The object as it would be after a JSON merge patch; nothing is stored."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What the parts of one restore have alike: the cluster, the log, and how to wait for deletions.
+
+    Attributes:
+        terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
+    """
+
+    client: Cluster
+    log: EventLog
+    timer: Timer
+    terminating_timeout_seconds: float
 
 
 class VolumeRestorer(Protocol):

@@ -26,7 +26,7 @@ from pinnace.context import RunContext
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.protocols import RestoreItemAction
-from pinnace.restore.engine import Helpers, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, RestoreOptions, RestoreRequest
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.ports import ProgressSink
@@ -182,9 +182,11 @@ class _Run:
             results.errors.add_velero(f"error reading backup contents: {error}")
             return results
         engine = RestoreEngine(
-            client=self.context.client,
-            discovery=self.context.discovery,
-            load_discovery=partial(Discovery.load, self.context.client, all_versions=all_versions),
+            ClusterAccess(
+                client=self.context.client,
+                discovery=self.context.discovery,
+                load_discovery=partial(Discovery.load, self.context.client, all_versions=all_versions),
+            ),
             actions=actions,
             log=log,
             progress=self.progress,

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from pinnace.aio.timing import Timer, poll
+from pinnace.aio.timing import poll
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore import Restore
 from pinnace.api.snapshots import VolumeSnapshot
-from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import (
     NAMESPACES,
@@ -30,6 +29,7 @@ from pinnace.restore.item.namespaces import is_terminating
 from pinnace.restore.item.reading import ItemRef
 from pinnace.restore.ports import (
     Cluster,
+    Target,
     VolumeRestorer,
 )
 from pinnace.volumes.snapshotters import SnapshotError
@@ -88,50 +88,59 @@ def adjust_claim(claim: JSONObject, prepared: PreparedVolumes) -> None:
         spec["volumeName"] = prepared.renamed[volume_name]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedVolumes:
+    """What a backup has of the data of volumes.
+
+    Attributes:
+        snapshots: native ones.
+        pod_volumes: the PodVolumeBackups.
+        claims_with_data: namespace and name of the claims whose data is in CSI snapshots, or cannot be
+            restored: their old volumes are not restored, or the claims would be bound to them.
+    """
+
+    snapshots: Iterable[VolumeSnapshot]
+    pod_volumes: PodVolumeCatalogue
+    claims_with_data: Collection[tuple[str, str]] = ()
+
+
 class VolumePreparer:
     """Prepares each PersistentVolume for its restore, and remembers what claims need to know.
 
     Args:
         restorer: makes volumes from native snapshots; None where this installation cannot.
-        claims_with_data: namespace and name of the claims whose data is in CSI snapshots, or cannot be
-            restored: their old volumes are not restored, or the claims would be bound to them.
         new_uuid: source of the random part of a cloned volume's name.
     """
 
     def __init__(
         self,
+        target: Target,
         *,
-        client: Cluster,
         restore: Restore,
         backup: Backup,
-        snapshots: Iterable[VolumeSnapshot],
-        pod_volumes: PodVolumeCatalogue,
+        saved: SavedVolumes,
         restorer: VolumeRestorer | None,
-        terminating_timeout_seconds: float,
-        timer: Timer,
-        log: EventLog,
-        claims_with_data: Collection[tuple[str, str]] = (),
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self.prepared = PreparedVolumes()
-        self._client = client
+        self._client = target.client
         self._mapping: Mapping[str, str] = restore.spec.namespace_mapping
         self._wants_volumes = (
             restore.spec.restore_pvs is not False and backup.spec.snapshot_volumes is not False
         )
         self._snapshots: dict[str, VolumeSnapshot] = {}
-        self._pod_volumes = pod_volumes
-        self._claims_with_data = claims_with_data
+        self._pod_volumes = saved.pod_volumes
+        self._claims_with_data = saved.claims_with_data
         self._restorer = restorer
-        self._terminating_timeout_seconds = terminating_timeout_seconds
-        self._timer = timer
-        self._log = log
+        self._terminating_timeout_seconds = target.terminating_timeout_seconds
+        self._timer = target.timer
+        self._log = target.log
         self._new_uuid = new_uuid
-        for snapshot in snapshots:
+        for snapshot in saved.snapshots:
             if snapshot.status.provider_snapshot_id:
                 self._snapshots.setdefault(snapshot.spec.persistent_volume_name, snapshot)
             else:
-                log.warning(
+                target.log.warning(
                     "The backup lists a volume without a snapshot, treating it as not snapshotted",
                     persistentVolume=snapshot.spec.persistent_volume_name,
                 )

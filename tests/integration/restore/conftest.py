@@ -19,7 +19,7 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore.actions import restore_actions
-from pinnace.restore.engine import RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.engine import ClusterAccess, RestoreEngine, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 
@@ -50,9 +50,11 @@ class RealRestore:
         discovery = await Discovery.load(self.client)
         archive = await self._archive(discovery, items)
         engine = RestoreEngine(
-            client=self.client,
-            discovery=discovery,
-            load_discovery=lambda: Discovery.load(self.client),
+            ClusterAccess(
+                client=self.client,
+                discovery=discovery,
+                load_discovery=lambda: Discovery.load(self.client),
+            ),
             actions=restore_actions(self.client, discovery, "default"),
             log=RunLog(None, fields={}),
             progress=self.progress,

@@ -26,7 +26,7 @@ from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
-from pinnace.restore.engine import Helpers, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 
@@ -333,15 +333,17 @@ class Harness:
         if actions is None:
             actions = restore_actions(self.world, self.discovery, "velero")
         engine = RestoreEngine(
-            client=self.world,
-            discovery=self.discovery,
-            load_discovery=self.load_discovery,
+            ClusterAccess(
+                client=self.world,
+                discovery=self.discovery,
+                load_discovery=self.load_discovery,
+                timer=self.timer,
+            ),
             actions=actions,
             log=self.log,
             progress=self.numbers,
             options=self.options,
             helpers=self.helpers,
-            timer=self.timer,
         )
         request = RestoreRequest(restore=restore, backup=self.backup, **self.request_fields)
         return await engine.run(request, archive)

@@ -12,7 +12,6 @@ from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
 from pinnace.api.objects import JSONObject, dump_json
 from pinnace.api.restore import Restore
 from pinnace.archive.errors import ArchiveError, MissingItem
-from pinnace.archive.eventlog import EventLog
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, APIStatusError, Forbidden, Invalid, KubeError
 from pinnace.kube.resources import APIResource
@@ -30,9 +29,7 @@ from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.reading import ItemReader, ItemRef, decode, is_completed, is_mirror_pod
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
-from pinnace.restore.ports import (
-    Cluster,
-)
+from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import RestoreFilter
 from pinnace.restore.volume_data import VolumeDataKeeper
@@ -62,39 +59,57 @@ class KnownKinds:
     actions: ActionTable
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemRules:
+    """What holds for every item of one restore.
+
+    Attributes:
+        labels: put on every object.
+        rights: the kinds that may be created; None for all.
+    """
+
+    restore: Restore
+    labels: Mapping[str, str]
+    rights: TenantRights | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemParts:
+    """The parts of one restore that work on its items, shared by all of them."""
+
+    reader: ItemReader
+    claims: Claims
+    creator: Creator
+    namespaces: NamespaceKeeper
+    volumes: VolumePreparer
+    volume_data: VolumeDataKeeper
+    follow_ups: FollowUps
+
+
 class ItemRestorer:
     """Restores items, each one once, many at the same time."""
 
     def __init__(
         self,
+        target: Target,
         *,
-        client: Cluster,
-        creator: Creator,
-        restore: Restore,
-        restore_labels: Mapping[str, str],
+        rules: ItemRules,
         kinds: KnownKinds,
-        reader: ItemReader,
-        namespaces: NamespaceKeeper,
-        volumes: VolumePreparer,
-        volume_data: VolumeDataKeeper,
-        claims: Claims,
-        follow_ups: FollowUps,
-        log: EventLog,
-        rights: TenantRights | None = None,
+        parts: ItemParts,
     ) -> None:
         self.kinds = kinds
-        self._creator = creator
-        self._restore = restore
-        self._labels = restore_labels
-        self._reader = reader
-        self._namespaces = namespaces
-        self._volumes = volumes
-        self._volume_data = volume_data
-        self._claims = claims
-        self._follow_ups = follow_ups
-        self._rights = rights
-        self._existing = ExistingObjects(client, restore_labels, log)
-        self._log = log
+        self._creator = parts.creator
+        self._restore = rules.restore
+        self._labels = rules.labels
+        self._reader = parts.reader
+        self._namespaces = parts.namespaces
+        self._volumes = parts.volumes
+        self._volume_data = parts.volume_data
+        self._claims = parts.claims
+        self._follow_ups = parts.follow_ups
+        self._rights = rules.rights
+        self._existing = ExistingObjects(target.client, rules.labels, target.log)
+        self._log = target.log
 
     async def restore(self, ref: ItemRef, results: Results) -> bool:
         """Restore a selected item and, before it, the additional items that its actions name.

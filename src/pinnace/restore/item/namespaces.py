@@ -9,17 +9,16 @@ from collections.abc import Callable
 
 import orjson
 
-from pinnace.aio.timing import Timer, poll
+from pinnace.aio.timing import poll
 from pinnace.api.objects import JSONObject, dump_json
 from pinnace.archive.errors import ArchiveError
-from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.restore.errors import NamespaceError
 from pinnace.restore.item.creating import Creator
 from pinnace.restore.ports import (
-    Cluster,
+    Target,
 )
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
@@ -35,22 +34,19 @@ class NamespaceKeeper:
 
     def __init__(
         self,
+        target: Target,
         *,
-        client: Cluster,
         creator: Creator,
         archive: ArchiveIndex,
-        log: EventLog,
-        timer: Timer,
-        terminating_timeout_seconds: float,
         on_created: Callable[[str], None],
         may_create: bool = True,
     ) -> None:
-        self._client = client
+        self._client = target.client
         self._creator = creator
         self._archive = archive
-        self._log = log
-        self._timer = timer
-        self._terminating_timeout_seconds = terminating_timeout_seconds
+        self._log = target.log
+        self._timer = target.timer
+        self._terminating_timeout_seconds = target.terminating_timeout_seconds
         self._on_created = on_created
         self._may_create = may_create
         self._answers: dict[str, asyncio.Future[NamespaceError | None]] = {}
