@@ -196,6 +196,16 @@ class StoreBehindALiar:
                 await call
             assert not isinstance(caught.value, ObjectNotFound)
 
+    @pytest.mark.parametrize("status", [302, 303, 307])
+    async def test_a_redirection_of_a_proxy_that_ends_is_made_good(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, status: int
+    ) -> None:
+        await store.put("a", b"x")
+        for call in LIED_TO.values():
+            rule = proxy.rules.add(Respond(status, b"", {"Location": "http://127.0.0.1:1/login"}), times=1)
+            await call(through)
+            assert rule.hits == 1
+
     async def test_redirects_are_not_followed(
         self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy
     ) -> None:

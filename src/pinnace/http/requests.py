@@ -30,6 +30,7 @@ _MAX_BODY_BYTES = 16 << 20
 _MAX_TEXT_CHARACTERS = 300
 _UNSENT_BYTES = 128 << 10
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+_REDIRECTIONS = frozenset({302, 303, 307})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,16 @@ def web_page(reply: Reply) -> str:
     return ""
 
 
+def may_differ_later(reply: Reply) -> bool:
+    """Whether the same request may be answered otherwise later, judged by the status.
+
+    A redirection counts, as a login page in the way sends one, unless it is a service's, which says why.
+    """
+    if reply.status in _REDIRECTIONS:
+        return not reply.body.lstrip().startswith((b"<?xml", b"<Error", b"{"))
+    return reply.status in RETRIED_STATUSES
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """An idempotent request.
@@ -215,7 +226,7 @@ async def send_request(session: aiohttp.ClientSession, request: Request, *, poli
                 ) from error
         else:
             complaint = request.complaint(reply) if reply.status < 300 else ""
-            if not complaint and (tries.used_up or reply.status not in RETRIED_STATUSES):
+            if not complaint and (tries.used_up or not may_differ_later(reply)):
                 return reply
             if complaint and tries.used_up:
                 raise not_an_answer(request.url, reply, complaint, what=request.what)

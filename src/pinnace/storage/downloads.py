@@ -9,10 +9,10 @@ from yarl import URL
 
 from pinnace.api.values.digits import is_digits
 from pinnace.http.requests import (
-    RETRIED_STATUSES,
     Reply,
     RetryPolicy,
     Tries,
+    may_differ_later,
     not_an_answer,
     origin_of,
     reason_of,
@@ -77,7 +77,7 @@ class Download:
                 continue
             if reply is None:
                 return
-            if tries.used_up or not (_is_strange(reply) or reply.status in RETRIED_STATUSES):
+            if tries.used_up or not (_is_strange(reply) or may_differ_later(reply)):
                 break
             await tries.wait()
         if _is_strange(reply):
