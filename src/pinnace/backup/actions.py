@@ -1,4 +1,4 @@
-"""Which actions see which items. Selectors are asked for and resolved once a backup. (docs/spec: BKP 8.1)"""
+"""Which actions apply to which items. Selectors are resolved once for each backup. (docs/spec: BKP 8.1)"""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ class ActionTable:
         self._by_resource: dict[str, tuple[Action, ...]] = {}
 
     def for_resource(self, group_resource: str) -> tuple[Action, ...]:
-        """The actions that may see items of a resource, in the order in which they run."""
+        """The actions that may apply to items of a resource, in the order in which they run."""
         found = self._by_resource.get(group_resource)
         if found is None:
             found = tuple(action for action in self._actions if action.resources.matches(group_resource))
@@ -26,13 +26,13 @@ class ActionTable:
         return found
 
     def ignoring(self, group_resource: str) -> tuple[SelectiveBackupItemAction, ...] | None:
-        """Those of `for_resource`, if all of them can tell which items mean nothing to them; else None."""
+        """The actions of `for_resource`, if all of them can tell which items they do not need; else None."""
         actions = [resolved.action for resolved in self.for_resource(group_resource)]
         selective = [action for action in actions if isinstance(action, SelectiveBackupItemAction)]
         return tuple(selective) if len(selective) == len(actions) else None
 
     async def prepare(self, group_resource: str) -> None:
-        """Let the actions of `for_resource` read what they need before they look at an item."""
+        """Let the actions of `for_resource` read what they need before they get an item."""
         for resolved in self.for_resource(group_resource):
             if isinstance(resolved.action, PreparedBackupItemAction):
                 await resolved.action.prepare()
@@ -41,7 +41,7 @@ class ActionTable:
 async def resolve_actions(
     actions: Sequence[BackupItemAction], canonical: Callable[[str], str]
 ) -> ActionTable:
-    """Ask every action what it wants to see.
+    """Ask every action for its selector.
 
     Raises:
         FatalBackupError: an action did not answer, or with a selector that is not valid.

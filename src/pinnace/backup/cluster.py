@@ -1,4 +1,4 @@
-"""What the engine needs of a cluster: two ways of reading. `pinnace.kube` has both."""
+"""The two methods of a cluster's client that the engine needs."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -16,7 +16,7 @@ class ClusterReader(Protocol):
     ) -> AsyncGenerator[Page, None]:
         """All items of a resource, in one namespace or (None) in all, page by page.
 
-        Close it when leaving it early: the next page is under way.
+        Close it when leaving it early: the next page is in flight.
         """
         ...
 

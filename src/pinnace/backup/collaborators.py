@@ -67,15 +67,15 @@ class CSIObjects(Protocol):
 
     @property
     def volume_infos(self) -> Sequence[VolumeInfo]:
-        """What is noted of the volumes that were saved."""
+        """The records of the volumes that were saved."""
         ...
 
     async def remove_objects(self) -> list[str]:
-        """Called when the backup is stored: the snapshots need no objects in the cluster; what went wrong."""
+        """Called when the backup is stored: remove the snapshots' objects and return the errors."""
         ...
 
     async def discard(self) -> list[str]:
-        """Called when the backup was not stored: delete its snapshots; what went wrong."""
+        """Called when the backup was not stored: delete its snapshots and return the errors."""
         ...
 
 

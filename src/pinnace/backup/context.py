@@ -1,4 +1,4 @@
-"""What every step of one run needs: the request, the cluster, and where items and lines go."""
+"""The context of the engine's steps: the request, the cluster, the archive and the log."""
 
 from dataclasses import dataclass, field
 

@@ -39,9 +39,10 @@ from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.plugins.protocols import BackupItemAction
 
 LISTS_AT_ONCE = 5
-"""Lists under way beside the one whose items are looked into. Each holds up to three pages in memory."""
+"""How many other lists are read at the same time as one whose items are decoded. Each holds up to three
+pages in memory."""
 ITEMS_AT_ONCE = 16
-"""Items with actions under way at once. Each waits for one request at a time."""
+"""How many items with actions are processed at once. Each waits for one request at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +56,14 @@ class EngineResult:
 class BackupEngine:
     """Collects a cluster's objects into an open archive.
 
-    Errors of items and lists are logged and counted by the log, and the run goes on; only what makes the
-    whole backup pointless is raised.
+    Errors of items and lists are logged and counted by the log, and the run continues; only errors that make
+    the whole backup useless are raised.
 
     Args:
         client: the cluster.
-        discovery: what it serves; taken shortly before.
+        discovery: the resources that it serves; loaded shortly before.
         actions: in the order in which they run.
-        collaborators: who runs hooks and saves volumes.
+        collaborators: run hooks and save volumes.
         clock: for the progress.
     """
 
@@ -161,10 +162,10 @@ class _Collection:
         await back_up_definitions(run, self._items, self._taken)
 
     def _is_looked_into(self, planned: PlannedResource) -> bool:
-        """Whether something else than storing them may happen to the items of a resource.
+        """Whether the items of a resource may need more than being stored.
 
-        Those resources follow each other in the order of the plan, for what is done with one may depend on
-        what was done with another. The order of all others does not matter.
+        Those resources are collected in the order of the plan, as the work for one may depend on the work for
+        another. The order of all others does not matter.
         """
         group_resource = planned.resource.group_resource
         is_special = group_resource in (PODS, PERSISTENT_VOLUMES) or planned.order
@@ -183,14 +184,14 @@ class _Collection:
             await self._list(planned.resource, namespace, raw)
 
     async def _list(self, resource: APIResource, namespace: str, raw: RawItems) -> None:
-        """Back up the items of one list; what cannot be listed counts as an error. (docs/spec: BKP 5.3)"""
+        """Back up the items of one list; a list that fails counts as an error. (docs/spec: BKP 5.3)"""
         run = self._run
         log = run.log
         log.info("Listing items", resource=resource.group_resource, namespace=namespace)
         pages = run.client.list_pages(resource, namespace or None, label_selector=str(run.scope.selector))
         lane = object()
         try:
-            async with aclosing(pages):  # a full disk ends this in the middle, with pages under way
+            async with aclosing(pages):  # a full disk ends this in the middle, with pages in flight
                 async for page in pages:
                     self._to_come[lane] = page.remaining or 0
                     if page.items:
@@ -208,10 +209,11 @@ class _Collection:
             self._to_come.pop(lane, None)
 
     async def _back_up_items(self, items: Sequence[Item], resource: APIResource, expected: int) -> None:
-        """Take items of a page the long way, several at a time where their order means nothing.
+        """Pass the items of a page through the item pipeline, several at once where their order does not
+        matter.
 
-        An item waits for the objects that its actions name; one after the other, a cluster with thousands of
-        bound accounts and claims would be mostly waiting.
+        An item waits for the objects that its actions name; processed one after the other, thousands of
+        accounts and claims would spend most of the time waiting.
         """
         is_namespaces, scope = resource.group_resource == NAMESPACES.name, self._run.scope
         waiting = deque(items)
@@ -223,7 +225,7 @@ class _Collection:
                     try:
                         decoded = item.decode()
                     except ValueError as error:
-                        # Nested deeper than can be read, which the actions for it need.
+                        # Nested too deeply to be decoded, which its actions need.
                         failure = ItemFailed([BackupError(f"the object cannot be decoded: {error}")])
                         self._run.report(failure, resource.group_resource, item.namespace, item.name)
                         continue
@@ -235,16 +237,16 @@ class _Collection:
         await _all_of(*(work() for _ in range(lanes)))
 
     def _lanes(self, resource: APIResource) -> int:
-        """Volumes are marked in the order of their pods: those go one by one."""
+        """How many items are processed at once: one for pods, whose claims are taken in their order."""
         in_order = resource.group_resource in (PODS, PERSISTENT_VOLUMES) and self._run.collaborators.volumes
         return 1 if in_order else ITEMS_AT_ONCE
 
     async def _back_up_item(self, item: JSONObject, resource: APIResource, expected: int) -> None:
-        """Take a collected item the long way, log how it went, tell the progress."""
+        """Pass an item through the item pipeline, log the outcome, and update the progress."""
         run = self._run
         namespace, name = identity_of(item)
         try:
-            async with self._turn(item, resource):
+            async with self._hook_lock(item, resource):
                 if await self._items.back_up(item, resource):
                     self._taken.add(resource.group_resource)
         except ItemFailed as failure:
@@ -259,8 +261,8 @@ class _Collection:
         )
         run.progress.update(done, done + expected)
 
-    def _turn(self, item: JSONObject, resource: APIResource) -> AbstractAsyncContextManager[None]:
-        """Hooks freeze and thaw: pods that have some go one after the other, in their order."""
+    def _hook_lock(self, item: JSONObject, resource: APIResource) -> AbstractAsyncContextManager[None]:
+        """A lock for pods with hooks, which freeze and thaw: they are processed one after the other."""
         runs_hooks = resource.group_resource == PODS and self._run.collaborators.hooks is not None
         return self._hooked if runs_hooks and self._run.hooks.any_for(item) else nullcontext()
 
@@ -276,7 +278,7 @@ class _Collection:
                 await self._back_up_item(item, planned.resource, len(planned.names) - index)
 
     async def _fetch_ordered(self, planned: PlannedResource) -> None:
-        """The items that `orderedResources` names, before the list, which then meets them again.
+        """Back up the items that `orderedResources` names before the list, which skips them later.
 
         (docs/spec: BKP 5.7) Fetching them saves keeping the whole list in memory to sort it.
         """
@@ -302,7 +304,7 @@ class _Collection:
         except NotFound:
             return None
         except KubeError as error:
-            # The list will meet it, or fail and be counted itself; only its place in the order is lost.
+            # The list will return it, or fail and count itself; only its position in the order is lost.
             self._run.log.warning(f"Error getting '{key}' ahead of the others", error=error)
             return None
         return item if self._is_selected(item) else None
@@ -312,10 +314,10 @@ class _Collection:
 
 
 async def _all_of(*work: Coroutine[Any, Any, None]) -> None:
-    """Do everything side by side.
+    """Run everything at once.
 
-    The first that fails ends the rest and comes out as it is: one broken archive, or one defect, is the end
-    of the run, and what fails beside it only fails after it.
+    The first failure cancels the rest and is raised unchanged: a broken archive, or a defect, ends the run,
+    and later failures only follow from it.
     """
     try:
         async with asyncio.TaskGroup() as group:

@@ -1,8 +1,8 @@
 """Errors of the backup engine.
 
     BackupError
-    +-- FatalBackupError   the backup as a whole cannot go on; its phase becomes Failed
-    +-- ItemFailed         one item is not in the backup; the others go on
+    +-- FatalBackupError   the backup as a whole cannot continue; its phase becomes Failed
+    +-- ItemFailed         one item is not in the backup; the others continue
 
 An item that fails is data: it is logged, counted, and leaves the backup PartiallyFailed. (docs/spec: BKP 3.3)
 """
@@ -13,7 +13,7 @@ from pinnace.api.values.error_texts import error_text
 
 
 class BackupError(Exception):
-    """Anything that goes wrong in the engine itself."""
+    """Base of the errors of the engine."""
 
 
 class FatalBackupError(BackupError):

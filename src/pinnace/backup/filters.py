@@ -1,4 +1,4 @@
-"""Tells the log of a backup which of its filters cannot have been meant so. (docs/spec: BKP 4.2, ADR 023)"""
+"""Warns in the log of a backup about filters that are probably mistakes. (docs/spec: BKP 4.2, ADR 023)"""
 
 from collections.abc import Iterable
 from typing import Final

@@ -1,8 +1,8 @@
-"""The long way of one item: hooks, actions with their additional items, volumes, archive.
+"""The item pipeline: hooks, actions with their additional items, volumes, archive.
 
-The order of the steps and what each failure means are the heart of the backup's promises: additional items
-are complete before their parent, and an item is in the archive only if all that belongs to it is.
-(docs/spec: BKP 6, 8, 9.2, 10)
+The order of the steps and the effect of each failure guarantee that additional items are complete before
+their parent, and that an item is in the archive only if everything that belongs to it was saved. (docs/spec:
+BKP 6, 8, 9.2, 10)
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class ItemBackupper:
         self._renamed_to: set[str] = set()
 
     def split(self, items: list[Item], resource: APIResource) -> tuple[list[Item], list[Item]]:
-        """Which items of a page need nothing but to be stored, and which need all the steps."""
+        """Split a page into the items that only need to be stored, and those that need the pipeline."""
         group_resource = resource.group_resource
         actions = self._run.actions.ignoring(group_resource)
         if actions is None or group_resource == PERSISTENT_VOLUMES:
@@ -59,7 +59,7 @@ class ItemBackupper:
         return plain, others
 
     async def back_up(self, item: JSONObject, resource: APIResource) -> bool:
-        """Take an item through all steps, unless a rule leaves it out. (docs/spec: BKP 6.1, 6.3)
+        """Pass an item through the pipeline, unless a rule leaves it out. (docs/spec: BKP 6.1, 6.3)
 
         Returns:
             Whether it is in the backup, now or already.
@@ -206,7 +206,7 @@ class ItemBackupper:
     async def _write(
         self, item: JSONObject, original: Identity, resource: APIResource, api_version: str
     ) -> None:
-        """Archive the item under its name of now and its version of before. (docs/spec: BKP 6.3)"""
+        """Archive the item under its new name and its original version. (docs/spec: BKP 6.3)"""
         run = self._run
         identity = identity_of(item)
         try:

@@ -1,4 +1,4 @@
-"""What a backup must know of namespaces before it lists anything. (docs/spec: BKP 4.3, 5.4; ADR 023)
+"""Reads the namespaces of a backup before it lists anything. (docs/spec: BKP 4.3, 5.4; ADR 023)
 
 Included names that do not exist are errors: a misspelt name would otherwise make a small backup that looks
 like a success. Namespaces with the label `velero.io/exclude-from-backup=true` are left out with all they
@@ -26,7 +26,7 @@ _SELECTOR: Final = f"{EXCLUDE_FROM_BACKUP}={EXCLUDE_FROM_BACKUP_VALUE}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceFacts:
-    """What was found out.
+    """The namespaces that a backup's filters refer to.
 
     Attributes:
         existing: all namespaces, if the backup includes patterns; else empty.

@@ -26,7 +26,7 @@ _ALL_NAMESPACES = ("",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What a backup admits, resolved once.
+    """The filters of a backup, with names resolved.
 
     Attributes:
         namespaces: the lists of the spec; `admits_namespace` knows also of labels.

@@ -1,4 +1,4 @@
-"""What is done for a pod besides storing it: hooks around it, and the content of its volumes.
+"""Runs the hooks of a pod and saves the content of its volumes.
 
 (docs/spec: BKP 7, 9)
 """
@@ -94,7 +94,7 @@ class PodWork:
                 raise ItemFailed([BackupError(text)]) from error
 
     def choose_volumes(self, pod: JSONObject) -> list[str]:
-        """The volumes to save with this pod; their claims are marked. (docs/spec: BKP 9.1)"""
+        """Choose the volumes to save with this pod, and remember their claims. (docs/spec: BKP 9.1)"""
         if self._run.collaborators.pod_volumes is None:
             return []
         wanted = self._wanted_volumes(pod)
@@ -106,11 +106,11 @@ class PodWork:
         return self._run.claims.choose(pod, wanted)
 
     def release_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> None:
-        """Take the mark off the claims of a pod that fails before its volumes are saved."""
+        """Forget the claims of a pod that fails before its volumes are saved."""
         self._run.claims.release(pod, volumes)
 
     async def back_up_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> Sequence[BaseException]:
-        """Save the chosen volumes; the errors."""
+        """Save the chosen volumes and return the errors."""
         backupper = self._run.collaborators.pod_volumes
         if backupper is None:
             return ()

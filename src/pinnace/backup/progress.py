@@ -1,4 +1,4 @@
-"""Tells how far a backup is, at most once a second. (docs/spec: BKP 13)"""
+"""Reports the progress of a backup, at most once a second. (docs/spec: BKP 13)"""
 
 import asyncio
 from collections.abc import Callable
@@ -20,9 +20,9 @@ PROGRESS_MESSAGE = (
 
 
 class ProgressReporter:
-    """Passes the newest numbers on, one call of the sink at a time, never holding up the backup.
+    """Passes the newest numbers on, one call of the sink at a time, without delaying the backup.
 
-    An async context manager: leaving it normally waits for a call under way, an exception cancels it.
+    An async context manager: leaving it normally waits for a call in flight, an exception cancels it.
     A failing sink counts as a warning.
     """
 
@@ -49,7 +49,7 @@ class ProgressReporter:
             await self._call
 
     def update(self, done: int, total: int) -> None:
-        """Take note of the numbers; report them if a second has gone by and they are new."""
+        """Record the numbers; report them if a second has passed and they have changed."""
         if self._sink is None or (done, total) == self._last:
             return
         now = self._clock()

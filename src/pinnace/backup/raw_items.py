@@ -1,7 +1,7 @@
-"""The short way into the archive, for items that no action, hook or volume wants to see.
+"""Writes items that no action, hook or volume needs to the archive without decoding them.
 
-Most items of a cluster go this way: nothing is decoded, nothing waits, and all that is left of an item in
-memory is its name. What neighbours share (kind, namespace) is worked out when it changes, not for each item.
+These are most items of a cluster: nothing is decoded, nothing waits, and only the name of an item is kept in
+memory. Values that neighbours share (kind, namespace) are computed when they change, not for each item.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from pinnace.kube.resources import APIResource
 
 
 class RawItems:
-    """Puts pages of one resource into the archive as they came."""
+    """Writes pages of one resource to the archive unchanged."""
 
     def __init__(self, run: RunContext, resource: APIResource) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""From a Backup as a user wrote it to one that can run: defaults, locations, validation. Pure.
+"""Completes and validates a Backup as a user wrote it: defaults and locations. Pure.
 
 (docs/spec: BKP 2, CTL 3.2, API 2.4)
 """
@@ -29,7 +29,7 @@ BACKUP_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDefaults:
-    """What the server fills in where a Backup says nothing. (docs/spec: BKP 2.2-2.4, 15)"""
+    """The server's defaults for fields that a Backup leaves out. (docs/spec: BKP 2.2-2.4, 15)"""
 
     backup_ttl: Duration = field(default_factory=lambda: Duration.hours(720))
     storage_location: str = "default"
@@ -40,7 +40,7 @@ class ServerDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stands for a list of locations that could not be had; `reason` is the API server's text."""
+    """Stands for a list of locations that could not be read; `reason` is the API server's text."""
 
     reason: str
 
@@ -58,7 +58,7 @@ def prepare_backup(
     server_version: ServerVersion,
     now: datetime,
 ) -> Backup:
-    """Fill in and validate a Backup; the one given is left as it is.
+    """Complete and validate a Backup; the given one is not changed.
 
     The result's phase is InProgress, or FailedValidation with all problems found, in the order storage
     location, snapshot locations, resources, namespaces. The difference to the one given is what to patch.

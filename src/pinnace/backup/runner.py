@@ -1,8 +1,8 @@
-"""One backup from its acceptance to its terminal phase: log, tarball, counts, upload.
+"""Runs one backup from InProgress to its terminal phase: log, tarball, counts, upload.
 
-The order of the steps is what makes a backup trustworthy: its counts and phase are settled before the upload,
-so that the stored metadata has them; nothing that looks finished is ever left behind by a failure, a full
-disk or a cancellation. (docs/spec: BKP 3, CTL 3.5)
+The order of the steps makes a backup reliable: its counts and phase are final before the upload, so that the
+stored metadata has them; a failure, a full disk or a cancellation never leaves files that look like a
+finished backup. (docs/spec: BKP 3, CTL 3.5)
 """
 
 import copy
@@ -42,15 +42,15 @@ async def execute_backup(
     collaborators: Collaborators | None = None,
     on_tarball: Callable[[int], None] | None = None,
 ) -> Backup:
-    """Run a prepared Backup and store it; never raises for what goes wrong inside.
+    """Run a prepared Backup, store it, and return it with its outcome; failures are not raised.
 
     Cancelled, it leaves nothing that looks finished, and no temporary files.
 
     Args:
         backup: of phase InProgress, as `prepare_backup` made it; left as it is.
         actions: in the order in which they run.
-        collaborators: what runs hooks and saves volumes.
-        on_tarball: told the size of the tarball in bytes.
+        collaborators: run hooks and save volumes.
+        on_tarball: called with the size of the tarball in bytes.
 
     Returns:
         The Backup with its terminal phase, counts and times; patch the difference.
@@ -192,7 +192,7 @@ class _Run:
     async def _make_tarball(
         self, writer: ArchiveWriter, log: RunLog
     ) -> tuple[EngineResult | None, Exception | None]:
-        """Run the engine; what it had written when it failed is kept. (docs/spec: BKP 3.2)"""
+        """Run the engine; if it fails, the part that was written is kept. (docs/spec: BKP 3.2)"""
         try:
             return await self.engine.run(self.backup, writer, log, progress=self.context.publish), None
         except ArchiveWriteError:
@@ -265,7 +265,7 @@ def _one_line(error: Exception) -> str:
 
 
 async def _close_store(store: BackupStore) -> None:
-    """Close a store whose work is done; that it does not close well changes nothing of what it holds."""
+    """Close a store; an error does not change the outcome of the backup."""
     try:
         await store.close()
     except Exception:  # whatever it was: the backup is decided
@@ -273,7 +273,7 @@ async def _close_store(store: BackupStore) -> None:
 
 
 def _close(log: RunLog) -> bool:
-    """Close the log; whether its file is whole. A log that is lost does not make the backup worse."""
+    """Close the log and return whether its file is complete; a lost log does not change the phase."""
     try:
         log.close()
     except OSError as error:

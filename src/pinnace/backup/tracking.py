@@ -1,6 +1,6 @@
-"""Which items a backup has dealt with: each is taken once, and those that made it are listed.
+"""Tracks the items that a backup has processed: each one once, with a list of those that were saved.
 
-All that is kept of an item is one string, so that memory stays small whatever the size of the cluster.
+Only one string is kept for each item, so that memory stays small.
 (docs/spec: BKP 6.2)
 """
 

@@ -124,11 +124,6 @@ class KubeClient:
         """The server's base URL."""
         return self._transport.server
 
-    @property
-    def in_flight_limit(self) -> int:
-        """The current limit of requests in flight, which adapts to the server."""
-        return self._limit.limit
-
     async def request(
         self,
         method: str,
