@@ -14,7 +14,6 @@ LIMIT: Final = 6
 SOURCE: Final = Path("src")
 
 EXCEPTIONS: Final[Mapping[str, str]] = {
-    "pinnace.clouds.aws.signing:signed_headers": "not brought down yet",
     "pinnace.hooks.limit:LimitedExecutor.exec": "implements Executor.exec",
     "pinnace.kube.client:KubeClient.__init__": "settings, each by name; three are for tests",
     "pinnace.kube.client:KubeClient.request": "the parts of one HTTP request, each by name",
@@ -23,11 +22,7 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "pinnace.kube.client:KubeClient.exec": "implements Executor.exec",
     "pinnace.kube.commands:Executor.exec": "a command and where it runs",
     "pinnace.kube.transport.retrying:Sender.__init__": "three are for tests",
-    "pinnace.storage.azure.signing:shared_key_headers": "not brought down yet",
-    "pinnace.storage.azure.signing:read_sas": "not brought down yet",
-    "pinnace.storage.gcs.signing:signed_url_google": "not brought down yet",
     "pinnace.volumes.pod_volume_restores:PodVolumeRestores.__init__": "not brought down yet",
-    "pinnace.volumes.restic.processes:run": "not brought down yet",
 }
 """Functions that may have more, each with the reason; as `module:Class.function`."""
 

@@ -20,7 +20,7 @@ from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket, S3Server
 from pinnace.api.values.times import utcnow
 from pinnace.clouds.aws.credentials import Credentials
-from pinnace.clouds.aws.signing import signed_headers
+from pinnace.clouds.aws.signing import Signer, signed_headers
 from pinnace.storage.errors import (
     ObjectNotFound,
     StorageError,
@@ -226,7 +226,7 @@ async def signed_request(method: str, url: str, server: S3Server, data: bytes = 
     credentials = Credentials(
         access_key_id=server.credentials.access_key, secret_access_key=server.credentials.secret_key
     )
-    headers = signed_headers(method, url, region=server.region, credentials=credentials, now=utcnow())
+    headers = signed_headers(method, url, Signer(region=server.region, credentials=credentials), now=utcnow())
     async with (
         aiohttp.ClientSession() as session,
         session.request(method, url, headers=headers) as answer,

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from pinnace.clouds.aws.credentials import Credentials
-from pinnace.clouds.aws.signing import quote_key, quote_query, signed_headers
+from pinnace.clouds.aws.signing import Signer, quote_key, quote_query, signed_headers
 from pinnace.storage.s3.signing_v1 import signed_url_v1
 
 # The example keys of AWS's documentation.
@@ -21,8 +21,7 @@ def test_version_4_is_as_documented_by_aws() -> None:
     headers = signed_headers(
         "GET",
         f"https://examplebucket.s3.amazonaws.com/?{query}",
-        region="us-east-1",
-        credentials=EXAMPLE,
+        Signer(region="us-east-1", credentials=EXAMPLE),
         now=datetime(2013, 5, 24, tzinfo=UTC),
     )
 
@@ -36,7 +35,10 @@ def test_version_4_is_as_documented_by_aws() -> None:
 def test_version_4_signs_the_session_token() -> None:
     credentials = Credentials(access_key_id="a", secret_access_key="s", session_token="t")
     headers = signed_headers(
-        "GET", "https://h/b", region="r", credentials=credentials, now=datetime(2021, 1, 1, tzinfo=UTC)
+        "GET",
+        "https://h/b",
+        Signer(region="r", credentials=credentials),
+        now=datetime(2021, 1, 1, tzinfo=UTC),
     )
 
     assert headers["x-amz-security-token"] == "t"

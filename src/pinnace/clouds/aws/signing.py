@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import quote, urlsplit
 
@@ -24,16 +25,23 @@ def quote_query(params: Mapping[str, str]) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signer:
+    """What every signature of one service is made with; `service` is as its host is called."""
+
+    region: str
+    credentials: Credentials
+    service: str = "s3"
+
+
 def signed_headers(
     method: str,
     url: str,
+    signer: Signer,
     *,
-    region: str,
-    credentials: Credentials,
     now: datetime,
     body_hash: str = EMPTY_HASH,
     headers: Mapping[str, str] | None = None,
-    service: str = "s3",
 ) -> dict[str, str]:
     """The headers that authorize a request, all of which are signed.
 
@@ -42,9 +50,8 @@ def signed_headers(
         now: the time of the signature, in UTC; services allow a quarter of an hour of difference.
         body_hash: SHA-256 of the body in hexadecimal.
         headers: further ones to send, with lower-case names.
-        service: as its host is called.
     """
-    parts = urlsplit(url)
+    credentials, parts = signer.credentials, urlsplit(url)
     timestamp = now.strftime("%Y%m%dT%H%M%SZ")
     unsorted = {
         **(headers or {}),
@@ -58,7 +65,7 @@ def signed_headers(
     names = ";".join(signed)
     lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
     request = "\n".join([method, parts.path or "/", parts.query, lines, names, body_hash])
-    scope = f"{timestamp[:8]}/{region}/{service}/aws4_request"
+    scope = f"{timestamp[:8]}/{signer.region}/{signer.service}/aws4_request"
     signature = _signature(request, credentials, timestamp, scope)
     signed["authorization"] = (
         f"AWS4-HMAC-SHA256 Credential={credentials.access_key_id}/{scope}, "

@@ -30,7 +30,7 @@ from pinnace.http.requests import (
     web_page,
 )
 from pinnace.storage.azure.account import SAS_VARIABLE, AccountKey, SharedAccess
-from pinnace.storage.azure.signing import read_sas, shared_key_headers, with_version
+from pinnace.storage.azure.signing import Account, read_sas, shared_key_headers, with_version
 from pinnace.storage.downloads import Source
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.interface import Body, ListPage
@@ -175,10 +175,9 @@ class ContainerRequests:
                 f"and {SAS_VARIABLE} is none"
             )
         query = read_sas(
-            self.account,
+            Account(name=self.account, key=access.key),
             self.container,
             key,
-            key=access.key,
             now=self.clock(),
             ttl=ttl,
             https=self.url.startswith("https:"),
@@ -220,8 +219,7 @@ class ContainerRequests:
         return shared_key_headers(
             method,
             url,
-            account=self.account,
-            key=access.key,
+            Account(name=self.account, key=access.key),
             now=self.clock(),
             size_bytes=size_bytes,
             headers=complete,

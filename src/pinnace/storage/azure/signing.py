@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import format_datetime
 from urllib.parse import parse_qsl, urlsplit
@@ -27,12 +28,19 @@ _SIGNED_HEADERS = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A storage account; `key` is in base64."""
+
+    name: str
+    key: str = field(repr=False)
+
+
 def shared_key_headers(
     method: str,
     url: str,
+    account: Account,
     *,
-    account: str,
-    key: str,
     now: datetime,
     size_bytes: int,
     headers: Mapping[str, str],
@@ -41,7 +49,6 @@ def shared_key_headers(
 
     Args:
         url: complete and quoted.
-        key: of the account, in base64.
         size_bytes: of the body.
         headers: further ones to send, with lower-case names.
 
@@ -56,8 +63,8 @@ def shared_key_headers(
         f"\n{name.lower()}:{value}" for name, value in sorted(parse_qsl(parts.query, keep_blank_values=True))
     )
     standard = "\n".join(values.get(name, "") for name in _SIGNED_HEADERS)
-    text = f"{method}\n{standard}\n{extra}/{account}{parts.path}{query}"
-    signed["authorization"] = f"SharedKey {account}:{_signature(key, text)}"
+    text = f"{method}\n{standard}\n{extra}/{account.name}{parts.path}{query}"
+    signed["authorization"] = f"SharedKey {account.name}:{_signature(account.key, text)}"
     return signed
 
 
@@ -67,12 +74,12 @@ def with_version(headers: Mapping[str, str], now: datetime) -> dict[str, str]:
 
 
 def read_sas(
-    account: str, container: str, blob: str, *, key: str, now: datetime, ttl: timedelta, https: bool
+    account: Account, container: str, blob: str, *, now: datetime, ttl: timedelta, https: bool
 ) -> str:
     """The query of a URL that reads one blob until `ttl` has passed. Raises StoreConfigError."""
     expiry = (now + ttl).strftime("%Y-%m-%dT%H:%M:%SZ")
     protocol = "https" if https else "https,http"
-    fields = ["r", "", expiry, f"/blob/{account}/{container}/{blob}", "", "", protocol, API_VERSION, "b"]
+    fields = ["r", "", expiry, f"/blob/{account.name}/{container}/{blob}", "", "", protocol, API_VERSION, "b"]
     text = "\n".join([*fields, *[""] * 7])  # snapshot, encryption scope and five headers of the answer
     return quote_query(
         {
@@ -81,7 +88,7 @@ def read_sas(
             "spr": protocol,
             "sv": API_VERSION,
             "sr": "b",
-            "sig": _signature(key, text),
+            "sig": _signature(account.key, text),
         }
     )
 

@@ -13,8 +13,7 @@ LONGEST = timedelta(days=7)
 
 async def signed_url_google(
     endpoint: str,
-    bucket: str,
-    key: str,
+    name: str,
     *,
     account: str,
     sign: Callable[[bytes], Awaitable[bytes]],
@@ -24,10 +23,11 @@ async def signed_url_google(
     """A URL to read an object with.
 
     Args:
+        name: of the object: its bucket, a slash, its key.
         account: the service account's mail address.
         sign: signs with its key, RSA and SHA-256.
     """
-    path = f"/{quote_key(f'{bucket}/{key}')}"
+    path = f"/{quote_key(name)}"
     timestamp = now.strftime("%Y%m%dT%H%M%SZ")
     scope = f"{timestamp[:8]}/auto/storage/goog4_request"
     query = quote_query(

@@ -105,8 +105,7 @@ class GCSStore(HTTPStore):
         account = origin.email if isinstance(origin, ServiceAccount) else self._config.service_account
         return await signed_url_google(
             self._config.endpoint,
-            self._config.bucket,
-            key,
+            f"{self._config.bucket}/{key}",
             account=account,
             sign=sign,
             now=self._clock(),

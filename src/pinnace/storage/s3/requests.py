@@ -19,7 +19,7 @@ import aiohttp
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.digits import is_digits
 from pinnace.clouds.aws.credentials import Credentials
-from pinnace.clouds.aws.signing import EMPTY_HASH, quote_key, quote_query, signed_headers
+from pinnace.clouds.aws.signing import EMPTY_HASH, Signer, quote_key, quote_query, signed_headers
 from pinnace.http.requests import (
     Reply,
     Request,
@@ -269,8 +269,7 @@ class BucketRequests:
         return signed_headers(
             method,
             url,
-            region=self.region,
-            credentials=await self.credentials(),
+            Signer(region=self.region, credentials=await self.credentials()),
             now=self.clock(),
             body_hash=body_hash,
             headers=headers,

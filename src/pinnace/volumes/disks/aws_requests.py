@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
 
 from pinnace.clouds.aws.credentials import CredentialSource
-from pinnace.clouds.aws.signing import signed_headers
+from pinnace.clouds.aws.signing import Signer, signed_headers
 from pinnace.http.requests import (
     RetryPolicy,
     child_text,
@@ -74,12 +74,10 @@ class EC2:
             return signed_headers(
                 "POST",
                 self._url,
-                region=self._region,
-                credentials=await self._credentials.get(),
+                Signer(region=self._region, credentials=await self._credentials.get(), service="ec2"),
                 now=self._clock(),
                 body_hash=hashlib.sha256(body).hexdigest(),
                 headers={"content-type": "application/x-www-form-urlencoded; charset=utf-8"},
-                service="ec2",
             )
 
         async with new_session(tls_context()) as session:

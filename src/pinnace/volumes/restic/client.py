@@ -31,7 +31,7 @@ from pinnace.volumes.restic.output import (
     parse_snapshot_id,
     parse_total_size,
 )
-from pinnace.volumes.restic.processes import STDERR_BYTES, Sink, run
+from pinnace.volumes.restic.processes import STDERR_BYTES, Outputs, Sink, run
 from pinnace.volumes.restic.progress import Measured, OnProgress, SaidByRestic, reporting
 
 log = logging.getLogger(__name__)
@@ -249,8 +249,7 @@ class Restic:
             code = await run(
                 line,
                 environment=environment,
-                stdout=stdout,
-                stderr=stderr,
+                outputs=Outputs(stdout, stderr),
                 deadline_seconds=deadline_seconds,
                 directory=directory,
             )

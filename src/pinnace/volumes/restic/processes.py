@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -31,12 +32,19 @@ class Sink(Protocol):
     def feed(self, chunk: bytes) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where the two outputs of a process go."""
+
+    stdout: Sink
+    stderr: Tail
+
+
 async def run(
     line: Sequence[str],
     *,
     environment: Mapping[str, str],
-    stdout: Sink,
-    stderr: Tail,
+    outputs: Outputs,
     deadline_seconds: float,
     directory: Path | None = None,
     stop_seconds: float = STOP_SECONDS,
@@ -67,20 +75,20 @@ async def run(
     )
     try:
         async with asyncio.timeout(deadline_seconds):
-            await _drain_both(process, stdout, stderr)
+            await _drain_both(process, outputs)
             return await process.wait()
     finally:
         if process.returncode is None:
-            ending = _end(process, stdout, stderr, stop_seconds)
+            ending = _end(process, outputs, stop_seconds)
             await finish(ending, limit_seconds=stop_seconds + _KILLED_SECONDS)
 
 
-async def _drain_both(process: asyncio.subprocess.Process, stdout: Sink, stderr: Tail) -> None:
+async def _drain_both(process: asyncio.subprocess.Process, outputs: Outputs) -> None:
     assert process.stdout is not None
     assert process.stderr is not None
     async with asyncio.TaskGroup() as group:
-        group.create_task(_drain(process.stdout, stdout))
-        group.create_task(_drain(process.stderr, stderr))
+        group.create_task(_drain(process.stdout, outputs.stdout))
+        group.create_task(_drain(process.stderr, outputs.stderr))
 
 
 async def _drain(stream: asyncio.StreamReader, sink: Sink) -> None:
@@ -88,12 +96,12 @@ async def _drain(stream: asyncio.StreamReader, sink: Sink) -> None:
         sink.feed(chunk)
 
 
-async def _end(process: asyncio.subprocess.Process, stdout: Sink, stderr: Tail, stop_seconds: float) -> None:
+async def _end(process: asyncio.subprocess.Process, outputs: Outputs, stop_seconds: float) -> None:
     _signal(process, signal.SIGINT)
     with suppress(TimeoutError):
         async with asyncio.timeout(stop_seconds):
             # Still read: a process that cannot write does not end.
-            await _drain_both(process, stdout, stderr)
+            await _drain_both(process, outputs)
             await process.wait()
     # Also when it has ended by itself: a child of it (rclone, ssh) may not have.
     _signal(process, signal.SIGKILL)

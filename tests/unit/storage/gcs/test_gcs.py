@@ -227,8 +227,7 @@ class TestSignedURLs:
 
         url = await signed_url_google(
             "https://storage.googleapis.com",
-            "my-bucket",
-            key,
+            f"my-bucket/{key}",
             account=KEY["client_email"],
             sign=sign,
             now=now,

@@ -17,7 +17,7 @@ from pinnace.volumes.restic.errors import (
     command_failed,
 )
 from pinnace.volumes.restic.output import Tail
-from pinnace.volumes.restic.processes import run
+from pinnace.volumes.restic.processes import Outputs, run
 from tests.support.waiting import eventually
 
 IGNORING = (
@@ -35,8 +35,7 @@ async def python(
     return await run(
         [sys.executable, "-c", code, *arguments],
         environment=dict(os.environ),
-        stdout=stdout or Tail(100),
-        stderr=stderr or Tail(100),
+        outputs=Outputs(stdout or Tail(100), stderr or Tail(100)),
         deadline_seconds=seconds,
         stop_seconds=0.2,
     )
@@ -57,8 +56,7 @@ async def test_nothing_is_inherited_but_what_is_given(tmp_path: Path) -> None:
     await run(
         [sys.executable, "-c", "import os; print(sorted(os.environ), os.getcwd(), os.read(0, 1))"],
         environment={"ONLY": "this"},
-        stdout=stdout,
-        stderr=Tail(1000),
+        outputs=Outputs(stdout, Tail(1000)),
         deadline_seconds=60,
         directory=tmp_path,
     )
@@ -106,8 +104,7 @@ async def test_a_process_that_listens_may_clean_up(tmp_path: Path) -> None:
         run(
             [sys.executable, "-c", code, str(file)],
             environment=dict(os.environ),
-            stdout=Tail(1),
-            stderr=Tail(1),
+            outputs=Outputs(Tail(1), Tail(1)),
             deadline_seconds=60,
         )
     )
