@@ -1,1 +1,1 @@
-"""Files of a backup on this side of the store: the tarball, written and read, and the log of a run."""
+"""The tarball of a backup, written and read, and the log of a run. Not here: storing them (storage)."""

@@ -1,4 +1,4 @@
-"""What engines and hooks write the log of a run to; `RunLog` is one."""
+"""The interface of a run's log for engines and hooks; `RunLog` implements it."""
 
 from typing import Protocol
 

@@ -220,7 +220,7 @@ def _picker(keys: list[str]) -> Callable[[Mapping[str, object]], tuple[object, .
 
 
 def _without_clash(key: str) -> str:
-    """A field must not pass for the entry's own time, level or message."""
+    """Rename fields that would be confused with the entry's own time, level or message."""
     return f"fields.{key}" if key in _RESERVED_KEYS else key
 
 
@@ -241,7 +241,7 @@ class JSONFormatter:
     def template(
         self, level: str, message: str, fields: Mapping[str, object], varying: str, /
     ) -> LineTemplate:
-        """JSON is made by a library that is as quick whole."""
+        """JSON needs no prepared layout: its library is as fast for whole lines."""
         fixed = dict(fields)
 
         def fill(time: str, first: int, second: int, value: str) -> str:

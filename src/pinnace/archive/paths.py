@@ -1,4 +1,4 @@
-"""Where an item lies inside a backup tarball. Pure text, both ways. (docs/spec: BKP 14, RST 6)
+"""Builds and parses the paths of items in a backup tarball. Pure. (docs/spec: BKP 14, RST 6)
 
 metadata/version
 resources/<group-resource>/<version directory>/namespaces/<namespace>/<name>.json

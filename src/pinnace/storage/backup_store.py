@@ -150,7 +150,7 @@ class BackupStore:
 
         Raises:
             ReadOnlyLocation: the location is read-only.
-            BackupExists: a finished backup of this name is there; nothing of it has been touched.
+            BackupExists: a finished backup of this name exists; it was not changed.
         """
         self._check_writable(f"write backup {files.name}")
         if await self.exists(files.name):
