@@ -16,11 +16,10 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.volumes.creating import create_generated
-from pinnace.volumes.outcomes import Outcomes, message_of, phase_of
+from pinnace.volumes.outcomes import message_of, phase_of
 from pinnace.volumes.pod_claims import PodVolume, VolumeError, find_volume, look_behind
-from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
-from pinnace.volumes.restic.locks import RepositoryLocks
-from pinnace.volumes.timeouts import Timeout
+from pinnace.volumes.pod_volume_run import PodVolumeRun
+from pinnace.volumes.repositories import NOT_READY, RepositoryUnavailable
 
 
 class PodVolumeError(Exception):
@@ -28,28 +27,20 @@ class PodVolumeError(Exception):
 
 
 class PodVolumeBackups:
-    """Saves the volumes of the pods of one backup.
-
-    Args:
-        outcomes: fed with the PodVolumeBackups of this backup.
-        timeout: for all of them together; running since the start of the backup.
-    """
+    """Saves the volumes of the pods of one backup."""
 
     def __init__(
         self,
         client: KubeClient,
         backup: Backup,
-        repositories: Repositories,
-        locks: RepositoryLocks,
-        outcomes: Outcomes,
-        timeout: Timeout,
+        run: PodVolumeRun,
     ) -> None:
         self._client = client
         self._backup = backup
-        self._repositories = repositories
-        self._locks = locks
-        self._outcomes = outcomes
-        self._timeout = timeout
+        self._repositories = run.repositories
+        self._locks = run.locks
+        self._outcomes = run.outcomes
+        self._timeout = run.timeout
         self._ended: list[JSONObject] = []
 
     @property

@@ -17,11 +17,10 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.volumes.creating import create_generated
-from pinnace.volumes.outcomes import Outcomes, message_of, phase_of
+from pinnace.volumes.outcomes import message_of, phase_of
 from pinnace.volumes.pod_volume_backups import pod_reference
-from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
-from pinnace.volumes.restic.locks import RepositoryLocks
-from pinnace.volumes.timeouts import Timeout
+from pinnace.volumes.pod_volume_run import PodVolumeRun
+from pinnace.volumes.repositories import NOT_READY, RepositoryUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +33,6 @@ class PodVolumeRestores:
 
     Args:
         location: of the backup.
-        outcomes: fed with the PodVolumeRestores of this restore.
-        timeout: for all of them together; running since the start of the restore.
     """
 
     def __init__(
@@ -43,18 +40,15 @@ class PodVolumeRestores:
         client: KubeClient,
         restore: Restore,
         location: str,
-        repositories: Repositories,
-        locks: RepositoryLocks,
-        outcomes: Outcomes,
-        timeout: Timeout,
+        run: PodVolumeRun,
     ) -> None:
         self._client = client
         self._restore = restore
         self._location = location
-        self._repositories = repositories
-        self._locks = locks
-        self._outcomes = outcomes
-        self._timeout = timeout
+        self._repositories = run.repositories
+        self._locks = run.locks
+        self._outcomes = run.outcomes
+        self._timeout = run.timeout
 
     async def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]

@@ -12,6 +12,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.archive.runlog import RunLog
 from pinnace.volumes.outcomes import Outcomes
+from pinnace.volumes.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.locks import RepositoryLocks
 from pinnace.volumes.timeouts import Timeout
@@ -65,6 +66,14 @@ class OrderScene:
 
     def timeout(self, seconds: float = 60.0, **annotations: str) -> Timeout:
         return Timeout(annotations, Duration.seconds(seconds))
+
+    def run(self, timeout: Timeout | None = None) -> PodVolumeRun:
+        return PodVolumeRun(
+            repositories=self.repositories,
+            locks=self.locks,
+            outcomes=self.outcomes,
+            timeout=timeout or self.timeout(),
+        )
 
     def _answer(self, order: JSONObject) -> None:
         self.ordered.set()

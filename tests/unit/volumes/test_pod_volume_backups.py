@@ -32,10 +32,7 @@ def backups(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeBacku
     return PodVolumeBackups(
         scene.cluster.client,
         BACKUP,
-        scene.repositories,
-        scene.locks,
-        scene.outcomes,
-        timeout or scene.timeout(),
+        scene.run(timeout),
     )
 
 
@@ -102,9 +99,7 @@ async def test_a_long_name_is_shortened_in_the_label_alone(scene: OrderScene) ->
         metadata=ObjectMeta(name=name, namespace=NAMESPACE, uid="u"),
         spec=BackupSpec(storage_location="default"),
     )
-    work = PodVolumeBackups(
-        scene.cluster.client, backup, scene.repositories, scene.locks, scene.outcomes, scene.timeout()
-    )
+    work = PodVolumeBackups(scene.cluster.client, backup, scene.run())
 
     await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 

@@ -28,10 +28,7 @@ def restores(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeRest
         scene.cluster.client,
         RESTORE,
         "default",
-        scene.repositories,
-        scene.locks,
-        scene.outcomes,
-        timeout or scene.timeout(),
+        scene.run(timeout),
     )
 
 

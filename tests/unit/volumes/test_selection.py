@@ -21,9 +21,7 @@ async def test_a_volume_without_its_claim_costs_the_pod_but_not_the_other_volume
         scene.cluster.put("persistentvolumeclaims", "shop", "there", spec={"volumeName": "pv"})
         scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
         scene.answer = silent
-        saver = PodVolumeBackups(
-            scene.cluster.client, backup, scene.repositories, scene.locks, scene.outcomes, scene.timeout()
-        )
+        saver = PodVolumeBackups(scene.cluster.client, backup, scene.run())
         running = asyncio.create_task(
             run_backup(tmp_path, cluster, backup, collaborators=Collaborators(pod_volumes=saver))
         )

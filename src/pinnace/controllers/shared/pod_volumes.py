@@ -24,6 +24,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.outcomes import Outcomes
 from pinnace.volumes.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.pod_volume_restores import PodVolumeRestores
+from pinnace.volumes.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
 from pinnace.volumes.restic.access import Repository
 from pinnace.volumes.restic.errors import InvalidSnapshot, ResticError
@@ -71,9 +72,7 @@ class PodVolumes:
         timeout = Timeout(backup.metadata.annotations, self._timeout)
         selector = f"{labels.BACKUP_UID}={backup.metadata.uid}"
         async with self._watched(POD_VOLUME_BACKUPS, selector) as (_orders, outcomes):
-            yield PodVolumeBackups(
-                self._scope.client, backup, self._repositories, self._locks, outcomes, timeout
-            )
+            yield PodVolumeBackups(self._scope.client, backup, self._run(outcomes, timeout))
 
     @asynccontextmanager
     async def restoring(self, restore: Restore, backup: Backup) -> AsyncIterator[PodVolumeRestorer]:
@@ -83,10 +82,14 @@ class PodVolumes:
             log.error(f"{problem}; the server's timeout is used")
         selector, location = f"{labels.RESTORE_UID}={restore.metadata.uid}", backup.spec.storage_location
         async with self._watched(POD_VOLUME_RESTORES, selector) as (orders, outcomes):
-            restores = PodVolumeRestores(
-                self._scope.client, restore, location, self._repositories, self._locks, outcomes, timeout
-            )
+            run = self._run(outcomes, timeout)
+            restores = PodVolumeRestores(self._scope.client, restore, location, run)
             yield RestoredPods(self._scope, restores, orders, PodWatches(self._scope.client))
+
+    def _run(self, outcomes: Outcomes, timeout: Timeout) -> PodVolumeRun:
+        return PodVolumeRun(
+            repositories=self._repositories, locks=self._locks, outcomes=outcomes, timeout=timeout
+        )
 
     async def forget(self, backup: Backup, store: BackupStore) -> list[str]:
         """Remove all restic snapshots of a backup; what went wrong. The rest is tried all the same.
