@@ -47,7 +47,7 @@ class Location:
             "azblob://container/prefix". It must not contain credentials.
     """
 
-    url: str | os.PathLike[str] = field(repr=False)  # in case it does contain credentials
+    url: str | os.PathLike[str] = field(repr=False)  # it may contain credentials by mistake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
