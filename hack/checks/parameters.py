@@ -22,7 +22,6 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "pinnace.kube.client:KubeClient.exec": "implements Executor.exec",
     "pinnace.kube.commands:Executor.exec": "a command and where it runs",
     "pinnace.kube.transport.retrying:Sender.__init__": "three are for tests",
-    "pinnace.volumes.pod_volume_restores:PodVolumeRestores.__init__": "not brought down yet",
 }
 """Functions that may have more, each with the reason; as `module:Class.function`."""
 
