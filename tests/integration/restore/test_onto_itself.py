@@ -1,11 +1,13 @@
 """Restoring the example application onto itself: what nobody has touched is no conflict."""
 
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from examples.application import application
+from examples.stage import Stage
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -84,11 +86,18 @@ async def taken(client: KubeClient, objects: list[JSONObject]) -> list[JSONObjec
     return found
 
 
+@pytest.fixture
+async def shop(client: KubeClient) -> AsyncIterator[list[JSONObject]]:
+    """The example application as the cluster has it; gone afterwards."""
+    yield await deploy(client, application())
+    await Stage(client, application()).destroy()
+
+
 @pytest.mark.spec("RST-046")
 async def test_the_untouched_example_application_makes_no_difference_and_a_change_is_found(
-    client: KubeClient, restore: RealRestore
+    client: KubeClient, restore: RealRestore, shop: list[JSONObject]
 ) -> None:
-    backup = await deploy(client, application())
+    backup = shop
     kinds = {item["kind"] for item in backup}
     assert len(kinds) >= 30
 
