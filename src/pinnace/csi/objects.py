@@ -289,7 +289,7 @@ async def delete_objects(
     selector, errors = backup_selector(backup), []
     snapshots = await client.list_all(kinds.snapshots, label_selector=selector)
     contents = await client.list_all(kinds.contents, label_selector=selector)
-    # A content that is deleted before its driver took it over leaves its snapshot, so it does not count.
+    # A content that is being deleted and leaves its snapshot does not count.
     contents = [content for content in contents if not _goes_without_snapshot(content)]
     for snapshot in snapshots:
         namespace, name = snapshot["metadata"]["namespace"], snapshot["metadata"]["name"]
@@ -366,7 +366,13 @@ async def _create_or_find(client: KubeClient, kinds: SnapshotKinds, body: JSONOb
 
 
 def _goes_without_snapshot(content: JSONObject) -> bool:
-    return "deletionTimestamp" in content["metadata"] and not _is_taken_over(content)
+    """Whether the content is being deleted in a way that leaves its snapshot in storage.
+
+    A policy that changes now may come too late: its driver may be letting it go already.
+    """
+    if "deletionTimestamp" not in content["metadata"]:
+        return False
+    return not _is_taken_over(content) or (content.get("spec") or {}).get("deletionPolicy") != "Delete"
 
 
 def _is_taken_over(content: JSONObject) -> bool:

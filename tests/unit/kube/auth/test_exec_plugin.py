@@ -231,8 +231,8 @@ GOOD = {"apiVersion": f"{GROUP}/v1", "kind": "ExecCredential"}
         ("", "no valid ExecCredential"),
         (f"token: {SECRET}", "no valid ExecCredential"),
         (json.dumps(GOOD | {"status": {"token": 5}}), "no valid ExecCredential"),
-        (json.dumps(GOOD | {"kind": SECRET}), "something else than an ExecCredential"),
-        (json.dumps(GOOD | {"apiVersion": f"{GROUP}/v1beta1"}), "something else than an ExecCredential"),
+        (json.dumps(GOOD | {"kind": SECRET}), "something other than an ExecCredential"),
+        (json.dumps(GOOD | {"apiVersion": f"{GROUP}/v1beta1"}), "something other than an ExecCredential"),
         (json.dumps(GOOD), "neither a token nor a certificate"),
         (json.dumps(GOOD | {"status": {"clientKeyData": SECRET}}), "a certificate without its key"),
         (
