@@ -4,6 +4,7 @@
 to backups or to restores stands in their own runners.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +17,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.operation import Operation
 from pinnace.storage.backup_store import BackupStore
+
+_logger = logging.getLogger(__name__)
 
 ProgressSink = Callable[[int, int], Awaitable[None]]
 """Keeps or shows the total of items and the items done; raises KubeError if it cannot."""
@@ -79,3 +82,11 @@ class RunContext:
         """Tell how far the run is. Raises KubeError."""
         if self.progress is not None:
             await self.progress(total_items, items_done)
+
+
+async def close_reopened(store: BackupStore) -> None:
+    """Close the store of an upload that is done; a failure changes nothing of what it holds."""
+    try:
+        await store.close()
+    except Exception:  # whatever it was: how the run ended is decided and stored
+        _logger.warning("A backup storage location could not be closed after a run", exc_info=True)

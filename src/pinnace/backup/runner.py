@@ -6,7 +6,6 @@ finished backup. (docs/spec: BKP 3, CTL 3.5)
 """
 
 import copy
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +21,10 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
-from pinnace.context import RunContext
+from pinnace.context import RunContext, close_reopened
 from pinnace.plugins.protocols import BackupItemAction
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
-from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
-
-_logger = logging.getLogger(__name__)
 
 _SETTLING_SECONDS = 120.0
 """For removing the objects of CSI snapshots at the end, also of a run that is cancelled."""
@@ -257,19 +253,11 @@ class _Run:
             self.is_stored = files.metadata is not None
         finally:
             if store is not self.context.store:
-                await _close_store(store)
+                await close_reopened(store)
 
 
 def _one_line(error: Exception) -> str:
     return " ".join(error_text(error).split())
-
-
-async def _close_store(store: BackupStore) -> None:
-    """Close a store; an error does not change the outcome of the backup."""
-    try:
-        await store.close()
-    except Exception:  # whatever it was: the backup is decided
-        _logger.warning("A backup storage location could not be closed after a backup", exc_info=True)
 
 
 def _close(log: RunLog) -> bool:

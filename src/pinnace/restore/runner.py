@@ -22,7 +22,7 @@ from pinnace.api.values.error_texts import error_text
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex, ArchiveLimits
 from pinnace.archive.runlog import RunLog
-from pinnace.context import RunContext
+from pinnace.context import RunContext, close_reopened
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.protocols import RestoreItemAction
@@ -126,7 +126,7 @@ class _Run:
                 await _upload_results(store, name, results, log, context.log.hide_results)
             finally:
                 if store is not context.store:
-                    await store.close()
+                    await close_reopened(store)
         return results
 
     async def _run(self, log: RunLog) -> Results:

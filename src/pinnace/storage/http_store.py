@@ -6,6 +6,7 @@ put whose outcome is unknown is undone. Nothing is asked of the network before t
 
 import asyncio
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
@@ -55,7 +56,7 @@ class Requests(Protocol):
         ...
 
 
-class HTTPStore:
+class HTTPStore(ABC):
     """An ObjectStore, made one of a service by `_connect`.
 
     Args:
@@ -77,9 +78,9 @@ class HTTPStore:
         self._session: aiohttp.ClientSession | None = None
         self._opened: Requests | None = None
 
+    @abstractmethod
     def _connect(self, session: aiohttp.ClientSession) -> Requests:
         """The service's requests, given the session that they use."""
-        raise NotImplementedError
 
     async def put(self, key: str, body: Body) -> None:
         """See ObjectStore.put."""

@@ -80,6 +80,7 @@ class Stage:
         self.fail_actions = ""
         self.fail_backups = False
         self.fail_reopening = False
+        self.reopened: BackupStore | None = None
         self._directory = directory
 
     async def put_backup(self, *items: dict[str, Any], contents: bytes | None = None) -> None:
@@ -112,7 +113,7 @@ class Stage:
         async def reopen_store() -> BackupStore:
             if self.fail_reopening:
                 raise StoreUnavailable("no answer")
-            return self.store
+            return self.reopened or self.store
 
         return await execute_restore(
             restore,
@@ -344,3 +345,16 @@ async def test_a_work_directory_that_is_not_there_makes_it_failed(stage: Stage, 
 
 def _everything_below(directory: Path) -> list[Path]:
     return list(directory.rglob("*"))
+
+
+async def test_a_reopened_store_that_cannot_be_closed_changes_nothing_of_how_it_went(
+    stage: Stage, tmp_path: Path
+) -> None:
+    class Stubborn(BackupStore):
+        async def close(self) -> None:
+            raise OSError("cannot be closed")
+
+    await stage.put_backup(configmap("a"), configmap("b"))
+    stage.reopened = Stubborn(FilesystemStore(tmp_path / "bucket"), Layout(""), location="default")
+
+    assert (await stage.restore()).status.phase == RestorePhase.COMPLETED
