@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pinnace.api.objects import JSONObject
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, later, parts
+from pinnace.cli.output.findings import grouped_texts
 from pinnace.cli.output.layout import Sheet
 from pinnace.cli.output.volumes import pod_volumes
 
@@ -39,7 +40,7 @@ def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> st
     sheet.field("Started", cells.local_time(status.get("startTimestamp"), "<n/a>"))
     sheet.field("Completed", cells.local_time(status.get("completionTimestamp"), "<n/a>"))
     parts.validation_errors(sheet, restore)
-    _results(sheet, status, facts)
+    _results(sheet, status, facts, exact=view.details)
     sheet.line()
     sheet.field("Backup", spec.get("backupName") or "")
     sheet.line()
@@ -67,7 +68,7 @@ def _spec(sheet: Sheet, spec: JSONObject) -> None:
     sheet.field("Restore PVs", cells.tristate(spec.get("restorePVs")))
 
 
-def _results(sheet: Sheet, status: JSONObject, facts: RestoreFacts) -> None:
+def _results(sheet: Sheet, status: JSONObject, facts: RestoreFacts, *, exact: bool) -> None:
     warnings, errors = status.get("warnings") or 0, status.get("errors") or 0
     if not warnings and not errors:
         return
@@ -80,23 +81,28 @@ def _results(sheet: Sheet, status: JSONObject, facts: RestoreFacts) -> None:
     results = facts.results or {}
     if warnings:
         sheet.line()
-        _result(sheet, "Warnings", results.get("warnings") or {})
+        _result(sheet, "Warnings", results.get("warnings") or {}, exact)
     if errors:
         sheet.line()
-        _result(sheet, "Errors", results.get("errors") or {})
+        _result(sheet, "Errors", results.get("errors") or {}, exact)
 
 
-def _result(sheet: Sheet, title: str, result: JSONObject) -> None:
+def _result(sheet: Sheet, title: str, result: JSONObject, exact: bool) -> None:
+    """One half of the results; equal messages are one line, without `exact` also those of like objects."""
+
+    def block(title: str, indent: str, messages: Sequence[object]) -> None:
+        _messages(sheet, title, indent, grouped_texts(messages, exact=exact))
+
     sheet.line(f"{title}:")
-    _messages(sheet, "\tVelero:", "\t", result.get("velero") or [])
-    _messages(sheet, "\tCluster:", "\t", result.get("cluster") or [])
+    block("\tVelero:", "\t", result.get("velero") or [])
+    block("\tCluster:", "\t", result.get("cluster") or [])
     namespaces = result.get("namespaces") or {}
     if not namespaces:
         sheet.line("\tNamespaces: <none>")
         return
     sheet.line("\tNamespaces:")
     for namespace in sorted(namespaces):
-        _messages(sheet, f"\t\t{namespace}:", "\t\t", namespaces[namespace] or [])
+        block(f"\t\t{namespace}:", "\t\t", namespaces[namespace] or [])
 
 
 def _messages(sheet: Sheet, title: str, indent: str, messages: Sequence[str]) -> None:

@@ -1,0 +1,255 @@
+"""Errors and warnings of a run as a person reads them: equal ones once, with their number. Pure.
+
+The log of a backup and the results of a restore are read here, which may come from a location that is not
+trusted: what does not parse is left out, and no text is believed to be more than text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+SHOWN: Final = 5
+"""How many distinct errors are shown at the end of a run."""
+_SUBJECTS_SHOWN = 3
+_TEXT_CHARACTERS = 600
+_DISTINCT = 10_000
+"""Distinct texts that are told apart; a hostile file does not fill the memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One error or warning: its text, and the object that it is about, if that is known."""
+
+    text: str
+    subject: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """Findings whose texts are equal but for the name of their object; `text` is that of the first."""
+
+    text: str
+    count: int = 0
+    texts: set[str] = field(default_factory=set)
+    subjects: list[str] = field(default_factory=list)
+
+    @property
+    def line(self) -> str:
+        """The text, with how often it was found."""
+        if self.count == 1:
+            return self.text
+        if len(self.texts) == 1:
+            return f"{self.text} ({self.count} times)"
+        return f"{self.text} (and {self.count - 1} more like it)"
+
+    @property
+    def about(self) -> str:
+        """The objects that the text itself does not name: the first ones, and how many more there are."""
+        unnamed = [subject for subject in self.subjects if subject.split(" ")[-1] not in self.text]
+        if not unnamed:
+            return ""
+        shown, more = ", ".join(unnamed[:_SUBJECTS_SHOWN]), len(unnamed) - _SUBJECTS_SHOWN
+        return f"{shown} and {more} more" if more > 0 else shown
+
+
+def grouped(findings: Iterable[Finding]) -> list[Group]:
+    """The findings by what they say, in the order of the first of each."""
+    groups: dict[str, Group] = {}
+    for finding in findings:
+        key = _without_names(finding)
+        group = groups.get(key)
+        if group is None:
+            if len(groups) >= _DISTINCT:
+                continue
+            group = groups[key] = Group(text=finding.text)
+        group.count += 1
+        if len(group.texts) < 2:
+            group.texts.add(finding.text)
+        if finding.subject and finding.subject not in group.subjects[-1:]:
+            group.subjects.append(finding.subject)
+    return list(groups.values())
+
+
+def grouped_texts(texts: Iterable[object], *, exact: bool = False) -> list[str]:
+    """The lines of a list of messages, as a description shows them.
+
+    Args:
+        exact: only equal texts make one line, so that each object is named.
+    """
+    if exact:
+        counts: dict[str, int] = {}
+        for text in map(str, texts):
+            counts[text] = counts.get(text, 0) + 1
+        return [text if count == 1 else f"{text} ({count} times)" for text, count in counts.items()]
+    return [group.line for group in grouped(Finding(text=str(text)) for text in texts)]
+
+
+_OBJECT = re.compile(r"\b([a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*)/((?:[^\s/\"':;,()]+/)?[^\s/\"':;,()]+)")
+"""`deployments.apps/shop/web`: how messages name objects."""
+
+
+def _without_names(finding: Finding) -> str:
+    """What the text says of any object: the names of its own are taken out, wherever they stand."""
+    text, names = finding.text, set()
+    if finding.subject:
+        names.add(finding.subject.split(" ")[-1])
+    elif found := _OBJECT.search(text):
+        names.add(found[2])
+    names |= {name.rpartition("/")[2] for name in names}
+    for name in sorted(names, key=len, reverse=True):
+        if name:
+            text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "*", text)
+    return text
+
+
+def log_findings(lines: Iterable[str], level: str) -> Iterator[Finding]:
+    """The entries of one level (`error` or `warning`) in a log, which is logfmt or JSON."""
+    plain, quoted = f"level={level} ", f'"level":"{level}"'
+    for line in lines:
+        if plain in line:
+            fields = _logfmt(line)
+        elif quoted in line and line.startswith("{"):
+            fields = _json(line)
+        else:
+            continue
+        if fields.get("level") == level and (message := fields.get("msg")):
+            yield _finding(message, fields)
+
+
+def _finding(message: str, fields: dict[str, str]) -> Finding:
+    cause = fields.get("error.message") or fields.get("error") or ""
+    text = cause if message in _SAYS_NO_MORE else f"{message}: {cause}" if cause else message
+    resource, name = fields.get("resource", ""), fields.get("name", "")
+    if not name:
+        return Finding(text=_cut(text), subject="")
+    place = f"{fields['namespace']}/{name}" if fields.get("namespace") else name
+    return Finding(text=_cut(text), subject=f"{resource} {place}".strip())
+
+
+_SAYS_NO_MORE: Final = frozenset({"Error backing up item"})
+
+_PAIR = re.compile(r'([^\s=]+)=("(?:[^"\\]|\\.)*"|\S*)')
+_ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|.)")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def _logfmt(line: str) -> dict[str, str]:
+    return {key: _unquoted(value) for key, value in _PAIR.findall(line)}
+
+
+def _unquoted(value: str) -> str:
+    if not value.startswith('"'):
+        return value
+
+    def character(found: re.Match[str]) -> str:
+        escape = found[1]
+        if len(escape) > 1:
+            return chr(int(escape[1:], 16))
+        return _ESCAPED.get(escape, escape)
+
+    return _ESCAPE.sub(character, value[1:-1])
+
+
+def _json(line: str) -> dict[str, str]:
+    import json
+
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return {}
+    if not isinstance(entry, dict):
+        return {}
+    return {key: value for key, value in entry.items() if isinstance(value, str)}
+
+
+def result_findings(result: object) -> Iterator[Finding]:
+    """The messages of one half (`errors` or `warnings`) of the results of a restore."""
+    if not isinstance(result, dict):
+        return
+    namespaces = result.get("namespaces")
+    lists = [result.get("velero"), result.get("cluster")]
+    lists += list(namespaces.values()) if isinstance(namespaces, dict) else []
+    for messages in lists:
+        for message in messages if isinstance(messages, list) else ():
+            yield Finding(text=_cut(str(message)))
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _TEXT_CHARACTERS else f"{line[:_TEXT_CHARACTERS]}..."
+
+
+@dataclass(frozen=True, slots=True)
+class _Remedy:
+    """What to do about errors of a kind; `advice` may use the groups of the pattern."""
+
+    pattern: re.Pattern[str]
+    advice: str
+    of: str = ""
+
+
+_REMEDIES: Final[Sequence[_Remedy]] = tuple(
+    _Remedy(re.compile(pattern), advice, of)
+    for pattern, advice, of in (
+        (
+            r"([a-z0-9.-]+) is forbidden: User \"([^\"]*)\" cannot list",
+            'Give "{1}" the right to list {0}, or leave them out with --exclude-resources {0}.',
+            "backup",
+        ),
+        (r"is forbidden: User \"([^\"]*)\" cannot (\w+)", 'Give "{0}" the right to {1} them.', ""),
+        (r"exceeded quota: ([a-z0-9.-]+)", "Raise the quota {0} or free what it counts.", "restore"),
+        (
+            r"admission webhook \"([^\"]+)\" denied the request",
+            "The admission webhook {0} refused the objects: change its policy, or restore without them.",
+            "restore",
+        ),
+        (
+            r"failed calling webhook \"([^\"]+)\"",
+            "The admission webhook {0} does not answer: start its server or remove its configuration.",
+            "",
+        ),
+        (
+            r"differs from the backed-up version|is different from the backed-up version",
+            "Delete the existing objects first, or restore beside them with --namespace-mappings OLD:NEW.",
+            "restore",
+        ),
+        (
+            r"No space left on device|no space left",
+            "Free disk space: TMPDIR names the folder for temporary files.",
+            "",
+        ),
+        (
+            r"(?i)unauthorized|must be logged in",
+            "The credentials were refused: they may have expired. Sign in again.",
+            "",
+        ),
+        (
+            r"connection refused|timed out|did not answer",
+            "Check that the server named there can be reached.",
+            "",
+        ),
+    )
+)
+
+
+def remedy(text: str, noun: str) -> str:
+    """What to do about an error of a `backup` or a `restore`; empty if nothing is known to help."""
+    for each in _REMEDIES:
+        if each.of in ("", noun) and (found := each.pattern.search(text)):
+            return each.advice.format(*found.groups())
+    return ""
+
+
+def report(findings: Iterable[Finding], noun: str) -> list[str]:
+    """Lines for the first distinct errors: text and number, the objects, and what to do."""
+    groups = grouped(findings)
+    lines = []
+    for group in groups[:SHOWN]:
+        about = group.about
+        lines.append(f"  {group.line}" + (f" [{about}]" if about else ""))
+        if advice := remedy(group.text, noun):
+            lines.append(f"    {advice}")
+    if len(groups) > SHOWN:
+        lines.append(f"  ... and {len(groups) - SHOWN} more distinct ones")
+    return lines

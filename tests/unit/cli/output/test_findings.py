@@ -1,0 +1,91 @@
+"""Errors and warnings of a run: what is one line, what it says, and what it advises."""
+
+import pytest
+
+from pinnace.archive.logfmt import JSONFormatter, LineFormatter, TextFormatter
+from pinnace.cli.output.findings import (
+    Finding,
+    grouped,
+    grouped_texts,
+    log_findings,
+    remedy,
+    report,
+    result_findings,
+)
+
+TIME = "2026-11-22T18:00:00Z"
+
+
+def test_equal_texts_are_one_line_with_their_number() -> None:
+    assert grouped_texts(["refused"] * 726 + ["other"]) == ["refused (726 times)", "other"]
+
+
+def test_texts_that_differ_in_the_name_of_their_object_are_one_line() -> None:
+    texts = [f'error restoring pods/shop/web-{n}: pods "web-{n}" is forbidden' for n in range(3)]
+    assert grouped_texts(texts) == [f"{texts[0]} (and 2 more like it)"]
+    assert grouped_texts(texts, exact=True) == texts
+
+
+def test_texts_that_differ_in_anything_else_stay_apart() -> None:
+    texts = ['pods "a" is forbidden: cannot list "pods"', 'pods "a" is forbidden: cannot list "secrets"']
+    assert grouped_texts(texts) == texts
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), JSONFormatter()], ids=["text", "json"])
+def test_the_errors_of_a_log_are_found_with_their_objects(formatter: LineFormatter) -> None:
+    fields = {"resource": "secrets", "namespace": "shop", "name": "key"}
+    lines = [
+        formatter.format(TIME, "info", 'says "level=error "', {}),
+        formatter.format(TIME, "error", "Error backing up item", {"error": 'refused by "x"', **fields}),
+        formatter.format(TIME, "error", "Error listing items", {"error": "forbidden", "resource": "pods"}),
+        formatter.format(TIME, "warning", "odd", {}),
+    ]
+    assert list(log_findings(lines, "error")) == [
+        Finding(text='refused by "x"', subject="secrets shop/key"),
+        Finding(text="Error listing items: forbidden"),
+    ]
+    assert [found.text for found in log_findings(lines, "warning")] == ["odd"]
+
+
+@pytest.mark.parametrize(
+    "line", ['{"level":"error"', '["level":"error"]', "level=error ", "level=error msg="]
+)
+def test_a_line_that_is_no_entry_is_left_out(line: str) -> None:
+    assert list(log_findings([line], "error")) == []
+
+
+@pytest.mark.parametrize("result", [None, [], {"velero": "x"}, {"namespaces": ["x"]}, {"cluster": None}])
+def test_results_of_another_shape_have_no_findings(result: object) -> None:
+    assert list(result_findings(result)) == []
+
+
+def test_the_report_names_objects_and_what_to_do_and_counts_what_it_leaves_out() -> None:
+    forbidden = 'secrets is forbidden: User "ann" cannot list resource "secrets"'
+    found = [Finding(text=forbidden)] + [
+        Finding(text="no answer", subject=f"pods shop/web-{n}") for n in range(5)
+    ]
+    found += [Finding(text=f"another {n}") for n in range(4)]
+    assert report(found, "backup") == [
+        f"  {forbidden}",
+        '    Give "ann" the right to list secrets, or leave them out with --exclude-resources secrets.',
+        "  no answer (5 times) [pods shop/web-0, pods shop/web-1, pods shop/web-2 and 2 more]",
+        "  another 0",
+        "  another 1",
+        "  another 2",
+        "  ... and 1 more distinct ones",
+    ]
+
+
+def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
+    text = "it exists and differs from the backed-up version"
+    assert remedy(text, "backup") == ""
+    assert "--namespace-mappings" in remedy(text, "restore")
+
+
+def test_a_text_in_braces_is_no_format() -> None:
+    assert remedy('pods is forbidden: User "{9}" cannot list resource', "backup").startswith('Give "{9}"')
+
+
+def test_a_subject_that_the_text_names_is_not_repeated() -> None:
+    (group,) = grouped([Finding(text='pod "shop/web" is gone', subject="pods shop/web")])
+    assert group.about == ""
