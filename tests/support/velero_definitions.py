@@ -35,6 +35,7 @@ def definitions_of_velero_1_18() -> list[JSONSchema]:
 def _changed(manifest: JSONSchema) -> JSONSchema:
     (version,) = manifest["spec"]["versions"]
     version.pop("subresources", None)
+    _pruning(version["schema"]["openAPIV3Schema"])
     whole = version["schema"]["openAPIV3Schema"]["properties"]
     spec = whole["spec"].get("properties", {})
     match manifest["spec"]["names"]["kind"]:
@@ -53,3 +54,14 @@ def _changed(manifest: JSONSchema) -> JSONSchema:
             spec["objectStorage"]["properties"]["caCertRef"] = reference
             whole["status"]["properties"]["onlyOfVelero"] = _TEXT
     return manifest
+
+
+def _pruning(schema: JSONSchema) -> None:
+    schema.pop("x-kubernetes-preserve-unknown-fields", None)
+    if "type" not in schema and "x-kubernetes-int-or-string" not in schema:
+        schema["type"] = "object"
+    for member in (schema.get("properties") or {}).values():
+        _pruning(member)
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            _pruning(schema[key])

@@ -127,7 +127,7 @@ def _wider(ours: Schema, served: Schema) -> Schema:
         own, there = ours.get("properties") or {}, served.get("properties") or {}
         if served.get(_PRESERVE):
             # It accepts any field, so stored objects may hold any value in the fields that only ours has.
-            own = {name: member for name, member in own.items() if name in there}
+            own = {name: member if name in there else _any_value(member) for name, member in own.items()}
         merged["properties"] = _properties(own, there)
     for key in ("items", "additionalProperties"):
         if isinstance(ours.get(key), Mapping) and isinstance(served.get(key), Mapping):
@@ -135,6 +135,12 @@ def _wider(ours: Schema, served: Schema) -> Schema:
         elif key in ours or key in served:
             merged[key] = copy.deepcopy(served.get(key, ours.get(key)))
     return merged
+
+
+def _any_value(schema: Schema) -> Schema:
+    """A schema with the same description that accepts every value, null included."""
+    described = {"description": schema["description"]} if "description" in schema else {}
+    return {**described, _PRESERVE: True, "nullable": True}
 
 
 def _properties(ours: Mapping[str, Schema], served: Mapping[str, Schema]) -> dict[str, Schema]:

@@ -1,7 +1,8 @@
-"""CustomResourceDefinitions of the eleven kinds, derived from the structs. (docs/spec: API 1)
+"""CustomResourceDefinitions of our kinds, derived from the structs. (docs/spec: API 1)
 
-The schemas prune unknown fields, have no defaults and need no webhooks, as upstream's. Descriptions come from
-the docstrings of the structs, so that `kubectl explain` tells what the code does.
+The schemas have no defaults and need no webhooks, as Velero's. Unlike Velero's they keep the unknown fields
+of a spec, so that the server can warn about them (docs/adr/040); those of a status are pruned. Descriptions
+come from the docstrings of the structs, so that `kubectl explain` tells what the code does.
 """
 
 import copy
@@ -28,6 +29,7 @@ __all__ = ["KINDS", "Column", "Kind", "crd_manifest", "crd_manifests"]
 
 Schema = dict[str, Any]
 
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _ATTRIBUTE = re.compile(r"^    (\w+): (.*)$")
 _TYPE_META_DESCRIPTIONS: Final = {
     "apiVersion": "The versioned schema of this representation of the object.",
@@ -71,10 +73,6 @@ def crd_manifest(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _printer_column(column: Column) -> dict[str, str]:
-    return {"name": column.name, "type": column.type, "jsonPath": column.json_path}
-
-
 def _object_schema(kind: Kind) -> Schema:
     """The schema of a whole object: no part is required, and the API server validates metadata itself."""
     schema = _struct_schema(kind.struct)
@@ -84,7 +82,20 @@ def _object_schema(kind: Kind) -> Schema:
         properties[key]["description"] = description
     if kind.requires_spec:
         schema["required"] = ["spec"]
+    if "spec" in properties:
+        _keep_unknown(properties["spec"])
     return schema
+
+
+def _keep_unknown(schema: Schema) -> None:
+    """Let the API server store fields that the schema does not have, at every level with named fields."""
+    if schema.get("type") == "object" and "additionalProperties" not in schema:
+        schema[_PRESERVE] = True
+    for member in (schema.get("properties") or {}).values():
+        _keep_unknown(member)
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            _keep_unknown(schema[key])
 
 
 def _struct_schema(cls: type[Struct]) -> Schema:
@@ -103,7 +114,7 @@ def _struct_schema(cls: type[Struct]) -> Schema:
         properties[field.encode_name] = _type_schema(field.type) | described | _constraints(marks)
         if marks.get(REQUIRED_KEY):
             required.append(field.encode_name)
-    # Without a schema the API server would drop them, and we could not refuse or warn about them.
+    # With a schema the API server checks their types, and `kubectl explain` says that they are not supported.
     for name, other in NOT_SUPPORTED.get(cls, {}).items():
         properties[name] = copy.deepcopy(other.schema) | {"description": _refusal(other)}
     if properties:
@@ -164,7 +175,7 @@ def _type_schema(node: inspect.Type) -> Schema:
         case inspect.DictType():
             return {"type": "object", "additionalProperties": _type_schema(node.value_type)}
         case inspect.AnyType():
-            return {"x-kubernetes-preserve-unknown-fields": True}
+            return {_PRESERVE: True}
         case _:
             raise TypeError(f"no schema for {type(node).__name__}")
 

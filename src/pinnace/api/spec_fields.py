@@ -2,13 +2,12 @@
 
 A field is honoured if the struct of its object has it. `NOT_SUPPORTED` lists, struct by struct, the fields
 that some version of Velero has and that are not honoured. Any other field is unknown: a spelling mistake, or
-a field of a future version.
+a field of a future version. The definitions of the kinds let the API server keep both.
 
 The structs drop fields that they do not have, so the check needs the object as it was read. No part of a
 request is ignored silently: a server, and the command without a server, refuse the object or warn about it.
-The definitions of the kinds are derived from the same table, so that the API server keeps these fields. Null
-and empty values request nothing and pass, and so does a value that requests the default behaviour.
-(docs/spec: BEY 2.1; docs/adr/016)
+Null and empty values request nothing and pass, and so does a value that requests the default behaviour.
+(docs/spec: BEY 2.1; docs/adr/016, docs/adr/040)
 """
 
 import functools
@@ -19,6 +18,8 @@ from typing import Any, Final
 from msgspec import Struct, inspect
 
 from pinnace.api.backup import BackupSpec
+from pinnace.api.container_schema import container_schema
+from pinnace.api.fields import CONTAINERS_KEY
 from pinnace.api.restore import ExecRestoreHook, RestoreSpec
 from pinnace.api.schedule import ScheduleSpec
 from pinnace.api.snapshot_location import VolumeSnapshotLocationSpec
@@ -83,6 +84,14 @@ _OPERATION_TIMEOUT: Final = NotSupported(
     instead="leave it out: no operation outlasts a run here",
     schema=_TEXT,
     same=("0s", "4h0m0s", "4h"),
+    refused=False,
+)
+
+_PASSED_ON: Final = NotSupported(
+    since="",
+    effect="is not a field of a container that this version knows, and is passed on with the pod",
+    instead="check its spelling, or whether the API server knows it",
+    schema={},
     refused=False,
 )
 
@@ -215,7 +224,9 @@ def check_part(struct: type[Struct], part: Mapping[str, Any], path: str) -> Fiel
     errors: list[str] = []
     warnings: list[str] = []
     for where, known in _beyond(struct, part, path):
-        if known is None:
+        if known is _PASSED_ON:
+            warnings.append(f"{where} {known.effect}: {known.instead}")
+        elif known is None:
             warnings.append(
                 f"{where} is not a field that this version knows, and was ignored: check its spelling, or "
                 "whether a newer version is needed"
@@ -248,6 +259,8 @@ def _beyond(
 
 def _inside(node: inspect.Type, value: Any, path: str) -> Iterator[tuple[str, NotSupported | None]]:
     match node:
+        case inspect.Metadata() if (node.extra or {}).get(CONTAINERS_KEY):
+            yield from _not_of(container_schema(), value, f"{path}[]")
         case inspect.Metadata():
             yield from _inside(node.type, value, path)
         case inspect.UnionType():
@@ -260,6 +273,19 @@ def _inside(node: inspect.Type, value: Any, path: str) -> Iterator[tuple[str, No
                 yield from _inside(node.item_type, member, f"{path}[{number}]")
         case _:
             return
+
+
+def _not_of(schema: Schema, value: Any, path: str) -> Iterator[tuple[str, NotSupported]]:
+    """The paths of the set fields of containers that the API server's schema of a container has not."""
+    members = value if isinstance(value, list) else [value]
+    for member in (each for each in members if isinstance(each, Mapping)):
+        for name, inner in member.items():
+            where = f"{path}.{name[:_MOST_CHARACTERS]}"
+            known = (schema.get("properties") or {}).get(name)
+            if known is not None:
+                yield from _not_of(known.get("items") or known, inner, where + "[]" * ("items" in known))
+            elif "properties" in schema and not _asks_for_nothing(inner):
+                yield where, _PASSED_ON
 
 
 def _asks_for_nothing(value: Any) -> bool:

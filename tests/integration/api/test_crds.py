@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import json
 from typing import Any
 
@@ -13,11 +14,13 @@ from hack.container_schema import DOCUMENT, TARGET, text
 from hack.container_schema import container_schema as schema_of
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode, encode
+from pinnace.api.crd_merge import superset
 from pinnace.api.crds import KINDS, crd_manifests
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Invalid, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, velero
 from tests.integration.api.samples import samples
+from tests.support.waiting import eventually
 
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.05
@@ -28,7 +31,7 @@ SAMPLES = {encode(sample)["kind"]: sample for sample in samples()}
 
 def _conditions(crd: dict[str, Any]) -> dict[str, str]:
     return {
-        condition["type"]: condition["status"] for condition in crd.get("status", {}).get("conditions", [])
+        condition["type"]: condition["status"] for condition in crd.get("status", {}).get("conditions") or []
     }
 
 
@@ -172,11 +175,41 @@ async def test_what_the_api_forbids_is_refused(
 
 
 @pytest.mark.usefixtures("crds")
-async def test_unknown_fields_are_pruned(client: KubeClient, namespace: str) -> None:
+async def test_unknown_fields_of_a_spec_are_stored_at_every_level_and_survive_a_patch(
+    client: KubeClient, namespace: str
+) -> None:
     backup = encode(SAMPLES["Backup"], unsent=True)
-    backup["spec"]["unknownField"] = 1
-    stored = await client.create(velero("backups"), backup, namespace)
-    assert "unknownField" not in stored["spec"]
+    backup["spec"]["unknownField"] = {"deep": [1]}
+    backup["spec"]["hooks"]["resources"][0]["pre"][0]["exec"]["later"] = "x"
+    backup["status"]["unknownField"] = 1
+
+    await client.create(velero("backups"), backup, namespace)
+    stored = await client.patch(velero("backups"), "sample", {"status": {"phase": "Failed"}}, namespace)
+
+    assert stored["spec"] == backup["spec"]
+    assert "unknownField" not in stored["status"]
+
+
+async def test_a_definition_widened_over_one_that_keeps_unknown_fields_is_structural(
+    client: KubeClient,
+) -> None:
+    ours = next(each for each in crd_manifests() if each["spec"]["names"]["kind"] == "Backup")
+    served = copy.deepcopy(ours)
+    spec = served["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    del spec["properties"]["hooks"], spec["properties"]["ttl"]
+    wide = superset(ours, served)
+    wide["metadata"]["name"] = "wides.velero.io"
+    wide["spec"]["names"] = {"kind": "Wide", "listKind": "WideList", "plural": "wides", "singular": "wide"}
+
+    await client.create(CUSTOM_RESOURCE_DEFINITIONS, wide)
+
+    async def ready() -> bool:
+        return _ready(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "wides.velero.io"))
+
+    await eventually(ready, timeout_seconds=READY_SECONDS)
+    stored = await client.get(CUSTOM_RESOURCE_DEFINITIONS, "wides.velero.io")
+    await client.delete(CUSTOM_RESOURCE_DEFINITIONS, "wides.velero.io")
+    assert "NonStructuralSchema" not in _conditions(stored)
 
 
 def with_init_container(**members: Any) -> dict[str, Any]:
@@ -211,14 +244,12 @@ async def test_an_init_container_that_go_cannot_read_is_refused(
 
 
 @pytest.mark.usefixtures("crds")
-async def test_a_misspelt_field_of_an_init_container_is_not_stored(
+async def test_a_field_of_a_container_of_a_later_kubernetes_is_stored(
     client: KubeClient, namespace: str
 ) -> None:
-    body = with_init_container(imagePullPolcy="Always", resources={"limits": {"cpu": "1", "memory": 1}})
+    body = with_init_container(later={"a": 1}, resources={"limits": {"cpu": "1", "memory": 1}})
     stored = await client.create(velero("restores"), body, namespace)
-    (hook,) = stored["spec"]["hooks"]["resources"]
-    (container,) = hook["postHooks"][0]["init"]["initContainers"]
-    assert container == {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1", "memory": 1}}}
+    assert stored["spec"] == body["spec"]
 
 
 async def test_the_schema_of_containers_is_that_of_the_api_server(control_plane: ControlPlane) -> None:

@@ -37,14 +37,16 @@ def test_fields_of_the_served_definition_are_kept_at_every_level() -> None:
     schema(there, "spec")["properties"]["ofTheFuture"] = {"type": "string"}
     exec_hook = schema(there, "spec", "hooks", "resources", "[]", "postHooks", "[]", "exec")
     exec_hook["properties"]["later"] = {"type": "object", "properties": {"deep": {"type": "integer"}}}
-    del schema(there, "spec")["properties"]["labelSelector"]
+    hook = schema(there, "spec", "hooks", "resources", "[]", "postHooks", "[]")
+    del hook["properties"]["init"], hook["x-kubernetes-preserve-unknown-fields"]
 
     merged = superset(BY_KIND["Restore"], there)
 
     assert schema(merged, "spec", "ofTheFuture") == {"type": "string"}
     hooks = ("hooks", "resources", "[]", "postHooks", "[]", "exec")
     assert schema(merged, "spec", *hooks, "later", "deep") == {"type": "integer"}
-    assert schema(merged, "spec", "labelSelector") == schema(BY_KIND["Restore"], "spec", "labelSelector")
+    init = ("spec", "hooks", "resources", "[]", "postHooks", "[]", "init")
+    assert schema(merged, *init) == schema(BY_KIND["Restore"], *init)
     assert fields_beyond(BY_KIND["Restore"], there) == [
         "spec.hooks.resources[].postHooks[].exec.later",
         "spec.hooks.resources[].postHooks[].exec.later.deep",
@@ -132,6 +134,20 @@ def test_values_of_fields_that_were_kept_without_a_schema_are_not_judged_afterwa
     hooks["x-kubernetes-preserve-unknown-fields"] = True
     del hooks["properties"]
 
-    assert "properties" not in schema(superset(BY_KIND["Backup"], there), "spec", "hooks") or (
-        schema(superset(BY_KIND["Backup"], there), "spec", "hooks")["properties"] == {}
-    )
+    resources = schema(superset(BY_KIND["Backup"], there), "spec", "hooks", "resources")
+
+    assert resources == {
+        "description": schema(BY_KIND["Backup"], "spec", "hooks", "resources")["description"],
+        "x-kubernetes-preserve-unknown-fields": True,
+        "nullable": True,
+    }
+
+
+def test_a_definition_that_drops_unknown_fields_of_specs_is_widened_to_keep_them() -> None:
+    there = served("Backup")
+    for part in (("spec",), ("spec", "hooks")):
+        del schema(there, *part)["x-kubernetes-preserve-unknown-fields"]
+
+    merged = superset(BY_KIND["Backup"], there)
+
+    assert merged == BY_KIND["Backup"]

@@ -141,12 +141,8 @@ def test_an_object_of_another_shape_is_left_to_its_reader(obj: dict[str, Any]) -
     assert check_spec("Backup", obj) == FieldFindings()
 
 
-def test_keys_of_maps_and_fields_of_containers_are_not_fields_of_the_spec() -> None:
-    container = {"name": "c", "image": "i", "fieldOfTheFuture": 1}
-    hook = {"init": {"initContainers": [container], "timeout": "1s"}}
-    spec = {"namespaceMapping": {"a": "b"}, "hooks": {"resources": [{"name": "h", "postHooks": [hook]}]}}
-
-    assert findings("Restore", **spec) == FieldFindings()
+def test_keys_of_maps_are_not_fields_of_the_spec() -> None:
+    assert findings("Restore", namespaceMapping={"a": "b"}) == FieldFindings()
     assert findings("Backup", orderedResources={"pods": "a/b"}) == FieldFindings()
 
 
@@ -175,3 +171,24 @@ def test_texts_stay_few_and_short_whatever_an_object_holds() -> None:
     assert unknown.warnings[-1] == "482 more fields like these"
     assert refused.errors[-1] == "4980 more fields like these"
     assert max(map(len, unknown.warnings)) < 250
+
+
+def test_a_field_that_a_container_has_not_is_a_warning_that_it_is_passed_on() -> None:
+    env = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "later": 1}}}
+    container = {
+        "name": "c",
+        "image": "i",
+        "resources": {"limits": {"cpu": "1"}},
+        "env": [env],
+        "imagePullPolcy": "Always",
+    }
+    hook = {"init": {"initContainers": [container], "timeout": "1s"}}
+    found = findings("Restore", hooks={"resources": [{"name": "h", "postHooks": [hook]}]})
+
+    path = "spec.hooks.resources[0].postHooks[0].init.initContainers[]"
+    assert [text.partition(" is ")[0] for text in found.warnings] == [
+        f"{path}.env[].valueFrom.secretKeyRef.later",
+        f"{path}.imagePullPolcy",
+    ]
+    assert "passed on with the pod" in found.warnings[0]
+    assert found.errors == ()
