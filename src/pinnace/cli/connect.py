@@ -1,6 +1,7 @@
 """Opening what a command works on: a cluster, a location; and running its coroutine to the end."""
 
 import asyncio
+import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine
@@ -35,6 +36,11 @@ def program_name() -> str:
     """The name that the user called the program by, for commands that messages suggest."""
     context = click.get_current_context(silent=True)
     return (context.find_root().info_name if context is not None else None) or "pinnace"
+
+
+def command_line(settings: Settings, *words: str) -> str:
+    """A command that can be pasted into the shell this one was called from, and finds the same objects."""
+    return shlex.join([program_name(), *words, *settings.given])
 
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)

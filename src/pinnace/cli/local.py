@@ -16,7 +16,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.restore import Restore
 from pinnace.api.selection.validation import metadata_errors
 from pinnace.cli.backend.location import LocationBackend
-from pinnace.cli.connect import open_cluster, program_name
+from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.progress import ProgressView
@@ -91,20 +91,22 @@ class _Teller(Observer):
             say(f"Restoring backup {what.spec.backup_name} from {self._title} as {name}.")
 
 
-def say_outcome(what: str, run: Backup | Restore, items: int, command: str) -> None:
-    """Print how the run ended, and where to look if there were errors or warnings."""
+def say_outcome(what: str, run: Backup | Restore, items: int) -> None:
+    """Print how the run ended."""
     name, status = run.metadata.name, run.status
     say(
-        f"{what} {name} {status.phase}: {items} items{_duration(run)}, "
-        f"{status.errors} errors, {status.warnings} warnings."
+        f"{what} {name} {status.phase}: {counted(items, 'item')}{_duration(run)}, "
+        f"{counted(status.errors, 'error')}, {counted(status.warnings, 'warning')}."
     )
     if not items and status.phase == "Completed":
         say(f"WARNING: the {what.lower()} is empty: its filters select no object.", err=True)
     if status.failure_reason:
         say(f"Reason: {status.failure_reason}", err=True)
-    if status.errors or status.warnings:
-        hint = f"`{program_name()} {what.lower()} {command} {name}`"
-        say(f"Run {hint} with the same --location for the details.")
+
+
+def counted(number: int, what: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _duration(run: Backup | Restore) -> str:

@@ -35,7 +35,13 @@ class GlobalFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of all commands. `location` is None when a server does the work."""
+    """The settings of all commands.
+
+    Attributes:
+        location: None when a server does the work.
+        given: the words of the global flags that another command needs to find the same objects.
+        exit_code: whether `create --wait` tells by its exit code how the run ended.
+    """
 
     namespace: str
     kubeconfig: str | None
@@ -44,6 +50,8 @@ class Settings:
     features: frozenset[str]
     colour: bool
     ca_cert: str
+    given: tuple[str, ...] = ()
+    exit_code: bool = False
     api_timeout_seconds: float = DEFAULT_PATIENCE_SECONDS
 
 
@@ -88,6 +96,8 @@ def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = 
         features=frozenset(features),
         colour=_colour(flags.colorized, config),
         ca_cert=text("cacert"),
+        given=_given(flags),
+        exit_code=_is_true(config.get("exit-code")),
         api_timeout_seconds=_api_timeout_seconds(flags.api_timeout),
     )
 
@@ -95,6 +105,24 @@ def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = 
 def location_of(flags: GlobalFlags, environ: Mapping[str, str]) -> str | None:
     """The location to work on without a server; an empty flag undoes the variable."""
     return (flags.location if flags.location is not None else environ.get("PINNACE_LOCATION")) or None
+
+
+def _given(flags: GlobalFlags) -> tuple[str, ...]:
+    """The flags that say where objects are; what the environment says holds for the next command too."""
+    words: list[str] = []
+    for flag, value in (
+        ("--kubeconfig", flags.kubeconfig),
+        ("--kubecontext", flags.kubecontext),
+        ("-n", flags.namespace),
+        ("--location", flags.location),
+    ):
+        if value is not None:
+            words += [flag, value]
+    return tuple(words)
+
+
+def _is_true(value: object) -> bool:
+    return value is True or value in ("1", "t", "T", "true", "True", "TRUE")
 
 
 def _api_timeout_seconds(flag: Duration | None) -> float:

@@ -157,8 +157,12 @@ async def test_warnings_of_a_restore_are_counted_and_described(
     outcome = await pinnace("restore", "create", "r1", "--from-backup", "b1")
 
     assert outcome.code == 0
-    assert "0 errors, 1 warnings." in outcome.lines[1]
-    assert outcome.lines[2] == "Run `pinnace restore describe r1` with the same --location for the details."
+    assert "0 errors, 1 warning." in outcome.lines[1]
+    title, warning, advice, rest = outcome.err.splitlines()
+    assert title == "Warnings:"
+    assert warning.startswith('  could not restore, configmaps "settings" already exists.')
+    assert "--namespace-mappings" in advice
+    assert rest.startswith("All 1 warning: pinnace restore describe r1 --kubeconfig ")
     description = (await pinnace("restore", "describe", "r1")).out
     assert f'{world}:  could not restore, configmaps "settings" already exists.' in description
     assert (await client.get(CONFIGMAPS, "settings", world))["data"] == {"key": "changed"}

@@ -38,8 +38,13 @@ async def test_a_forbidden_kind_makes_a_backup_partially_failed(
 
     assert outcome.code == 3, outcome
     assert "Backup b1 PartiallyFailed: 4 items in " in outcome.lines[1]
-    assert ", 1 errors, 0 warnings." in outcome.lines[1]
-    assert outcome.lines[2] == "Run `pinnace backup logs b1` with the same --location for the details."
+    assert ", 1 error, 0 warnings." in outcome.lines[1]
+    title, error, advice, rest = outcome.err.splitlines()
+    assert title == "Errors:"
+    assert error.startswith("  Error listing items: secrets is forbidden: User ")
+    assert advice.endswith("the right to list secrets, or leave them out with --exclude-resources secrets.")
+    assert rest.startswith("All 1 error: pinnace backup logs b1 --kubeconfig ")
+    assert rest.endswith(f" --location {location}")
     stored = json.loads((location / "backups/b1/velero-backup.json").read_bytes())
     assert (stored["status"]["phase"], stored["status"]["errors"]) == ("PartiallyFailed", 1)
     log = await pinnace("backup", "logs", "b1")
@@ -82,14 +87,14 @@ async def test_a_misspelt_resource_ends_with_2_and_an_empty_selection_is_said(
     empty = await pinnace("backup", "create", "b2", *flags, "--selector", "app=nosuch")
     assert empty.code == 0, empty
     assert "Backup b2 Completed: 0 items" in empty.out
-    assert ", 0 errors, 1 warnings." in empty.out
+    assert ", 0 errors, 1 warning." in empty.out
     assert empty.err == "WARNING: the backup is empty: its filters select no object.\n"
 
     missing = await pinnace(
         *("backup", "create", "b3", "--include-namespaces", "nosuchns", "--include-resources", "configmaps")
     )
     assert missing.code == 3, missing
-    assert ", 1 errors, 1 warnings." in missing.out
+    assert ", 1 error, 1 warning." in missing.out
 
 
 async def test_what_cannot_be_created_makes_a_restore_partially_failed(
@@ -352,4 +357,4 @@ async def test_a_server_that_fails_in_the_middle(
     )
     assert rule.hits > 1
     assert outcome.code == 3
-    assert ", 1 errors, 0 warnings." in outcome.lines[1]
+    assert ", 1 error, 0 warnings." in outcome.lines[1]

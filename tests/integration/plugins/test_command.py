@@ -40,7 +40,7 @@ async def test_a_backup_goes_through_the_plugin_and_a_restore_too(
         "backup", "create", "b1", "--include-namespaces", namespace, "--include-resources", "configmaps"
     )
     assert made.code == 3, made.err  # the plugin logged an error
-    assert "1 errors, 1 warnings" in made.out
+    assert "1 error, 1 warning" in made.out
     log = await pinnace("backup", "logs", "b1")
     assert 'msg="a warning"' in log.out
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
@@ -59,8 +59,14 @@ class DownloadOptions:
     insecure: bool = False
 
 
+class Sink(Protocol):
+    """What a file is written to."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
 async def fetch(
-    backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions, sink: BinaryIO
+    backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions, sink: Sink
 ) -> None:
     """Copy a stored file into `sink`, decompressed unless it is the contents tarball. (docs/spec: CLI 10)"""
     import zlib

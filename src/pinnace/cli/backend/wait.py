@@ -35,11 +35,11 @@ RUNNING = frozenset(
 
 async def wait_for_end(
     client: KubeClient, resource: APIResource, created: JSONObject, what: str, done_field: str
-) -> str | None:
+) -> JSONObject | None:
     """Wait until the created object shows a final phase.
 
     Returns:
-        The phase, or None when the object was deleted or can no longer be watched.
+        The object in that phase, or None when it was deleted or can no longer be watched.
     """
     click.echo(
         f"Waiting for {what} to complete. You may safely press ctrl-c to stop waiting - "
@@ -66,16 +66,18 @@ async def wait_for_end(
         click.echo(f"The {what} was deleted while waiting for it.")
     else:
         phase, name, program = phase_of(ended), created["metadata"]["name"], program_name()
+        look = f"the commands `{program} {what} describe {name}` and `{program} {what} logs {name}`."
+        if phase == "FailedValidation":  # such a run has no log
+            look = f"the command `{program} {what} describe {name}`."
         click.echo(
             f"{what.capitalize()} completed with status: {phase}. You may check for more information using "
-            f"the commands `{program} {what} describe {name}` and `{program} {what} logs {name}`."
+            f"{look}"
         )
         for reason in reasons(ended):
             click.echo(printable(f"Reason: {reason}"))
         if phase == "Completed" and not _progress(ended).get(done_field):
             complain(f"WARNING: the {what} is empty: its filters select no object.")
-        return phase
-    return None
+    return ended
 
 
 PAUSE_SECONDS = 1.0

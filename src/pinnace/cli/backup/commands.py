@@ -13,6 +13,7 @@ from pinnace.cli.common.commands import (
     labels_option,
     logs_command,
     names_argument,
+    wait_options,
 )
 from pinnace.cli.flags import (
     Command,
@@ -48,15 +49,15 @@ from pinnace.cli.output.printing import output_flags
     "--csi-snapshot-timeout", type=DurationFlag(),
     help="How long a CSI snapshot may take until the storage system has named it: 10m if not given.",
 )  # fmt: skip
-@boolean("-w", "--wait", help="Wait for the end (always so with --location).")
+@wait_options()
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
 @output_flags
 @takes(BackupCreateOptions)
 def create(ctx: click.Context, options: BackupCreateOptions) -> int:
     """Create a backup.
 
-    With --location the backup is made here and now; the exit code is 0 when it is Completed, 3 when it is
-    PartiallyFailed, 4 when it Failed and 2 when the request itself is wrong.
+    With --location the backup is made here and now. Then, and with --wait --exit-code, the exit code is 0
+    when it is Completed, 3 when it is PartiallyFailed, 4 when it Failed and 2 when the request is wrong.
     """
     from pinnace.cli.backup.create import create
 

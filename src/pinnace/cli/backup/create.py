@@ -7,11 +7,12 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
-from pinnace.cli.backend.wait import wait_for_end
 from pinnace.cli.backup.options import BackupCreateOptions
-from pinnace.cli.connect import open_cluster, program_name, run_async, settings_of
+from pinnace.cli.common import outcome
+from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import complain
+from pinnace.cli.kinds import BACKUP
 from pinnace.cli.output.printing import OutputFlags, print_objects
 from pinnace.cli.output.tables import backup_table
 from pinnace.cli.settings import Settings
@@ -27,6 +28,7 @@ from pinnace.kube.resources import (
 def create(ctx: click.Context, options: BackupCreateOptions) -> int:
     """Print, submit or make the backup. Returns the exit code."""
     output, settings = options.printed(), settings_of(ctx)
+    outcome.check(settings, options)
     if not options.names and not options.from_schedule:
         raise InvalidInput("A backup name is required, unless you are creating based on a schedule.")
     if settings.location is not None:
@@ -74,12 +76,8 @@ async def _submit(settings: Settings, output: OutputFlags, options: BackupCreate
         name = created["metadata"]["name"]
         click.echo(f'Backup request "{name}" submitted successfully.')
         if options.wait:
-            await wait_for_end(client, resource, created, "backup", "itemsBackedUp")
-        else:
-            program = program_name()
-            click.echo(
-                f"Run `{program} backup describe {name}` or `{program} backup logs {name}` for more details."
-            )
+            return await outcome.wait(client, settings, BACKUP, created, exactly=options.exit_code)
+        outcome.say_where_to_look(settings, BACKUP, name)
         return ExitCode.OK
 
 

@@ -1,6 +1,10 @@
 """`backup create` without a server: the same engine, a location by URL."""
 
 from pinnace.api.backup import Backup
+from pinnace.api.codec import encode
+from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.common.outcome import say_findings
+from pinnace.cli.kinds import BACKUP
 from pinnace.cli.local import EXIT_CODES, check_metadata, open_run, say_outcome
 from pinnace.cli.settings import Settings
 from pinnace.operations import local
@@ -11,6 +15,7 @@ async def make_backup(settings: Settings, backup: Backup) -> int:
     check_metadata(backup.metadata)
     async with open_run(settings, "backup", create=True) as run:
         finished = await local.make_backup(run, backup)
-    progress = finished.status.progress
-    say_outcome("Backup", finished, progress.items_backed_up if progress else 0, "logs")
+        progress = finished.status.progress
+        say_outcome("Backup", finished, progress.items_backed_up if progress else 0)
+        await say_findings(LocationBackend(run.store, run.location), settings, BACKUP, encode(finished))
     return EXIT_CODES[finished.status.phase]

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinnace.cli.common.options import BackupSpecOptions, FetchOptions
+from pinnace.cli.common.options import BackupSpecOptions, FetchOptions, WaitOptions
 from pinnace.cli.output.printing import OutputOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackupCreateOptions(BackupSpecOptions, OutputOptions):
+class BackupCreateOptions(BackupSpecOptions, WaitOptions, OutputOptions):
     """`backup create`."""
 
     names: Sequence[str]
-    wait: bool
     from_schedule: str
 
 

@@ -79,6 +79,18 @@ def filter_options(verb: str, namespaces: str = "Namespaces") -> Decorator:
     )
 
 
+def wait_options() -> Decorator:
+    """Whether to wait for the end of a run, and what the exit code tells then."""
+    return all_of(
+        boolean("-w", "--wait", help="Wait for the end (always so with --location)."),
+        optional_boolean(
+            "--exit-code",
+            help="With --wait: exit with 3 for PartiallyFailed, 4 for Failed, 2 for FailedValidation, as "
+            "always with --location. `client config set exit-code=true` makes it the default.",
+        ),
+    )
+
+
 def _tls_options(what: str) -> Decorator:
     return all_of(
         boolean("--insecure-skip-tls-verify", help=f"Accept any TLS certificate for {what}."),

@@ -41,6 +41,17 @@ class BackupSpecOptions(FilterOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WaitOptions:
+    """Whether to wait for the end of a run: `wait_options`.
+
+    `exit_code` is None where the config file decides whether the exit code tells how the run ended.
+    """
+
+    wait: bool = False
+    exit_code: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TLSOptions:
     """How the server of a download is verified."""
 

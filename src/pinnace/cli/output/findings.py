@@ -88,6 +88,11 @@ def grouped_texts(texts: Iterable[object], *, exact: bool = False) -> list[str]:
 _OBJECT = re.compile(r"\b([a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*)/((?:[^\s/\"':;,()]+/)?[^\s/\"':;,()]+)")
 """`deployments.apps/shop/web`: how messages name objects."""
 
+_OBJECT_OF_SERVER = re.compile(
+    r'\b[a-z][a-z0-9.-]* "([^"]+)" (?=already exists|not found|is forbidden|is invalid)'
+)
+"""`configmaps "settings" already exists`: how an API server does."""
+
 
 def _without_names(finding: Finding) -> str:
     """What the text says of any object: the names of its own are taken out, wherever they stand."""
@@ -96,6 +101,8 @@ def _without_names(finding: Finding) -> str:
         names.add(finding.subject.split(" ")[-1])
     elif found := _OBJECT.search(text):
         names.add(found[2])
+    if served := _OBJECT_OF_SERVER.search(text):
+        names.add(served[1])
     names |= {name.rpartition("/")[2] for name in names}
     for name in sorted(names, key=len, reverse=True):
         if name:
@@ -210,7 +217,7 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
             "",
         ),
         (
-            r"differs from the backed-up version|is different from the backed-up version",
+            r"differ\w* (?:from|than) the backed-up version",
             "Delete the existing objects first, or restore beside them with --namespace-mappings OLD:NEW.",
             "restore",
         ),

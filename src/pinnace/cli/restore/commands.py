@@ -11,6 +11,7 @@ from pinnace.cli.common.commands import (
     labels_option,
     logs_command,
     names_argument,
+    wait_options,
 )
 from pinnace.cli.flags import Command, boolean, check_arguments, key_values, optional_boolean, takes
 from pinnace.cli.output.printing import output_flags
@@ -32,14 +33,14 @@ from pinnace.cli.restore.options import RestoreCreateOptions
 )
 @optional_boolean("--preserve-nodeports", help="Keep the node ports of Services.")
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
-@boolean("-w", "--wait", help="Wait for the end (always so with --location).")
+@wait_options()
 @output_flags
 @takes(RestoreCreateOptions)
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     """Create a restore.
 
-    With --location the restore is made here and now; the exit code is 0 when it is Completed, 3 when it is
-    PartiallyFailed, 4 when it Failed and 2 when the request itself is wrong.
+    With --location the restore is made here and now. Then, and with --wait --exit-code, the exit code is 0
+    when it is Completed, 3 when it is PartiallyFailed, 4 when it Failed and 2 when the request is wrong.
     """
     from pinnace.cli.restore.create import create
 

@@ -9,9 +9,10 @@ from pinnace.api.codec import encode
 from pinnace.api.restore import Restore
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
-from pinnace.cli.backend.wait import wait_for_end
-from pinnace.cli.connect import open_cluster, program_name, run_async, settings_of
+from pinnace.cli.common import outcome
+from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.kinds import RESTORE
 from pinnace.cli.output.printing import OutputFlags, print_objects
 from pinnace.cli.output.tables import restore_table
 from pinnace.cli.restore.options import RestoreCreateOptions
@@ -23,6 +24,7 @@ from pinnace.kube.resources import BACKUPS, RESTORES
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     """Print, submit or make the restore. Returns the exit code."""
     output, settings = options.printed(), settings_of(ctx)
+    outcome.check(settings, options)
     if bool(options.from_backup) == bool(options.from_schedule):
         raise InvalidInput("either a backup or schedule must be specified, but not both")
     source = options.from_backup or options.from_schedule
@@ -55,13 +57,8 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, options: R
         created = await client.create(resource, encode(restore), settings.namespace)
         click.echo(f'Restore request "{name}" submitted successfully.')
         if options.wait:
-            await wait_for_end(client, resource, created, "restore", "itemsRestored")
-        else:
-            program = program_name()
-            click.echo(
-                f"Run `{program} restore describe {name}` or `{program} restore logs {name}` "
-                "for more details."
-            )
+            return await outcome.wait(client, settings, RESTORE, created, exactly=options.exit_code)
+        outcome.say_where_to_look(settings, RESTORE, name)
         return ExitCode.OK
 
 

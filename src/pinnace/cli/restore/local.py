@@ -4,10 +4,13 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.backup import BackupPhase
+from pinnace.api.codec import encode
 from pinnace.api.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.build import newest
+from pinnace.cli.common.outcome import say_findings
 from pinnace.cli.errors import ExitCode
+from pinnace.cli.kinds import RESTORE
 from pinnace.cli.local import EXIT_CODES, check_metadata, open_run, say_outcome
 from pinnace.cli.settings import Settings
 from pinnace.operations import local
@@ -20,8 +23,9 @@ async def make_restore(settings: Settings, restore: Restore, *, allow_partially_
         if allow_partially_failed and restore.spec.schedule_name:
             restore = await _choose_backup(restore, LocationBackend(run.store, run.location))
         finished, recorded = await local.make_restore(run, restore)
-    progress = finished.status.progress
-    say_outcome("Restore", finished, progress.items_restored if progress else 0, "describe")
+        progress = finished.status.progress
+        say_outcome("Restore", finished, progress.items_restored if progress else 0)
+        await say_findings(LocationBackend(run.store, run.location), settings, RESTORE, encode(finished))
     code = EXIT_CODES[finished.status.phase]
     return code if recorded else max(code, ExitCode.PARTIALLY_FAILED)
 

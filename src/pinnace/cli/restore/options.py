@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pinnace.cli.common.options import FilterOptions
+from pinnace.cli.common.options import FilterOptions, WaitOptions
 from pinnace.cli.output.printing import OutputOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestoreCreateOptions(FilterOptions, OutputOptions):
+class RestoreCreateOptions(FilterOptions, WaitOptions, OutputOptions):
     """`restore create`."""
 
     names: Sequence[str]
@@ -20,4 +20,3 @@ class RestoreCreateOptions(FilterOptions, OutputOptions):
     without_volume_data: bool
     preserve_nodeports: bool | None
     allow_partially_failed: bool | None
-    wait: bool

@@ -20,7 +20,7 @@ from pinnace.cli.output.printing import output_flags
 from pinnace.cli.schedule.options import PauseOptions, ScheduleCreateOptions
 
 _NOT_OF_TEMPLATES = frozenset(
-    {"names", "labels", "wait", "from_schedule", "output_format", "label_columns", "show_labels"}
+    {"names", "labels", "wait", "exit_code", "from_schedule", "output_format", "label_columns", "show_labels"}
 )
 
 

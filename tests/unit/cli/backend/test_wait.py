@@ -62,8 +62,10 @@ class Script:
 
 
 async def waited(script: Script, created: dict[str, Any] | None = None) -> str | None:
+    """The phase in which the waiting ended."""
     client = cast("KubeClient", script)
-    return await wait_for_end(client, velero("backups"), created or CREATED, "backup", "itemsBackedUp")
+    ended = await wait_for_end(client, velero("backups"), created or CREATED, "backup", "itemsBackedUp")
+    return None if ended is None else str(ended["status"]["phase"])
 
 
 @pytest.mark.spec("CLI-012")
@@ -94,11 +96,11 @@ def test_whatever_the_final_phase_the_command_has_done_its_part(
     cluster = connected(monkeypatch, tmp_path)
     waited_for: list[str] = []
 
-    async def wait(_client: object, _resource: object, created: dict[str, Any], *_: object) -> str:
+    async def wait(_client: object, _resource: object, created: dict[str, Any], *_: object) -> Any:
         waited_for.append(created["metadata"]["name"])
-        return phase
+        return {**created, "status": {"phase": phase}}
 
-    monkeypatch.setattr("pinnace.cli.backup.create.wait_for_end", wait)
+    monkeypatch.setattr("pinnace.cli.backend.wait.wait_for_end", wait)
 
     assert run(["backup", "create", "b", "--wait"]) == 0
 

@@ -24,6 +24,8 @@ def test_texts_that_differ_in_the_name_of_their_object_are_one_line() -> None:
     texts = [f'error restoring pods/shop/web-{n}: pods "web-{n}" is forbidden' for n in range(3)]
     assert grouped_texts(texts) == [f"{texts[0]} (and 2 more like it)"]
     assert grouped_texts(texts, exact=True) == texts
+    served = [f'could not restore, configmaps "web-{n}" already exists. It differs.' for n in range(726)]
+    assert grouped_texts(served) == [f"{served[0]} (and 725 more like it)"]
 
 
 def test_texts_that_differ_in_anything_else_stay_apart() -> None:

@@ -1,0 +1,132 @@
+"""How a run ended: its first errors, what to do about them, where to look, the exit code. (docs/adr/060)"""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, fetch, fetch_json
+from pinnace.cli.common.options import WaitOptions
+from pinnace.cli.connect import command_line
+from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.kinds import BACKUP, Kind
+from pinnace.cli.local import EXIT_CODES, counted, say
+from pinnace.cli.output.cells import phase, status
+from pinnace.cli.output.findings import Finding, log_findings, report, result_findings
+from pinnace.cli.settings import Settings
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import velero
+from pinnace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
+
+_READ_SECONDS: Final = 15.0
+"""For the log or the results: the run has ended, and the user waits for nothing else."""
+_DONE_FIELDS: Final = {"backup": "itemsBackedUp", "restore": "itemsRestored"}
+_LINE_BYTES: Final = 1 << 20
+
+
+def check(settings: Settings, options: WaitOptions) -> None:
+    """Refuse a flag that would do nothing. Raises InvalidInput."""
+    if options.exit_code and not options.wait and settings.location is None:
+        raise InvalidInput("--exit-code goes with --wait: without it the command ends before the run does")
+
+
+async def wait(
+    client: "KubeClient", settings: Settings, kind: Kind, created: JSONObject, *, exactly: bool | None
+) -> int:
+    """Wait for the end of a server's run and print how it ended.
+
+    Args:
+        exactly: whether the exit code says how it ended; None leaves it to the config file.
+
+    Returns:
+        The exit code.
+    """
+    from pinnace.cli.backend.server import ServerBackend
+    from pinnace.cli.backend.wait import wait_for_end
+
+    resource = velero(kind.plural)
+    ended = await wait_for_end(client, resource, created, kind.noun, _DONE_FIELDS[kind.noun])
+    if ended is not None:
+        await say_findings(ServerBackend(client, settings.namespace), settings, kind, ended)
+    return exit_code(ended) if (settings.exit_code if exactly is None else exactly) else ExitCode.OK
+
+
+def exit_code(ended: JSONObject | None) -> ExitCode:
+    """What the exit code tells of an object in its final phase; None is one whose end is not known."""
+    if ended is None:
+        return ExitCode.ERROR
+    if phase(ended) == "FailedValidation":
+        return ExitCode.INVALID_INPUT
+    return EXIT_CODES.get(phase(ended), ExitCode.ERROR)
+
+
+def say_where_to_look(settings: Settings, kind: Kind, name: str) -> None:
+    """Print the commands that show what has become of a request."""
+    describe, logs = (command_line(settings, kind.noun, verb, name) for verb in ("describe", "logs"))
+    click.echo(f"Run `{describe}` or `{logs}` for more details.")
+
+
+async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: JSONObject) -> None:
+    """Print the first distinct errors of a run, or warnings if there are no errors, and where the rest is.
+
+    A command is named only if it has something to show: the files of a run that Failed may not be stored.
+    """
+    found = status(ended)
+    what = "error" if found.get("errors") else "warning" if found.get("warnings") else ""
+    name = ended["metadata"]["name"]
+    if not what or not await _is_stored(backend, kind, ended):
+        return
+    verb = "logs" if kind == BACKUP else "describe"
+    try:
+        findings = await _read(backend, kind, name, what)
+    except (FileMissing, NotFound):
+        return
+    except (CommandError, KubeError, StorageError, ValueError) as error:
+        say(f"The {what}s could not be read: {error}", err=True)
+        findings = []
+    for line in (f"{what.capitalize()}s:", *report(findings, kind.noun)) if findings else ():
+        say(line, err=True)
+    total = found.get(f"{what}s") or 0
+    say(f"All {counted(total, what)}: {command_line(settings, kind.noun, verb, name)}", err=True)
+
+
+async def _is_stored(backend: Backend, kind: Kind, ended: JSONObject) -> bool:
+    """Whether the backend has this run, and not another of the same name."""
+    try:
+        stored = await backend.object(kind.plural, ended["metadata"]["name"])
+    except (CommandError, KubeError, StorageError):
+        return False
+    return bool(status(stored).get("startTimestamp") == status(ended).get("startTimestamp"))
+
+
+async def _read(backend: Backend, kind: Kind, name: str, what: str) -> list[Finding]:
+    options = DownloadOptions(timeout_seconds=_READ_SECONDS)
+    if kind == BACKUP:
+        lines = _Lines(what)
+        await fetch(backend, DownloadTargetKind.BACKUP_LOG, name, options, lines)
+        return list(log_findings(lines.kept, what))
+    results = await fetch_json(backend, DownloadTargetKind.RESTORE_RESULTS, name, options)
+    return list(result_findings(results.get(f"{what}s") if isinstance(results, dict) else None))
+
+
+class _Lines:
+    """Takes a log in blocks and keeps the lines that may be of one level; a log can be larger than memory."""
+
+    def __init__(self, level: str) -> None:
+        self._signs = (f"level={level} ".encode(), f'"level":"{level}"'.encode())
+        self._rest = b""
+        self.kept: list[str] = []
+
+    def write(self, block: bytes) -> int:
+        *lines, self._rest = (self._rest + block).split(b"\n")
+        self._rest = self._rest[:_LINE_BYTES]
+        self.kept += [
+            line.decode(errors="backslashreplace")
+            for line in lines
+            if any(sign in line for sign in self._signs)
+        ]
+        return len(block)
