@@ -221,7 +221,15 @@ class TestAddresses:
         assert addresses_of(given) is None
 
 
+async def no_wait(policy: RetryPolicy, tries: int) -> None:
+    """Instead of the pause between two attempts."""
+
+
 class TestConnections:
+    @pytest.fixture(autouse=True)
+    def _no_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(RetryPolicy, "wait", no_wait)
+
     @pytest.mark.parametrize(
         "host",
         ["127.0.0.1", "localhost", "LOCALHOST.", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]"],

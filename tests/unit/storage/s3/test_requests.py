@@ -99,6 +99,7 @@ class TestRequests:
     async def test_credentials_that_cannot_be_had_are_the_error(
         self, service: Service, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)  # between three attempts
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{service.url}/creds")
         service.on("GET", "/creds", (403, b"no"))
         store = open_store({"HOME": ""}, s3Url=service.url)
