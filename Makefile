@@ -23,12 +23,13 @@ demo: programs ## back up and restore on a real cluster, in about a minute
 test: check test-programs ## check, then all tests; what CI runs
 	@$(PYTEST) tests
 
-check: $(INSTALLED) ## lint, formatting, types, layers, parameters, types of the Python API
+check: $(INSTALLED) ## lint, formatting, types, layers, parameters, imports of tests, types of the Python API
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@$(PYTHON) -m hack.checks.parameters
+	@$(PYTHON) -m hack.checks.imports_of_tests
 	@$(PYTHON) -m hack.checks.public_types
 
 format: $(INSTALLED) ## bring the code into the form that `check` wants

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -24,6 +24,7 @@ from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.node_network import TEST_NETWORK
 from hack.cluster.s3 import Bucket, S3Server
 from tests.support.clock import FrozenClock
+from tests.support.connect import Connect
 from tests.support.tasks import cancel, leftover_tasks
 
 if TYPE_CHECKING:
@@ -63,12 +64,6 @@ os.environ["NO_PROXY"] = ",".join(filter(None, (os.environ.get("NO_PROXY"), str(
 settings.register_profile("quick", deadline=None, max_examples=40, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
-
-
-class Connect(Protocol):
-    """The `connect` fixture."""
-
-    async def __call__(self, cluster: ControlPlane, *, via: "FaultProxy | None" = None) -> "KubeClient": ...
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -22,17 +22,10 @@ from pinnace.kube.resources import (
 )
 from pinnace.nonadmin import manifests
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
-from tests.e2e.conftest import Home
 from tests.e2e.server_process import ServerProcess
-from tests.e2e.test_server_install import as_server
 from tests.e2e.without_server.command import Pinnace
-from tests.integration.nonadmin.conftest import (
-    Tenant,
-    create_object,
-    edit_binding,
-    may_work,
-    signed_in,
-)
+from tests.support.homes import Home, as_server
+from tests.support.self_service import Tenant, create_object, edit_binding, may_work, signed_in
 from tests.support.waiting import eventually
 
 WITHOUT_LOCATION = ("--no-default-backup-location", "--use-volume-snapshots=false", "--no-secret")

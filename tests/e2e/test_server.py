@@ -18,15 +18,13 @@ from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import LEASES, NAMESPACES, velero
-from tests.e2e.conftest import PASSWORD, Home, NewServer
 from tests.e2e.server_process import TEXT_LINE, ServerProcess
 from tests.e2e.without_server.command import Pinnace
+from tests.support.homes import ALONE, ORPHAN, PASSWORD, Home, NewServer, names
 from tests.support.waiting import eventually
 from tests.unit.kube.scripted import answer_json, scripted_server
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
-ALONE = "--leader-elect=false"
-ORPHAN = 'get a {} with status "InProgress" during the server starting, mark it as "Failed"'
 
 
 @pytest.fixture
@@ -36,10 +34,6 @@ async def target(client: KubeClient) -> AsyncIterator[str]:
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
     await client.delete(NAMESPACES, name)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
 async def stored_backups(home: Home, kubeconfig: Path) -> list[str]:

@@ -12,8 +12,8 @@ from pinnace import __version__
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CONFIGMAPS, NAMESPACES, SECRETS, velero
-from tests.e2e.conftest import Home, NewServer
 from tests.e2e.without_server.command import Pinnace
+from tests.support.homes import Home, NewServer
 from tests.support.waiting import eventually
 
 ONE_OF = (

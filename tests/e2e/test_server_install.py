@@ -25,9 +25,9 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
-from tests.e2e.conftest import Home
 from tests.e2e.server_process import ServerProcess
 from tests.e2e.without_server.command import Pinnace
+from tests.support.homes import Home, as_server
 from tests.support.waiting import eventually
 
 ROLES = APIResource(
@@ -203,16 +203,3 @@ def role(name: str, verb: str) -> dict[str, Any]:
 
 def ours(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "velero.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-async def as_server(client: KubeClient, control_plane: ControlPlane, namespace: str, folder: Path) -> Path:
-    """A kubeconfig of the ServiceAccount that was installed."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/velero/token"
-    answer = json.loads(await client.request("POST", path, body=json.dumps(body).encode()))
-    config = yaml.safe_load(control_plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": answer["status"]["token"]}
-    made = folder / "kubeconfig-of-the-server"
-    made.write_text(yaml.safe_dump(config))
-    made.chmod(0o600)
-    return made

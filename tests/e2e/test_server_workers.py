@@ -13,9 +13,8 @@ from hack.cluster.s3 import S3Server
 from pinnace.controllers.shared.settling import INTERRUPTED_REASON as INTERRUPTED
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
-from tests.e2e.conftest import Home, NewServer
 from tests.e2e.server_process import ServerProcess
-from tests.e2e.test_server import ALONE, ORPHAN, names
+from tests.support.homes import ALONE, ORPHAN, Home, NewServer, names
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]

@@ -23,9 +23,9 @@ from tests.e2e.deployment.application import Application
 from tests.e2e.deployment.deployed import Deployed
 from tests.e2e.without_server.command import Pinnace
 from tests.support.csi_cluster import CSICluster, csi_cluster, locate_before
+from tests.support.deployments import TAGS
 from tests.support.waiting import eventually
 
-TAGS = ("localhost/pinnace:v1", "localhost/pinnace:v2")
 """The same image under two names, to move from one to the other."""
 
 

@@ -13,11 +13,11 @@ from deploy.image import build
 from hack.cluster import relay
 from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.processes import ManagedProcess
-from tests.conftest import Connect
 from tests.e2e.deployment.application import Application
-from tests.e2e.deployment.conftest import TAGS
 from tests.e2e.deployment.deployed import Deployed
 from tests.e2e.without_server.command import Pinnace
+from tests.support.connect import Connect
+from tests.support.deployments import TAGS
 from tests.support.waiting import eventually
 
 

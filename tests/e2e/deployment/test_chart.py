@@ -19,7 +19,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
 from pinnace.nonadmin import manifests
-from tests.conftest import Connect
+from tests.support.connect import Connect
 
 HELM_SECONDS = 60
 IMAGE = "registry.example.com/pinnace:v7"

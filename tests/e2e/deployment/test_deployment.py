@@ -13,6 +13,7 @@ from pinnace.kube.resources import (
 )
 from tests.e2e.deployment.application import Application
 from tests.e2e.deployment.deployed import Deployed
+from tests.support.deployments import is_confined, process_of
 
 CAP_NET_RAW = 1 << 13
 
@@ -64,28 +65,6 @@ async def check_pods(deployed: Deployed, cluster: NodeCluster) -> None:
         assert is_confined(process)
     # Idle, it takes less than it requests.
     assert int(server["VmRSS"][0]) < 128 * 1024
-
-
-def is_confined(process: dict[str, list[str]]) -> bool:
-    """It can gain no privileges nor write to its image's files, and a filter looks at its system calls."""
-    return (process["NoNewPrivs"], process["Seccomp"], process["Root"]) == (["1"], ["2"], ["ro"])
-
-
-def process_of(cluster: NodeCluster, words: str) -> dict[str, list[str]]:
-    """What the kernel says of the process in the pods of this cluster that runs `pinnace <words>`."""
-    parent = f"/{cluster.network.name}-"
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_text().replace("\0", " ").strip()
-            if command.endswith(f"bin/pinnace {words}") and parent in (folder / "cgroup").read_text():
-                lines = (folder / "status").read_text().splitlines()
-                said = {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
-                mounts = [line.split() for line in (folder / "mountinfo").read_text().splitlines()]
-                [root] = [mount for mount in mounts if mount[4] == "/"]
-                return {**said, "Root": root[5].split(",")[:1]}
-        except OSError:
-            continue  # it has ended meanwhile
-    raise AssertionError(f"no pod runs pinnace {words}")
 
 
 @pytest.mark.spec("CLI-041")

@@ -16,9 +16,9 @@ from pinnace.kube.resources import SECRETS, SERVICE_ACCOUNTS, velero
 from pinnace.nonadmin import manifests
 from tests.e2e.deployment.application import Application
 from tests.e2e.deployment.deployed import Deployed
-from tests.e2e.deployment.test_deployment import is_confined, process_of
 from tests.e2e.without_server.command import Outcome, Pinnace
-from tests.integration.nonadmin.conftest import create_object, edit_binding, may_work, user_kubeconfig
+from tests.support.deployments import is_confined, process_of
+from tests.support.self_service import create_object, edit_binding, may_work, user_kubeconfig
 from tests.support.waiting import eventually
 
 USER = "somebody"

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -14,10 +13,10 @@ from hack.cluster.errors import ClusterError
 from hack.cluster.proxy import FaultProxy
 from tests.e2e.server_process import ServerProcess
 from tests.support.plugin_programs import put_own
+from tests.support.plugin_servers import WHOLE_MODULE, PluginServer
 from tests.support.whole_plugin.actions import FOLDER_VARIABLE
 
 HERE = Path(__file__).parent
-WHOLE_MODULE = "tests.support.whole_plugin"
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -47,12 +46,6 @@ def both(programs: Path, compiled_sample: Path) -> Path:
     put_own(programs, "whole", WHOLE_MODULE)
     (programs / "compiled").symlink_to(compiled_sample)
     return programs
-
-
-class PluginServer(Protocol):
-    """The `plugin_server` fixture."""
-
-    async def __call__(self, *arguments: str, via: FaultProxy | None = None) -> ServerProcess: ...
 
 
 @pytest.fixture

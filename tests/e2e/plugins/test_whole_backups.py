@@ -24,9 +24,9 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
-from tests.e2e.plugins.conftest import WHOLE_MODULE, PluginServer
 from tests.e2e.without_server.command import Pinnace
 from tests.support.plugin_programs import put_own
+from tests.support.plugin_servers import WHOLE_MODULE, PluginServer
 from tests.support.waiting import eventually
 from tests.support.whole_plugin.actions import (
     BACKED_UP,

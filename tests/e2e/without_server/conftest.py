@@ -1,31 +1,18 @@
 """A namespace with a few objects, and the command to back them up."""
 
-import base64
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import urlencode
+from typing import Any
 
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.pki import KeyPair
 from hack.cluster.processes import free_port
-from hack.cluster.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIGMAPS, SECRETS
 from tests.e2e.without_server.command import Pinnace
-
-PASSWORD = "a-word-that-must-stay-in-the-cluster"
-ENCODED_PASSWORD = base64.b64encode(PASSWORD.encode()).decode()
-
-
-class MakePinnace(Protocol):
-    """The `pinnace_for` fixture."""
-
-    def __call__(
-        self, location: str | None, *, kubeconfig: Path | None = None, environ: dict[str, str] | None = None
-    ) -> Pinnace: ...
+from tests.support.without_server import ENCODED_PASSWORD, PASSWORD, MakePinnace
 
 
 @pytest.fixture
@@ -85,40 +72,11 @@ def pinnace(pinnace_for: MakePinnace, location: Path) -> Pinnace:
     return pinnace_for(str(location))
 
 
-def s3_url(bucket: Bucket, *, prefix: str = "", server_url: str | None = None, **parameters: str) -> str:
-    """The location URL of a bucket; `server_url` leads through a proxy."""
-    config = {**bucket.location_config, **parameters}
-    if server_url is not None:
-        config["s3Url"] = server_url
-    return f"s3://{bucket.name}/{prefix}?{urlencode(config)}"
-
-
-def s3_environ(server: S3Server) -> dict[str, str]:
-    """Variables that lead to the server's credentials."""
-    return {"AWS_SHARED_CREDENTIALS_FILE": str(server.credentials_file)}
-
-
-def exists(path: Path) -> bool:
-    """Whether there is something of that name."""
-    return path.exists()
-
-
 @pytest.fixture
 def empty_location(location: Path) -> Path:
     """The location, made and without a backup."""
     location.mkdir()
     return location
-
-
-def files_in(folder: Path) -> dict[str, bytes]:
-    """What is in a folder, by relative path; nothing if it does not exist."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def stored(bucket: Bucket) -> set[str]:
-    """The keys in a bucket, as its server keeps them."""
-    root = bucket.server.directory / "buckets" / bucket.name
-    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES
 from tests.e2e.without_server.command import Outcome, Pinnace, Running
-from tests.e2e.without_server.conftest import MakePinnace, exists, files_in, s3_environ, s3_url, stored
+from tests.support.without_server import MakePinnace, exists, files_in, s3_environ, s3_url, stored
 
 StartProxy = Callable[..., Awaitable[FaultProxy]]
 

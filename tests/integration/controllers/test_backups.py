@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import DropResponse, Stall
@@ -21,31 +20,10 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero
 from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
-from tests.conftest import Connect
-from tests.integration.controllers.conftest import Serve, Site, StartProxy
-from tests.support.waiting import eventually
+from tests.support.connect import Connect
+from tests.support.sites import Serve, Site, StartProxy, counted, counters
 
 PATCH = "PATCH"
-
-
-def counters(server: Assembly) -> dict[str, float]:
-    """All that moved, summed over schedules, without gauges and histograms."""
-    moved: dict[str, float] = {}
-    for family in text_string_to_metric_families(server.metrics.exposition().decode()):
-        for sample in family.samples:
-            if family.type == "counter" and sample.name.startswith("velero_") and sample.value:
-                name = sample.name.removeprefix("velero_").removesuffix("_total")
-                moved[name] = moved.get(name, 0) + sample.value
-    return moved
-
-
-async def counted(server: Assembly, **expected: float) -> None:
-    """Wait for these counts: an invalid object is counted after its phase can be seen."""
-
-    async def check() -> bool:
-        return expected.items() <= counters(server).items()
-
-    await eventually(check)
 
 
 def metadata(folder: Path, name: str) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall
 from hack.cluster.s3 import Bucket
 from pinnace.kube.errors import NotFound
-from tests.conftest import Connect
-from tests.integration.controllers.conftest import Serve, Site, StartProxy
-from tests.integration.controllers.test_backups import counters
+from tests.support.connect import Connect
+from tests.support.sites import Serve, Site, StartProxy, counters
 
 
 def request_for(backup: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hack.cluster.s3 import Bucket
 from pinnace import __version__
 from pinnace.kube.resources import SECRETS, velero
 from pinnace.plugins.kinds import PluginKind
-from tests.integration.controllers.conftest import Serve, Site
+from tests.support.sites import Serve, Site
 
 
 @pytest.mark.spec("CTL-059", "API-018")

@@ -28,7 +28,7 @@ from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.restic.locks import RepositoryLocks
 from pinnace.volumes.restic.output import Progress
 from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
-from tests.integration.controllers.conftest import Serve, Site
+from tests.support.sites import Serve, Site
 from tests.support.waiting import POLL_SECONDS, eventually
 
 ORDERS = {"podvolumebackups": "back_up", "podvolumerestores": "restore"}

@@ -10,7 +10,7 @@ import pytest
 from pinnace.controllers import storage_location
 from pinnace.controllers.shared import availability
 from pinnace.kube.resources import SECRETS, velero
-from tests.integration.controllers.conftest import Serve, Site
+from tests.support.sites import Serve, Site
 
 STUCK = 8
 QUEUED = 20

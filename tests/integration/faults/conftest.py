@@ -1,9 +1,8 @@
 """One application for each module, clients with short deadlines, and stores that give up early."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 import pytest_asyncio
@@ -23,30 +22,14 @@ from pinnace.storage.layout import Layout
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from tests.integration.faults.world import Lab, install_application
+from tests.support.faulty_parts import QUICK_STORE, OpenBucket, Reach
 
-QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=10.0, upload_seconds=10.0)
-IMPATIENT_STORE = RetryPolicy(attempts=2, delay_seconds=0.01, request_seconds=0.8, upload_seconds=0.8)
 """For stores that stall."""
 QUICK_CLUSTER = KubeRetryPolicy(
     attempts=4, throttled_attempts=4, base_seconds=0.01, cap_seconds=0.05, patience_seconds=8.0
 )
 CALL_SECONDS = 1.0
 """The deadline of one request in these tests; a healthy one takes a few milliseconds."""
-
-
-class Reach(Protocol):
-    """The `reach` fixture."""
-
-    async def __call__(
-        self,
-        via: FaultProxy | None = None,
-        *,
-        user: KeyPair | None = None,
-        kind: type[KubeClient] = KubeClient,
-    ) -> KubeClient: ...
-
-
-OpenBucket = Callable[..., BackupStore]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

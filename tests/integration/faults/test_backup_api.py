@@ -25,8 +25,8 @@ from pinnace.api.backup import BackupPhase, BackupProgress
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_store import BackupStore
-from tests.integration.faults.conftest import Reach
 from tests.integration.faults.world import PAGE, Lab, SmallPages, config_map, no_longer_than, objects_in
+from tests.support.faulty_parts import Reach
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 

@@ -28,8 +28,8 @@ from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.layout import Layout
-from tests.integration.faults.conftest import IMPATIENT_STORE, QUICK_STORE, OpenBucket
 from tests.integration.faults.world import Lab, no_longer_than, stored_keys
+from tests.support.faulty_parts import IMPATIENT_STORE, QUICK_STORE, OpenBucket
 from tests.support.faulty_store import DyingStore
 
 StartProxy = Callable[[S3Server], Awaitable[FaultProxy]]

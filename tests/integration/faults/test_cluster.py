@@ -30,8 +30,6 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.storage.backup_store import BackupStore
-from tests.conftest import Connect
-from tests.integration.faults.conftest import Reach
 from tests.integration.faults.world import (
     APPLICATION,
     SELECTED,
@@ -40,6 +38,8 @@ from tests.integration.faults.world import (
     no_longer_than,
     results_of,
 )
+from tests.support.connect import Connect
+from tests.support.faulty_parts import Reach
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]

@@ -20,8 +20,8 @@ from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.integration.faults import killed_writes
 from tests.integration.faults.commands import COMMAND_SECONDS, CommandLine
-from tests.integration.faults.conftest import OpenBucket
 from tests.integration.faults.world import SELECTED, Lab, stored_keys
+from tests.support.faulty_parts import OpenBucket
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
 

@@ -18,8 +18,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_store import BackupStore
-from tests.integration.faults.conftest import Reach
 from tests.integration.faults.world import Lab, SmallPages, config_map, objects_in, results_of
+from tests.support.faulty_parts import Reach
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 

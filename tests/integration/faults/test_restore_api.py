@@ -18,8 +18,8 @@ from hack.cluster.faults import (
 from hack.cluster.proxy import FaultProxy
 from pinnace.api.restore import RestorePhase
 from pinnace.storage.backup_store import BackupStore
-from tests.integration.faults.conftest import Reach
 from tests.integration.faults.world import MAPS, Lab, no_longer_than, results_of
+from tests.support.faulty_parts import Reach
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 

@@ -14,8 +14,8 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StoreUnavailable
-from tests.integration.faults.conftest import IMPATIENT_STORE, OpenBucket
 from tests.integration.faults.world import Lab, no_longer_than, results_of
+from tests.support.faulty_parts import IMPATIENT_STORE, OpenBucket
 
 StartProxy = Callable[[S3Server], Awaitable[FaultProxy]]
 

@@ -16,7 +16,7 @@ from hack.cluster.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Gone, NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
-from tests.conftest import Connect
+from tests.support.connect import Connect
 from tests.support.crds import ensure_crds
 from tests.support.waiting import eventually
 

@@ -23,7 +23,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PODS
-from tests.conftest import Connect
+from tests.support.connect import Connect
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]

@@ -37,7 +37,7 @@ from pinnace.kube.resources import (
     SERVICE_ACCOUNTS,
     APIResource,
 )
-from tests.conftest import Connect
+from tests.support.connect import Connect
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 REVIEWS = APIResource(

@@ -10,8 +10,8 @@ from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, velero
-from tests.conftest import Connect
-from tests.integration.controllers.conftest import Serve, Site, running
+from tests.support.connect import Connect
+from tests.support.sites import Serve, Site, running
 from tests.support.velero_definitions import definitions_of_velero_1_18
 from tests.support.waiting import eventually
 

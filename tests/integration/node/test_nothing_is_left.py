@@ -17,7 +17,7 @@ from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.node_init import KERNEL_PARAMETERS
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import PODS, SERVICE_ACCOUNTS
-from tests.conftest import Connect
+from tests.support.connect import Connect
 from tests.support.pods import busybox_pod, run_pod
 
 END_SECONDS = 30.0

@@ -4,224 +4,23 @@ An agent is the first process of a process namespace, as in a container: whateve
 """
 
 import base64
-import os
 import shutil
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hack.cluster.control_plane import ControlPlane
 from hack.cluster.images import add_busybox, add_program, image_from_tree
-from hack.cluster.node import Node
 from hack.cluster.node_cluster import NodeCluster
-from hack.cluster.processes import DIRECT, ManagedProcess
 from hack.cluster.python_image import add_distribution, add_python, python_config
-from pinnace.api import labels
-from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import DEPLOYMENTS, NAMESPACES, SECRETS, APIResource, velero
+from pinnace.kube.resources import DEPLOYMENTS, NAMESPACES, SECRETS
 from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
-from tests.integration.controllers.conftest import Site, running
 from tests.support.crds import ensure_crds
 from tests.support.csi_cluster import CSICluster, csi_cluster, locate_before
-from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
-from tests.support.waiting import eventually
-
-PINNACE = Path(sys.executable).with_name("pinnace")
-IMAGE = "localhost/pinnace/agent:1"
-PASSWORD = b"a password of its own"
-LIST_FILES = "cd /{volume} && find . -path ./.velero -prune -o -exec stat -c '%n %F %a %u:%g' {{}} + | sort"
-SUM_FILES = "cd /{volume} && find . -path ./.velero -prune -o -type f -exec md5sum {{}} + | sort"
-
-GATE = """\
-#!/bin/sh
-# Waits before the commands that the test names, as long as it wants.
-for word in $(cat "{gate}" 2>/dev/null); do
-    if [ "$word" = "$1" ]; then
-        touch "{gate}.reached"
-        while [ -e "{gate}" ]; do sleep 0.05; done
-    fi
-done
-exec {restic} "$@"
-"""
-
-
-class Stage:
-    """The server's namespace, a namespace with an application, and a location in a folder.
-
-    Attributes:
-        app: the namespace of the application.
-        site: the server's namespace and the objects in it.
-    """
-
-    def __init__(self, cluster: NodeCluster, site: Site, app: str, folder: Path) -> None:
-        self.cluster = cluster
-        self.site = site
-        self.client = site.client
-        self.app = app
-        self.folder = folder
-        self.namespaces: set[str] = set()
-        self._gate = folder / "gate"
-
-    # --- The agents --------------------------------------------------------------------------------------
-
-    @contextmanager
-    def agent(self, node: Node | None = None, *flags: str) -> Iterator[ManagedProcess]:
-        """An agent that runs; ended at once with its restic at the end, if it has not ended before."""
-        node = node or self.cluster.nodes[0]
-        process = self._start_agent(node, flags)
-        try:
-            process.wait_ready(lambda: "phase=Running" in process.log.read_text(), timeout_seconds=30)
-            yield process
-        except BaseException:
-            print(process.log_tail())
-            raise
-        finally:
-            process.stop(grace_seconds=0)
-
-    def _start_agent(self, node: Node, flags: tuple[str, ...]) -> ManagedProcess:
-        plane: ControlPlane = self.cluster.control_plane
-        address = f"https://{plane.service_address}"
-        kubeconfig = plane.write_kubeconfig(self.folder / f"kubeconfig-{node.name}", server=address)
-        command: list[str | Path] = [
-            *("unshare", "--pid", "--fork", "--kill-child", PINNACE, "node-agent"),
-            *(
-                "--log-level=debug",
-                "--metrics-address=127.0.0.1:0",
-                "--host-pods=/var/lib/kubelet/pods",
-                *flags,
-            ),
-        ]
-        environment = {
-            **DIRECT,
-            "KUBECONFIG": str(kubeconfig),
-            "NODE_NAME": node.name,
-            "VELERO_NAMESPACE": self.site.namespace,
-            "VELERO_SCRATCH_DIR": str(self.folder),
-            "PATH": f"{self._programs()}:{os.environ['PATH']}",
-        }
-        enter, *arguments = node.enter_argv(command)
-        program = shutil.which(enter)
-        assert program is not None
-        log = self.folder / f"agent-{len(list(self.folder.glob('agent-*')))}.log"
-        return ManagedProcess(f"agent of {node.name}", [program, *arguments], log=log, env=environment)
-
-    def _programs(self) -> Path:
-        directory = self.folder / "programs"
-        if not directory.exists():
-            directory.mkdir()
-            script = directory / "restic"
-            script.write_text(GATE.format(gate=self._gate, restic=shutil.which("restic")))
-            script.chmod(0o755)
-        return directory
-
-    def hold(self, *commands: str) -> None:
-        """Let restic wait before these commands."""
-        self._gate.write_text(" ".join(commands))
-
-    async def held(self) -> None:
-        """Wait until one of them waits."""
-
-        async def reached() -> bool:
-            return self._gate.with_name("gate.reached").exists()
-
-        await eventually(reached)
-
-    def release(self) -> None:
-        """Let it go on."""
-        self._gate.unlink()
-        self._gate.with_name("gate.reached").unlink()
-
-    # --- The application ---------------------------------------------------------------------------------
-
-    async def run_pod(self, pod: JSONObject, volumes: str | None = None) -> JSONObject:
-        """Create a pod that wants these volumes saved; it, once it is ready."""
-        if volumes is not None:
-            pod["metadata"]["annotations"] = {labels.VOLUMES_TO_BACKUP: volumes}
-        return await run_pod(self.client, self.app, pod)
-
-    async def fill(self, pod: str, script: str) -> None:
-        """Run a shell script in a pod."""
-        await exec_in_pod(self.client, self.app, pod, "sh", "-c", script)
-
-    async def content(self, pod: str, volume: str, *, namespace: str = "") -> str:
-        """Names, types, modes, owners and sums of all that is in a volume, mounted at `/<volume>`."""
-        shown = []
-        for command in (LIST_FILES, SUM_FILES):
-            script = command.format(volume=volume)
-            shown.append(await exec_in_pod(self.client, namespace or self.app, pod, "sh", "-c", script))
-        return "".join(shown)
-
-    async def delete_app(self) -> None:
-        """Delete the application's namespace, and wait until it is gone."""
-        await self.client.delete(NAMESPACES, self.app)
-
-        async def gone() -> bool:
-            try:
-                await self.client.get(NAMESPACES, self.app)
-            except NotFound:
-                return True
-            return False
-
-        await eventually(gone, timeout_seconds=60)
-
-    # --- Backups and restores ----------------------------------------------------------------------------
-
-    async def back_up(self, name: str = "b", **spec: Any) -> JSONObject:
-        """Back up the application; the Backup as it ended."""
-        await self.begin_backup(name, **spec)
-        return await self.site.reached("backups", name)
-
-    async def begin_backup(self, name: str = "b", **spec: Any) -> None:
-        await self.site.create("backups", name, spec={"includedNamespaces": [self.app], **spec})
-
-    async def restore(self, name: str = "r", *, backup: str = "b", **spec: Any) -> JSONObject:
-        """Restore it; the Restore as it ended."""
-        await self.begin_restore(name, backup=backup, **spec)
-        return await self.site.reached("restores", name)
-
-    async def begin_restore(self, name: str = "r", *, backup: str = "b", **spec: Any) -> None:
-        self.namespaces |= set(spec.get("namespaceMapping", {}).values())
-        await self.site.create("restores", name, spec={"backupName": backup, **spec})
-
-    async def orders(self, plural: str) -> dict[str, JSONObject]:
-        """PodVolumeBackups or PodVolumeRestores by the name of the volume."""
-        found = await self.client.list_all(velero(plural), self.site.namespace)
-        return {obj["spec"]["volume"]: obj for obj in found}
-
-    async def order_of(self, plural: str, backup: str) -> JSONObject:
-        """The only order of a backup."""
-        found = await self.client.list_all(self.kind(plural), self.site.namespace)
-        [order] = [obj for obj in found if obj["metadata"]["labels"].get(labels.BACKUP_NAME) == backup]
-        return order
-
-    @staticmethod
-    def kind(plural: str) -> APIResource:
-        """One of our kinds."""
-        return velero(plural)
-
-    async def listing(self, pod: str, directory: str) -> list[str]:
-        """The names in a directory of a pod."""
-        return (await exec_in_pod(self.client, self.app, pod, "ls", "-A", directory)).split()
-
-    async def pod(self, name: str, *, namespace: str = "") -> JSONObject:
-        """A pod, once it is ready."""
-        return await wait_ready(self.client, namespace or self.app, name)
-
-
-def volume_pod(name: str, *volumes: str, **spec: Any) -> JSONObject:
-    """A pod with these emptyDirs, mounted below the root by their names."""
-    return busybox_pod(
-        name,
-        mounts={volume: f"/{volume}" for volume in volumes},
-        volumes=[{"name": volume, "emptyDir": {}} for volume in volumes],
-        **spec,
-    )
+from tests.support.node_stages import IMAGE, PASSWORD, Stage
+from tests.support.sites import Site, running
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

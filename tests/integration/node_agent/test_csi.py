@@ -6,9 +6,8 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pinnace.volumes.host_paths import CSI_NOTES
-from tests.integration.node_agent.conftest import Stage
-from tests.integration.node_agent.test_volumes import FILES
 from tests.support.csi_cluster import CLASS
+from tests.support.node_stages import FILES, Stage
 from tests.support.pods import busybox_pod
 
 

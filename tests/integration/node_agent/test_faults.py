@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from pinnace.api.objects import JSONObject
-from tests.integration.node_agent.conftest import Stage, volume_pod
+from tests.support.node_stages import Stage, volume_pod
 from tests.support.pods import busybox_pod
 
 MEBIBYTE = 1 << 20

@@ -14,9 +14,9 @@ from hack.cluster.s3 import S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, PODS
-from tests.integration.controllers.conftest import Site
-from tests.integration.node_agent.conftest import PASSWORD, PINNACE, Stage, volume_pod
+from tests.support.node_stages import PASSWORD, PINNACE, Stage, volume_pod
 from tests.support.pods import exec_in_pod
+from tests.support.sites import Site
 
 COMMAND_SECONDS = 120.0
 

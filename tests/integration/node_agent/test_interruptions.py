@@ -11,7 +11,7 @@ from hack.cluster.processes import ManagedProcess
 from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PODS
-from tests.integration.node_agent.conftest import Stage, volume_pod
+from tests.support.node_stages import Stage, volume_pod
 from tests.support.waiting import eventually
 
 LEFT = 'get a {} with status "InProgress" during the server starting, mark it as "Failed"'

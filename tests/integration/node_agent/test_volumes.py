@@ -8,20 +8,10 @@ import pytest
 from hack.cluster.node import Node
 from pinnace.api import labels
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from tests.integration.node_agent.conftest import IMAGE, Stage, volume_pod
+from pinnace.kube.resources import DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from tests.support.node_stages import FILES, IMAGE, Stage, add_helper_config, volume_pod
 from tests.support.pods import busybox_pod
 from tests.support.waiting import eventually
-
-FILES = """
-cd /data
-mkdir -p deep/er empty
-echo one > one; printf 'no newline' > deep/two; : > deep/er/nothing
-head -c 3000000 /dev/urandom > deep/large
-ln -s ../one deep/link; ln -s /nowhere dangling
-chmod 600 one; chmod 4755 deep/two; chown 1234:5678 deep/er
-echo spaced > 'name with blanks'
-"""
 
 
 @pytest.mark.spec("PVL-036", "PVL-038", "PVL-042", "PVL-046")
@@ -173,9 +163,3 @@ async def test_all_volumes_of_two_nodes_into_another_namespace(stage: Stage, sec
             assert helper["securityContext"] == {"runAsUser": 65534}
             assert "limits" not in helper["resources"] or "cpu" not in helper["resources"]["limits"]
             assert await stage.content(name, "data", namespace=copy) == await stage.content(name, "data")
-
-
-async def add_helper_config(stage: Stage, **data: str) -> None:
-    marks = {labels.PLUGIN_CONFIG: "", "velero.io/restic": "RestoreItemAction"}
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "helper", "labels": marks}}
-    await stage.client.create(CONFIGMAPS, {**body, "data": data}, stage.site.namespace)

@@ -8,8 +8,7 @@ import pytest
 
 from pinnace.api.labels import POD_VOLUME_TIMEOUT
 from pinnace.kube.resources import NODES, PODS
-from tests.integration.node_agent.conftest import Stage, volume_pod
-from tests.integration.node_agent.test_volumes import add_helper_config
+from tests.support.node_stages import Stage, add_helper_config, volume_pod
 from tests.support.waiting import eventually
 
 MARK = "pinnace-test/disk"

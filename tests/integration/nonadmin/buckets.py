@@ -14,7 +14,7 @@ from pinnace.nonadmin.objects import NON_ADMIN_LOCATIONS
 from pinnace.storage.encoding import compress, encode_list
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
-from tests.integration.nonadmin.conftest import LOCATIONS, Server, Tenant
+from tests.support.self_service import LOCATIONS, Server, Tenant
 from tests.support.tenants import unique_id
 from tests.support.waiting import eventually
 

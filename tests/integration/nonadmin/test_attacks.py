@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pinnace.kube.errors import Forbidden, Invalid
-from pinnace.kube.resources import NAMESPACES, SECRETS
+from pinnace.kube.resources import SECRETS
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
     NON_ADMIN_DOWNLOADS,
@@ -19,61 +19,30 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_RESTORES,
 )
 from pinnace.runtime.manager import ManagerPhase
-from tests.integration.nonadmin.conftest import (
+from tests.support.self_service import (
     BACKUPS,
     DELETE_REQUESTS,
     DOWNLOADS,
+    FINISHED,
+    KEYS,
     LOCATIONS,
     RESTORES,
+    SYNCED_FROM,
     NewTenant,
     Serve,
     Server,
     Tenant,
+    location,
+    nothing_made,
+    own_location,
+    secret,
+    uid_of,
 )
-
-FINISHED = {"phase": "Completed", "completionTimestamp": "2030-01-01T00:00:00Z"}
-SYNCED_FROM = "openshift.io/oadp-nab-synced-from-nacuuid"
-KEYS = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
 
 
 @pytest.fixture(autouse=True)
 async def _running(serve: Serve) -> None:
     await serve()
-
-
-async def uid_of(server: Server, tenant: Tenant) -> str:
-    return str((await server.client.get(NAMESPACES, tenant.namespace))["metadata"]["uid"])
-
-
-async def nothing_made(server: Server) -> None:
-    for resource in (BACKUPS, RESTORES, DELETE_REQUESTS, DOWNLOADS, LOCATIONS, NON_ADMIN_LOCATION_REQUESTS):
-        assert await server.all(resource) == [], resource.name
-
-
-async def secret(tenant: Tenant, name: str = "keys", text: str = KEYS) -> None:
-    await tenant.create(SECRETS, name, None)
-    await tenant.client.patch(SECRETS, name, {"stringData": {"cloud": text}}, tenant.namespace)
-
-
-def location(**changes: Any) -> dict[str, Any]:
-    spec = {
-        "provider": "aws",
-        "config": {"region": "eu"},
-        "objectStorage": {"bucket": "mine"},
-        "credential": {"name": "keys", "key": "cloud"},
-        **changes,
-    }
-    return {"backupStorageLocationSpec": {name: value for name, value in spec.items() if value is not None}}
-
-
-async def own_location(server: Server, tenant: Tenant, name: str = "mine") -> str:
-    """A location of the tenant that can be used; its name in the server's namespace."""
-    await secret(tenant)
-    await tenant.create(NON_ADMIN_LOCATIONS, name, location())
-    found = await tenant.reached(NON_ADMIN_LOCATIONS, name, "Created")
-    made = str(found["status"]["veleroBackupStorageLocation"]["name"])
-    await server.set_status(LOCATIONS, made, phase="Available")
-    return made
 
 
 BACKUP_ATTACKS: dict[str, tuple[dict[str, Any], str]] = {

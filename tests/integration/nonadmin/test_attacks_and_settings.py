@@ -15,16 +15,19 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
 )
-from tests.integration.nonadmin.conftest import (
+from tests.support.self_service import (
     BACKUPS,
+    FINISHED,
     LOCATIONS,
     RESTORES,
+    SYNCED_FROM,
     NewTenant,
     Serve,
     Server,
     Tenant,
+    own_location,
+    uid_of,
 )
-from tests.integration.nonadmin.test_attacks import FINISHED, SYNCED_FROM, own_location, uid_of
 from tests.support.waiting import eventually
 
 

@@ -40,9 +40,9 @@ from pinnace.nonadmin.objects import (
 )
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
-from tests.integration.controllers.conftest import running as running_server
 from tests.integration.nonadmin.buckets import RBAC, OwnBucket, config_map
-from tests.integration.nonadmin.conftest import Serve, Server, Tenant
+from tests.support.self_service import Serve, Server, Tenant
+from tests.support.sites import running as running_server
 from tests.support.waiting import eventually
 
 ENDED = ("Completed", "PartiallyFailed", "Failed", "FailedValidation")

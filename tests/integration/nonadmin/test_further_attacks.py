@@ -13,7 +13,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
 )
-from tests.integration.nonadmin.conftest import (
+from tests.support.self_service import (
     BACKUPS,
     LOCATIONS,
     RESTORES,
@@ -21,8 +21,10 @@ from tests.integration.nonadmin.conftest import (
     Serve,
     Server,
     Tenant,
+    location,
+    nothing_made,
+    secret,
 )
-from tests.integration.nonadmin.test_attacks import location, nothing_made, secret
 
 COMMON = {"openshift.io/oadp": "True", "app.kubernetes.io/managed-by": "oadp-nac-controller"}
 OURS = {

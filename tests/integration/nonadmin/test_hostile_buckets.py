@@ -33,9 +33,9 @@ from pinnace.kube.resources import (
     velero,
 )
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
-from tests.integration.controllers.conftest import running as running_server
 from tests.integration.nonadmin.buckets import ENDED, RBAC, OwnBucket, hostile_items
-from tests.integration.nonadmin.conftest import BACKUPS, RESTORES, NewTenant, Serve, Server, Tenant
+from tests.support.self_service import BACKUPS, RESTORES, NewTenant, Serve, Server, Tenant
+from tests.support.sites import running as running_server
 from tests.support.snapshot_crds import ensure_snapshot_crds
 from tests.support.waiting import eventually
 

@@ -18,9 +18,18 @@ from pinnace.nonadmin.objects import (
 )
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
 from pinnace.runtime.manager import Manager, ManagerPhase
-from tests.integration.nonadmin.conftest import BACKUPS, RESTORES, Serve, Server, Tenant
 from tests.integration.nonadmin.hostile import NAMES, hostile_acts
-from tests.integration.nonadmin.test_attacks import FINISHED, KEYS, location, own_location
+from tests.support.self_service import (
+    BACKUPS,
+    FINISHED,
+    KEYS,
+    RESTORES,
+    Serve,
+    Server,
+    Tenant,
+    location,
+    own_location,
+)
 from tests.support.waiting import eventually
 
 

@@ -5,8 +5,7 @@ import pytest
 from pinnace.api.values.durations import Duration
 from pinnace.kube.resources import SECRETS
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATION_REQUESTS, NON_ADMIN_LOCATIONS
-from tests.integration.nonadmin.conftest import BACKUPS, LOCATIONS, Serve, Server, Tenant
-from tests.integration.nonadmin.test_attacks import FINISHED, location, secret
+from tests.support.self_service import BACKUPS, FINISHED, LOCATIONS, Serve, Server, Tenant, location, secret
 from tests.support.waiting import eventually
 
 

@@ -21,15 +21,11 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.plugin_programs import put_own, put_script
+from tests.support.plugin_runs import config_map
 from tests.support.runs import run_context
 from tests.unit.backup.fakes import read_members
 
 EVERYTHING = "tests.support.everything_plugin"
-
-
-def config_map(name: str, wish: str = "", **extra: object) -> dict[str, object]:
-    metadata = {"name": name, "annotations": {"example.io/do": wish}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **extra}
 
 
 async def back_up(

@@ -13,7 +13,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, APIStatusError
 from pinnace.kube.resources import CONFIGMAPS, SERVICES, APIResource
-from tests.integration.restore.conftest import RealRestore
+from tests.support.real_restores import RealRestore
 from tests.support.waiting import eventually
 
 RESOURCE_QUOTAS = APIResource(

@@ -13,54 +13,11 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.layout import Layout
-from pinnace.storage.s3.config import parse_s3_config
-from pinnace.storage.s3.store import S3Store
-from tests.integration.controllers.conftest import Site
-from tests.support.nursery import Nursery, Order, kill
-from tests.support.waiting import eventually
-from tests.support.write_gate import WriteGate
+from tests.support.lives import Lives, objects_of
+from tests.support.nursery import Nursery, Order
+from tests.support.sites import Site
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
-
-
-class Lives:
-    """Servers of one namespace, one after the other. The gate that each finds is open."""
-
-    def __init__(self, nursery: Nursery, order: Order, proxies: tuple[FaultProxy, ...]) -> None:
-        self._nursery = nursery
-        self._order = order
-        self._proxies = proxies
-        self._pid: int | None = None
-
-    def pass_by(self, gate: WriteGate) -> None:
-        """From now on, let the server's requests through this gate."""
-        for proxy in self._proxies:
-            proxy.rules = gate
-
-    def begin(self) -> None:
-        """Start a server; it works at once on whatever there is."""
-        assert self._pid is None
-        self._pid = self._nursery.start(self._order)
-
-    async def end(self) -> None:
-        """Kill the server, and wait until its requests have left the proxies."""
-        if self._pid is None:
-            return
-        kill(self._pid)
-        self._pid = None
-
-        async def quiet() -> bool:
-            return not any(proxy.busy for proxy in self._proxies)
-
-        await eventually(quiet)
-        for proxy in self._proxies:
-            proxy.exchanges.clear()
-        self.pass_by(WriteGate())
-
-    @property
-    def log(self) -> str:
-        """What all servers said."""
-        return Path(self._order.log).read_text()
 
 
 @pytest.fixture(scope="session")
@@ -118,22 +75,3 @@ async def stored(bucket: Bucket) -> AsyncIterator[BackupStore]:
     """The location as it is, past all gates."""
     async with BackupStore(objects_of(bucket), Layout("site/"), location="default") as store:
         yield store
-
-
-def objects_of(bucket: Bucket) -> S3Store:
-    """The bucket's objects, past all gates; the caller closes it."""
-    settings = {
-        **bucket.location_config,
-        "bucket": bucket.name,
-        "credentialsFile": str(bucket.server.credentials_file),
-    }
-    return S3Store(parse_s3_config(settings), environ={})
-
-
-async def keys_in(bucket: Bucket) -> list[str]:
-    """All keys, in order."""
-    objects = objects_of(bucket)
-    try:
-        return sorted(await objects.list_keys(""))
-    finally:
-        await objects.close()

@@ -16,10 +16,10 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from tests.e2e.without_server.command import Pinnace
-from tests.integration.controllers.conftest import Site
-from tests.integration.scenario.conftest import keys_in, objects_of
 from tests.integration.scenario.fleet import Cluster, Time, is_expired, pass_time, serving
 from tests.support.crds import ensure_crds
+from tests.support.lives import keys_in, objects_of
+from tests.support.sites import Site
 
 STEP_MINUTES = 10
 HOURS = 3

@@ -16,8 +16,8 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, velero
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
-from tests.integration.controllers.conftest import FINAL, Site
-from tests.integration.scenario.conftest import Lives, keys_in
+from tests.support.lives import Lives, keys_in
+from tests.support.sites import FINAL, Site
 from tests.support.waiting import eventually
 from tests.support.write_gate import WriteGate
 

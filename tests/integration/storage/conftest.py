@@ -19,13 +19,11 @@ from pinnace.storage.gcs.config import parse_gcs_config
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
+from tests.support.stores import OpenStore
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=20.0)
 
-HASTY = RetryPolicy(attempts=3, delay_seconds=0.01, silence_seconds=0.5, retry_seconds=0.8)
 """For a store that does not answer: the default would take half a minute."""
-
-OpenStore = Callable[..., S3Store]
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from hack.cluster.proxy import FaultProxy
 from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import ObjectStore
-from tests.integration.storage.conftest import HASTY
 from tests.support.http_store_faults import HTTPStoreFaults, StoreBehindALiar
 from tests.support.store_conformance import (
     BrokenBodyError,
@@ -26,6 +25,7 @@ from tests.support.store_conformance import (
     broken,
     content,
 )
+from tests.support.stores import HASTY
 
 OpenAzure = Callable[..., AzureStore]
 StartProxy = Callable[[AzureBlobServer], Awaitable[FaultProxy]]

@@ -18,8 +18,8 @@ from pinnace.storage.errors import InvalidLocation, ObjectNotFound
 from pinnace.storage.layout import Layout
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store
-from tests.integration.storage.conftest import OpenStore
 from tests.support.faulty_store import DyingStore
+from tests.support.stores import OpenStore
 
 TARBALL = b"tarball " * 1_200_000
 

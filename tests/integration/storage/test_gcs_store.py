@@ -16,7 +16,6 @@ from hack.cluster.proxy import FaultProxy
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.interface import ObjectStore
-from tests.integration.storage.conftest import HASTY
 from tests.support.http_store_faults import HTTPStoreFaults, StoreBehindALiar
 from tests.support.store_conformance import (
     BrokenBodyError,
@@ -26,6 +25,7 @@ from tests.support.store_conformance import (
     broken,
     content,
 )
+from tests.support.stores import HASTY
 
 OpenGCS = Callable[..., GCSStore]
 StartProxy = Callable[[GCSServer], Awaitable[FaultProxy]]

@@ -28,7 +28,6 @@ from pinnace.storage.errors import (
     StoreUnavailable,
 )
 from pinnace.storage.interface import ObjectStore
-from tests.integration.storage.conftest import HASTY, OpenStore
 from tests.support.http_store_faults import StoreBehindALiar
 from tests.support.store_conformance import (
     BrokenBodyError,
@@ -38,6 +37,7 @@ from tests.support.store_conformance import (
     broken,
     content,
 )
+from tests.support.stores import HASTY, OpenStore
 
 StartProxy = Callable[[S3Server], Awaitable[FaultProxy]]
 

@@ -26,7 +26,7 @@ from pinnace.volumes.restic.errors import (
 )
 from pinnace.volumes.restic.output import Progress
 from pinnace.volumes.restic.progress import OnProgress
-from tests.integration.volumes.conftest import PASSWORD, TAGS, Lab, cloud_lab
+from tests.support.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
 from tests.support.waiting import POLL_SECONDS
 
 FILES = {"a.txt": b"one", "deep/er/b.bin": bytes(range(256)) * 400, "empty": b""}

@@ -10,7 +10,6 @@ import pytest
 from pinnace.api.backup import BackupHooks, BackupResourceHook, BackupResourceHookSpec, ExecHook
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement
 from pinnace.api.objects import JSONObject
-from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.collaborators import (
     Collaborators,
@@ -33,6 +32,7 @@ from pinnace.kube.resources import (
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
+from tests.support.backup_runs import FakeSnapshots, bound_pod, pod, volume
 from tests.unit.backup.fakes import (
     FakeAction,
     FakeCluster,
@@ -40,34 +40,7 @@ from tests.unit.backup.fakes import (
     discovery_of,
     related,
     run_backup,
-    thing,
 )
-
-
-def pod(key: str, *claims: str, **fields: Any) -> JSONObject:
-    """A running pod with a volume `vol-<claim>` for each claim."""
-    namespace, _, name = key.rpartition("/")
-    volumes = [{"name": f"vol-{claim}", "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
-    rest = {"spec": {"volumes": volumes}, "status": {"phase": "Running"}, **fields}
-    return thing(PODS, name, namespace, **rest)
-
-
-def claim(key: str, volume: str) -> JSONObject:
-    namespace, _, name = key.rpartition("/")
-    rest: JSONObject = {"spec": {"volumeName": volume}, "status": {"phase": "Bound"}}
-    return thing(PERSISTENT_VOLUME_CLAIMS, name, namespace, **rest)
-
-
-def volume(name: str, key: str) -> JSONObject:
-    namespace, _, claim_name = key.rpartition("/")
-    rest: JSONObject = {"spec": {"claimRef": {"namespace": namespace, "name": claim_name}}}
-    return thing(PERSISTENT_VOLUMES, name, **rest)
-
-
-def bound_pod() -> FakeCluster:
-    """Pod ns/p with claim ns/c bound to pv."""
-    cluster = FakeCluster().put(PODS, pod("ns/p", "c")).put(PERSISTENT_VOLUME_CLAIMS, claim("ns/c", "pv"))
-    return cluster.put(PERSISTENT_VOLUMES, volume("pv", "ns/c"))
 
 
 class FakeHooks:
@@ -95,19 +68,6 @@ class FakePodVolumes:
     async def back_up(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> Sequence[Exception]:
         self.saved += [f"{pod['metadata']['name']}/{name}" for name in volumes]
         self.pods.append(pod)
-        return self.errors
-
-
-class FakeSnapshots:
-    """Notes which volumes it is to snapshot."""
-
-    def __init__(self, *errors: Exception) -> None:
-        self.errors = errors
-        self.taken: list[str] = []
-        self.snapshots: Sequence[VolumeSnapshot] = ()
-
-    async def snapshot(self, volume: JSONObject, log: RunLog) -> Sequence[Exception]:
-        self.taken.append(volume["metadata"]["name"])
         return self.errors
 
 
@@ -530,8 +490,8 @@ async def test_hooks_not_run_are_a_warning_and_volumes_not_saved_are_errors(
     outcome = await run_backup(tmp_path, cluster, a_backup(hooks=hooks(post=["thaw"])))
     assert (outcome.warnings, outcome.errors) == (3, 2)
     assert "2 backup hook(s) are not run" in outcome.log
-    for volume in ("vol-c", "vol-d"):
-        assert f"The data of volume {volume} is not saved: restic saves volumes of pods" in outcome.log
+    for name in ("vol-c", "vol-d"):
+        assert f"The data of volume {name} is not saved: restic saves volumes of pods" in outcome.log
     assert "Volume vol-c is not saved with restic: the pod is not running" in outcome.log
     assert outcome.items == ["pods/ns/a", "pods/ns/b"]
 

@@ -19,9 +19,9 @@ from pinnace.backup.engine import BackupEngine
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.errors import StorageError, StoreUnavailable
+from tests.support.backup_runs import Store, prepared
 from tests.support.runs import run_context
 from tests.unit.backup.fakes import FakeCluster, discovery_of
-from tests.unit.backup.test_runner import Store, prepared
 
 Break = Callable[[pytest.MonkeyPatch, Exception], None]
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase, BackupStatus
+from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
@@ -24,57 +23,19 @@ from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
-from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
-from pinnace.storage.layout import Layout
+from tests.support.backup_runs import FakeSnapshots, Store, bound_pod, prepared
 from tests.support.clock import START, FrozenClock
 from tests.support.runs import run_context
 from tests.unit.backup.fakes import (
     FakeAction,
     FakeCluster,
-    a_backup,
     discovery_of,
     read_members,
     run_backup,
 )
-from tests.unit.backup.test_items import FakeSnapshots, bound_pod
-
-
-class Store(BackupStore):
-    """A store in a directory that fails where it is told to."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(FilesystemStore(root), Layout(""), location="default")
-        self.root = root
-        self.exists_error: StorageError | None = None
-        self.put_error: StorageError | None = None
-        self.closed = False
-
-    async def exists(self, backup: str) -> bool:
-        if self.exists_error is not None:
-            raise self.exists_error
-        return await super().exists(backup)
-
-    async def put_backup(self, files: BackupFiles) -> None:
-        if self.put_error is not None:
-            raise self.put_error
-        await super().put_backup(files)
-
-    async def close(self) -> None:
-        self.closed = True
-        await super().close()
-
-    def stored(self) -> list[str]:
-        return sorted(path.name for path in (self.root / "backups").rglob("*") if path.is_file())
-
-    def metadata(self) -> JSONObject:
-        loaded: JSONObject = json.loads((self.root / "backups/b1/velero-backup.json").read_bytes())
-        return loaded
-
-    def unpacked(self, name: str) -> Any:
-        return json.loads(gzip.decompress((self.root / "backups/b1" / name).read_bytes()))
 
 
 @pytest.fixture
@@ -99,12 +60,6 @@ ALL_FILES = [
     "b1.tar.gz",
     "velero-backup.json",
 ]
-
-
-def prepared(**spec: Any) -> Backup:
-    backup = a_backup(**spec)
-    backup.status = BackupStatus(phase=BackupPhase.IN_PROGRESS, start_timestamp=START)
-    return backup
 
 
 async def execute(

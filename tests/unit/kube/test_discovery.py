@@ -9,6 +9,7 @@ from pinnace.api.selection.names import IncludesExcludes
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import DeadlineExceeded, InvalidResponse, ServerFault, UnknownResource
 from pinnace.kube.transport.retrying import RetryPolicy
+from tests.support.discovered import resource, served
 from tests.unit.kube.scripted import (
     ONE_TRY,
     ScriptedServer,
@@ -17,36 +18,6 @@ from tests.unit.kube.scripted import (
     answer_status,
     connected,
 )
-
-ALL = ("create", "delete", "get", "list", "patch", "update", "watch")
-
-
-def resource(
-    name: str,
-    kind: str,
-    *,
-    verbs: Iterable[str] = ALL,
-    short: Iterable[str] = (),
-    namespaced: bool = True,
-    singular: str | None = None,
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "kind": kind,
-        "namespaced": namespaced,
-        "verbs": list(verbs),
-        "shortNames": list(short),
-        "singularName": kind.lower() if singular is None else singular,
-    }
-
-
-def served(group_version: str, *resources: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": group_version,
-        "resources": list(resources),
-    }
 
 
 def groups(**versions: list[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.unserved import near_names, unserved_names
-from tests.unit.kube.test_discovery import resource, served
+from tests.support.discovered import resource, served
 
 DISCOVERY = Discovery.from_documents(
     [

@@ -9,11 +9,11 @@ import pytest
 from pinnace.api.backup import BackupSpec
 from pinnace.api.meta import ObjectMeta, ObjectReference
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
-from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
+from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.kube.errors import Forbidden
 from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.volumes import PreparedVolumes, VolumeSource, adjust_claim, decide
-from pinnace.volumes.snapshotters import SnapshotError
+from tests.support.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import (
     Harness,
     claim,
@@ -24,34 +24,9 @@ from tests.unit.restore.world import (
 BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 
 
-def snapshot(name: str = "pv-1", snapshot_id: str = "snap-1", **spec: Any) -> VolumeSnapshot:
-    return VolumeSnapshot(
-        spec=VolumeSnapshotSpec(persistent_volume_name=name, location="default", **spec),
-        status=VolumeSnapshotStatus(provider_snapshot_id=snapshot_id, phase="Completed"),
-    )
-
-
 def claimed(name: str = "pv-1", namespace: str = "ns-1", pvc: str = "pvc-1", **fields: Any) -> dict[str, Any]:
     ref = {"namespace": namespace, "name": pvc, "uid": "old", "resourceVersion": "1"}
     return volume(name, spec={"claimRef": ref, **fields.pop("spec", {})}, **fields)
-
-
-class Snapshotter:
-    """Makes volumes with new ids; can rename, can fail."""
-
-    def __init__(self, *, rename_to: str = "", fail: str = "") -> None:
-        self.made: list[tuple[str, VolumeSnapshot]] = []
-        self._rename_to = rename_to
-        self._fail = fail
-
-    async def restore_volume(self, volume: dict[str, Any], snapshot: VolumeSnapshot) -> dict[str, Any]:
-        if self._fail:
-            raise SnapshotError(self._fail)
-        self.made.append((volume["metadata"]["name"], snapshot))
-        made = {**volume, "spec": {**volume["spec"], "disk": "new-volume"}}
-        if self._rename_to:
-            made["metadata"] = {**volume["metadata"], "name": self._rename_to}
-        return made
 
 
 def with_snapshot(harness: Harness, maker: Snapshotter | None, *snapshots: VolumeSnapshot) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.volumes.restic.environment import azure_credentials_file, environment
 from pinnace.volumes.restic.errors import AccessError
-from tests.unit.volumes.restic.test_identifiers import location
+from tests.support.restic_locations import location
 
 FILE = Path("/private/cloud")
 INHERITED = {"PATH": "/bin", "RESTIC_PROGRESS_FPS": "1"}

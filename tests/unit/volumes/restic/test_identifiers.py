@@ -4,8 +4,6 @@ import pytest
 
 from pinnace.api.storage_location import (
     BackupStorageLocation,
-    BackupStorageLocationSpec,
-    ObjectStorageLocation,
 )
 from pinnace.storage.errors import InvalidLocation
 from pinnace.volumes.restic.errors import IdentifierError
@@ -15,14 +13,7 @@ from pinnace.volumes.restic.identifiers import (
     repository_name,
     without_credentials,
 )
-
-
-def location(
-    provider: str, *, bucket: str = "bucket", prefix: str = "prefix", **config: str
-) -> BackupStorageLocation:
-    storage = ObjectStorageLocation(bucket=bucket, prefix=prefix)
-    spec = BackupStorageLocationSpec(provider=provider, config=config, object_storage=storage)
-    return BackupStorageLocation(spec=spec)
+from tests.support.restic_locations import location
 
 
 @pytest.mark.spec(

@@ -1,0 +1,112 @@
+"""A backup's runner with collaborators of its tests."""
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pinnace.api.backup import (
+    Backup,
+    BackupPhase,
+    BackupStatus,
+)
+from pinnace.api.objects import JSONObject
+from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.archive.runlog import RunLog
+from pinnace.kube.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+)
+from pinnace.storage.backup_files import BackupFiles
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError
+from pinnace.storage.filesystem.store import FilesystemStore
+from pinnace.storage.layout import Layout
+from tests.support.clock import START
+from tests.unit.backup.fakes import (
+    FakeCluster,
+    a_backup,
+    thing,
+)
+
+
+def pod(key: str, *claims: str, **fields: Any) -> JSONObject:
+    """A running pod with a volume `vol-<claim>` for each claim."""
+    namespace, _, name = key.rpartition("/")
+    volumes = [{"name": f"vol-{claim}", "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+    rest = {"spec": {"volumes": volumes}, "status": {"phase": "Running"}, **fields}
+    return thing(PODS, name, namespace, **rest)
+
+
+def claim(key: str, volume: str) -> JSONObject:
+    namespace, _, name = key.rpartition("/")
+    rest: JSONObject = {"spec": {"volumeName": volume}, "status": {"phase": "Bound"}}
+    return thing(PERSISTENT_VOLUME_CLAIMS, name, namespace, **rest)
+
+
+def volume(name: str, key: str) -> JSONObject:
+    namespace, _, claim_name = key.rpartition("/")
+    rest: JSONObject = {"spec": {"claimRef": {"namespace": namespace, "name": claim_name}}}
+    return thing(PERSISTENT_VOLUMES, name, **rest)
+
+
+def bound_pod() -> FakeCluster:
+    """Pod ns/p with claim ns/c bound to pv."""
+    cluster = FakeCluster().put(PODS, pod("ns/p", "c")).put(PERSISTENT_VOLUME_CLAIMS, claim("ns/c", "pv"))
+    return cluster.put(PERSISTENT_VOLUMES, volume("pv", "ns/c"))
+
+
+class FakeSnapshots:
+    """Notes which volumes it is to snapshot."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = errors
+        self.taken: list[str] = []
+        self.snapshots: Sequence[VolumeSnapshot] = ()
+
+    async def snapshot(self, volume: JSONObject, log: RunLog) -> Sequence[Exception]:
+        self.taken.append(volume["metadata"]["name"])
+        return self.errors
+
+
+class Store(BackupStore):
+    """A store in a directory that fails where it is told to."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(FilesystemStore(root), Layout(""), location="default")
+        self.root = root
+        self.exists_error: StorageError | None = None
+        self.put_error: StorageError | None = None
+        self.closed = False
+
+    async def exists(self, backup: str) -> bool:
+        if self.exists_error is not None:
+            raise self.exists_error
+        return await super().exists(backup)
+
+    async def put_backup(self, files: BackupFiles) -> None:
+        if self.put_error is not None:
+            raise self.put_error
+        await super().put_backup(files)
+
+    async def close(self) -> None:
+        self.closed = True
+        await super().close()
+
+    def stored(self) -> list[str]:
+        return sorted(path.name for path in (self.root / "backups").rglob("*") if path.is_file())
+
+    def metadata(self) -> JSONObject:
+        loaded: JSONObject = json.loads((self.root / "backups/b1/velero-backup.json").read_bytes())
+        return loaded
+
+    def unpacked(self, name: str) -> Any:
+        return json.loads(gzip.decompress((self.root / "backups/b1" / name).read_bytes()))
+
+
+def prepared(**spec: Any) -> Backup:
+    backup = a_backup(**spec)
+    backup.status = BackupStatus(phase=BackupPhase.IN_PROGRESS, start_timestamp=START)
+    return backup

@@ -1,0 +1,30 @@
+"""Stores and clusters that are reached through a proxy that fails on request."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from hack.cluster.pki import KeyPair
+from hack.cluster.proxy import FaultProxy
+from pinnace.http.requests import RetryPolicy
+from pinnace.kube.client import KubeClient
+from pinnace.storage.backup_store import BackupStore
+
+QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=10.0, upload_seconds=10.0)
+
+
+IMPATIENT_STORE = RetryPolicy(attempts=2, delay_seconds=0.01, request_seconds=0.8, upload_seconds=0.8)
+
+
+class Reach(Protocol):
+    """The `reach` fixture."""
+
+    async def __call__(
+        self,
+        via: FaultProxy | None = None,
+        *,
+        user: KeyPair | None = None,
+        kind: type[KubeClient] = KubeClient,
+    ) -> KubeClient: ...
+
+
+OpenBucket = Callable[..., BackupStore]

@@ -1,0 +1,6 @@
+"""What runs with plugins share."""
+
+
+def config_map(name: str, wish: str = "", **extra: object) -> dict[str, object]:
+    metadata = {"name": name, "annotations": {"example.io/do": wish}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **extra}

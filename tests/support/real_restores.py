@@ -1,0 +1,82 @@
+"""A backup of a real cluster, restored into it."""
+
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from pinnace.api.backup import Backup
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
+from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.archive.paths import item_path
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.archive.runlog import RunLog
+from pinnace.archive.writer import ArchiveWriter
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.plugins.builtin.restore.actions import restore_actions
+from pinnace.restore.engine import ClusterAccess, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.results import Results
+from tests.support.clock import FrozenClock
+
+
+class Numbers:
+    """The last numbers published."""
+
+    def __init__(self) -> None:
+        self.last = (0, 0)
+
+    async def publish(self, total_items: int, items_restored: int) -> None:
+        self.last = (total_items, items_restored)
+
+
+class RealRestore:
+    """Writes items into an archive and restores it."""
+
+    def __init__(self, client: KubeClient, directory: Path) -> None:
+        self.client = client
+        self.progress = Numbers()
+        self.name = f"restore-{secrets.token_hex(3)}"
+        self._directory = directory
+
+    async def __call__(
+        self, *items: JSONObject, options: RestoreOptions | None = None, **spec: Any
+    ) -> Results:
+        """Restore items; the keywords are fields of the Restore's spec."""
+        discovery = await Discovery.load(self.client)
+        archive = await self._archive(discovery, items)
+        engine = RestoreEngine(
+            ClusterAccess(
+                client=self.client,
+                discovery=discovery,
+                load_discovery=lambda: Discovery.load(self.client),
+            ),
+            actions=restore_actions(self.client, discovery, "default"),
+            log=RunLog(None, fields={}),
+            progress=self.progress,
+            options=options,
+        )
+        metadata = ObjectMeta(name=self.name, namespace="default")
+        restore = Restore(metadata=metadata, spec=RestoreSpec(backup_name="backup-1", **spec))
+        with archive:
+            return await engine.run(RestoreRequest(restore=restore, backup=Backup()), archive)
+
+    async def _archive(self, discovery: Discovery, items: tuple[JSONObject, ...]) -> ArchiveIndex:
+        path = self._directory / f"{secrets.token_hex(4)}.tar.gz"
+        async with ArchiveWriter(path, clock=FrozenClock()) as writer:
+            for item in items:
+                writer.add(_path(discovery, item), orjson.dumps(item))
+            await writer.close()
+        return await ArchiveIndex.open(path, self._directory)
+
+
+def _path(discovery: Discovery, item: Mapping[str, Any]) -> str:
+    resource = discovery.for_kind(item["apiVersion"], item["kind"])
+    group = item["apiVersion"].rpartition("/")[0]
+    # Kinds of definitions that are restored together with their objects are not known yet.
+    plural = resource.name if resource else f"{item['kind'].lower()}s"
+    group_resource = f"{plural}.{group}" if group else plural
+    return item_path(group_resource, None, item["metadata"].get("namespace", ""), item["metadata"]["name"])
