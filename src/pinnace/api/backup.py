@@ -123,6 +123,15 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         default_volumes_to_fs_backup: The later name of defaultVolumesToRestic; they must not differ.
         csi_snapshot_timeout: How long a CSI snapshot may take until the storage system has named it; 10m when
             absent or zero. A field of later versions of Velero. (docs/spec: BEY 2.1)
+        or_label_selectors: Label selectors of which an object must match at least one to be saved. Not with
+            labelSelector. A field of later versions of Velero.
+        included_cluster_scoped_resources: Cluster-scoped resources that are saved, besides namespaces; when
+            empty those that saved objects need, and all of them in a backup without any filter. Not with
+            includedResources, excludedResources or includeClusterResources. A field of later versions.
+        excluded_cluster_scoped_resources: Cluster-scoped resources that are left out.
+        included_namespace_scoped_resources: Namespaced resources that are saved; all when empty. Not with
+            includedResources, excludedResources or includeClusterResources. A field of later versions.
+        excluded_namespace_scoped_resources: Namespaced resources that are left out.
     """
 
     included_namespaces: Annotated[list[str], NULLABLE] = []
@@ -141,6 +150,11 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     metadata: TemplateMetadata | None = None
     default_volumes_to_fs_backup: Annotated[bool | None, NULLABLE] = None
     csi_snapshot_timeout: Duration | None = None
+    or_label_selectors: Annotated[list[LabelSelector], NULLABLE] = []
+    included_cluster_scoped_resources: Annotated[list[str], NULLABLE] = []
+    excluded_cluster_scoped_resources: Annotated[list[str], NULLABLE] = []
+    included_namespace_scoped_resources: Annotated[list[str], NULLABLE] = []
+    excluded_namespace_scoped_resources: Annotated[list[str], NULLABLE] = []
 
 
 class BackupProgress(Struct, rename="camel", kw_only=True):

@@ -123,6 +123,8 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
         include_cluster_resources: Whether cluster-scoped objects are restored; absent means only when all
             namespaces are, or when a restored object needs them.
         hooks: What to run in restored pods.
+        or_label_selectors: Label selectors of which an object must match at least one to be restored. Not
+            with labelSelector. A field of later versions of Velero.
     """
 
     backup_name: Annotated[str, REQUIRED] = ""
@@ -137,6 +139,7 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
     preserve_node_ports: Annotated[bool | None, NULLABLE] = None
     include_cluster_resources: Annotated[bool | None, NULLABLE] = None
     hooks: RestoreHooks = field(default_factory=RestoreHooks)
+    or_label_selectors: Annotated[list[LabelSelector], NULLABLE] = []
 
 
 class RestoreProgress(Struct, rename="camel", kw_only=True):

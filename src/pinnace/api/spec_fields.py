@@ -27,7 +27,6 @@ from pinnace.api.storage_location import BackupStorageLocationSpec, ObjectStorag
 
 Schema = dict[str, Any]
 
-_NAMES: Final[Schema] = {"type": "array", "nullable": True, "items": {"type": "string"}}
 _TEXT: Final[Schema] = {"type": "string", "nullable": True}
 _SWITCH: Final[Schema] = {"type": "boolean", "nullable": True}
 _OPEN: Final[Schema] = {"type": "object", "nullable": True, "x-kubernetes-preserve-unknown-fields": True}
@@ -52,24 +51,6 @@ class NotSupported:
     schema: Schema
     same: tuple[Any, ...] = ()
     refused: bool = True
-
-
-def _selectors(version: str) -> NotSupported:
-    return NotSupported(
-        since=version,
-        effect="objects that match one of several label selectors",
-        instead="use labelSelector, for instance with the operator In, or one object for each selector",
-        schema={"type": "array", "nullable": True, "items": _OPEN},
-    )
-
-
-def _scoped(kind: str) -> NotSupported:
-    return NotSupported(
-        since="1.11",
-        effect=f"a filter for {kind} resources only",
-        instead="use includedResources, excludedResources and includeClusterResources",
-        schema=_NAMES,
-    )
 
 
 _UPLOADER: Final = NotSupported(
@@ -97,11 +78,6 @@ _PASSED_ON: Final = NotSupported(
 
 NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
     BackupSpec: {
-        "includedClusterScopedResources": _scoped("cluster-scoped"),
-        "excludedClusterScopedResources": _scoped("cluster-scoped"),
-        "includedNamespaceScopedResources": _scoped("namespaced"),
-        "excludedNamespaceScopedResources": _scoped("namespaced"),
-        "orLabelSelectors": _selectors("1.9"),
         "volumeGroupSnapshotLabelKey": NotSupported(
             since="1.17",
             effect="common snapshots of the volumes that have the same value of a label",
@@ -148,7 +124,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             schema=_TEXT,
             same=("none",),
         ),
-        "orLabelSelectors": _selectors("1.9"),
         "itemOperationTimeout": _OPERATION_TIMEOUT,
         "resourceModifier": NotSupported(
             since="1.12",

@@ -16,12 +16,9 @@ CUSTOM_RESOURCE_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 async def back_up_definitions(run: RunContext, items: ItemBackupper, group_resources: Iterable[str]) -> None:
-    """Back up the CRD of every group-resource that has one.
-
-    Only where `includeClusterResources` is absent: with true all are in already, with false none may be.
-    """
+    """Back up the CRD of every group-resource that has one, unless the filters say otherwise."""
     resource = run.discovery.preferred(CUSTOM_RESOURCE_DEFINITIONS)
-    if run.scope.include_cluster is not None or resource is None:
+    if resource is None or not run.scope.resources.adds_definitions:
         return
     kind = kind_key(resource.api_version, resource.kind)
     for name in sorted(group_resources):

@@ -11,6 +11,7 @@ from typing import Any
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api.backup import Backup, BackupProgress
 from pinnace.api.objects import JSONObject
+from pinnace.api.selection.resource_filters import filter_of
 from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
@@ -129,13 +130,20 @@ class BackupEngine:
     async def _scope(self, backup: Backup, log: RunLog) -> Scope:
         facts = await look_up_namespaces(self._client, backup.spec, log)
         try:
-            scope = Scope.of(backup.spec, canonical=self._discovery.canonical, facts=facts)
+            chosen = filter_of(
+                backup.spec,
+                canonical=self._discovery.canonical,
+                is_namespaced=self._discovery.is_namespaced,
+            )
+            scope = Scope.of(backup.spec, resources=chosen.filter, facts=facts)
         except ValueError as error:
             raise FatalBackupError(f"invalid label selector: {error}") from error
         log.info(f"Including namespaces: {scope.namespaces.include_list}")
         log.info(f"Excluding namespaces: {scope.namespaces.exclude_list}")
-        log.info(f"Including resources: {scope.resources.include_list}")
-        log.info(f"Excluding resources: {scope.resources.exclude_list}")
+        for line in scope.resources.lines():
+            log.info(line)
+        for warning in chosen.warnings:
+            log.warning(warning)
         warn_of_unserved_names(backup.spec, self._discovery, log)
         return scope
 
@@ -181,14 +189,18 @@ class _Collection:
         await self._fetch_ordered(planned)
         raw = RawItems(self._run, planned.resource)
         for namespace in planned.namespaces:
-            await self._list(planned.resource, namespace, raw)
+            for query in self._run.scope.labels.queries:
+                await self._list(planned.resource, namespace, query, raw)
 
-    async def _list(self, resource: APIResource, namespace: str, raw: RawItems) -> None:
-        """Back up the items of one list; a list that fails counts as an error. (docs/spec: BKP 5.3)"""
+    async def _list(self, resource: APIResource, namespace: str, query: str, raw: RawItems) -> None:
+        """Back up the items of one list; a list that fails counts as an error. (docs/spec: BKP 5.3)
+
+        An item that several label selectors match is in the backup once.
+        """
         run = self._run
         log = run.log
         log.info("Listing items", resource=resource.group_resource, namespace=namespace)
-        pages = run.client.list_pages(resource, namespace or None, label_selector=str(run.scope.selector))
+        pages = run.client.list_pages(resource, namespace or None, label_selector=query)
         lane = object()
         try:
             async with aclosing(pages):  # a full disk ends this in the middle, with pages in flight
@@ -310,7 +322,7 @@ class _Collection:
         return item if self._is_selected(item) else None
 
     def _is_selected(self, item: JSONObject) -> bool:
-        return self._run.scope.selector.matches((item.get("metadata") or {}).get("labels"))
+        return self._run.scope.labels.matches((item.get("metadata") or {}).get("labels"))
 
 
 async def _all_of(*work: Coroutine[Any, Any, None]) -> None:

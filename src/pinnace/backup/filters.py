@@ -5,6 +5,7 @@ from typing import Final
 
 from pinnace.api.backup import BackupSpec
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
+from pinnace.api.selection.resource_filters import EXCLUDED_BY_SERVERS
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.unserved import unserved_names
@@ -17,17 +18,31 @@ NOTHING_SELECTED: Final = (
 _MOST_EXAMPLES: Final = 3
 
 
+def included_kinds(spec: BackupSpec) -> list[str]:
+    """The names in all lists of included resources."""
+    return [
+        *spec.included_resources,
+        *spec.included_cluster_scoped_resources,
+        *spec.included_namespace_scoped_resources,
+    ]
+
+
 def warn_of_unserved_names(spec: BackupSpec, discovery: Discovery, log: RunLog) -> None:
     """Log every kind named in a filter that the cluster does not serve.
 
     An included one is an error: what the backup was asked for is not in it. An excluded one, one of a hook
     or of an order, and a pattern are warnings: the kind may rightly be absent here. What self-service
-    excludes from every backup of a tenant is no reason for a warning.
+    excludes from every backup of a tenant, and a server of Velero from every backup, is no reason for one.
     """
-    for found in unserved_names(spec.included_resources, discovery):
+    excluded = [
+        *spec.excluded_resources,
+        *spec.excluded_cluster_scoped_resources,
+        *spec.excluded_namespace_scoped_resources,
+    ]
+    for found in unserved_names(included_kinds(spec), discovery):
         tell = log.warning if found.is_pattern else log.error
         tell(f"Cannot back up an included resource: {found.text}")
-    chosen = [name for name in spec.excluded_resources if name not in ALWAYS_EXCLUDED]
+    chosen = [name for name in excluded if name not in ALWAYS_EXCLUDED and name not in EXCLUDED_BY_SERVERS]
     for found in unserved_names(chosen, discovery):
         log.warning(f"An excluded resource excludes nothing: {found.text}")
     for found in unserved_names(spec.ordered_resources, discovery):

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from pinnace.api.backup import BackupSpec
+from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
-from pinnace.api.selection.selectors import Selector
+from pinnace.api.selection.resource_filters import NAMESPACES, ResourceFilter
 from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.kube.resources import APIResource
-
-NAMESPACES = "namespaces"
 
 _COHABITATING: Mapping[str, frozenset[str]] = {
     "deployments": frozenset({"extensions", "apps"}),
@@ -36,21 +35,20 @@ class Scope:
     """
 
     namespaces: IncludesExcludes
-    resources: IncludesExcludes
-    include_cluster: bool | None
-    selector: Selector
+    resources: ResourceFilter
+    labels: LabelChoice
     listed_namespaces: tuple[str, ...] | None
     ordered: Mapping[str, tuple[str, ...]]
     left_out_namespaces: frozenset[str] = frozenset()
     missing_namespaces: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, spec: BackupSpec, *, canonical: Callable[[str], str], facts: NamespaceFacts) -> Self:
+    def of(cls, spec: BackupSpec, *, resources: ResourceFilter, facts: NamespaceFacts) -> Self:
         """Read a spec.
 
         Args:
             spec: of a prepared Backup.
-            canonical: resolves resource names through discovery.
+            resources: the filter of the spec's resource lists.
             facts: of the namespaces that the spec names.
 
         Raises:
@@ -59,9 +57,8 @@ class Scope:
         namespaces = IncludesExcludes(spec.included_namespaces, spec.excluded_namespaces)
         return cls(
             namespaces=namespaces,
-            resources=IncludesExcludes.resolved(spec.included_resources, spec.excluded_resources, canonical),
-            include_cluster=spec.include_cluster_resources,
-            selector=Selector.from_label_selector(spec.label_selector),
+            resources=resources,
+            labels=LabelChoice.of(spec.label_selector, spec.or_label_selectors),
             listed_namespaces=_listed_namespaces(namespaces, facts),
             ordered={kind: tuple(names.split(",")) for kind, names in spec.ordered_resources.items()},
             left_out_namespaces=facts.labelled,
@@ -74,12 +71,9 @@ class Scope:
 
     def admits(self, group_resource: str, namespace: str) -> bool:
         """Whether an item may be in the backup, as far as its place goes. (docs/spec: BKP 6.1, rules 2-4)"""
-        if namespace:
-            if not self.admits_namespace(namespace):
-                return False
-        elif group_resource != NAMESPACES and self.include_cluster is False:
+        if namespace and not self.admits_namespace(namespace):
             return False
-        return self.resources.matches(group_resource)
+        return self.resources.admits(group_resource, namespaced=bool(namespace))
 
 
 def _listed_namespaces(namespaces: IncludesExcludes, facts: NamespaceFacts) -> tuple[str, ...] | None:
@@ -141,12 +135,11 @@ def plan_collection(
 
 
 def _is_wanted(resource: APIResource, scope: Scope) -> bool:
-    if not resource.namespaced and resource.group_resource != NAMESPACES:
-        if scope.include_cluster is False:
-            return False
-        if scope.include_cluster is None and not scope.namespaces.includes_everything:
-            return False
-    return scope.resources.matches(resource.group_resource)
+    return scope.resources.collects(
+        resource.group_resource,
+        namespaced=resource.namespaced,
+        all_namespaces=scope.namespaces.includes_everything,
+    )
 
 
 def _is_first_of_cohabitants(resource: APIResource, met: dict[str, str]) -> bool:

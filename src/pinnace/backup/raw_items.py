@@ -7,12 +7,12 @@ memory. Values that neighbours share (kind, namespace) are computed when they ch
 from collections.abc import Callable
 
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
+from pinnace.api.selection.resource_filters import NAMESPACES
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.context import RunContext
 from pinnace.backup.errors import ItemFailed
-from pinnace.backup.plan import NAMESPACES
 from pinnace.backup.progress import PROGRESS_MESSAGE, trace_item
 from pinnace.backup.tracking import kind_key
 from pinnace.kube.pages import Item

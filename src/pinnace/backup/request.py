@@ -17,7 +17,9 @@ from pinnace.api.labels import (
     STORAGE_LOCATION,
     label_value,
 )
-from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
+from pinnace.api.selection.label_choice import label_choice_errors
+from pinnace.api.selection.resource_filters import filter_errors
+from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.api.values.durations import Duration
@@ -91,8 +93,9 @@ def prepare_backup(
         SOURCE_CLUSTER_MAJOR_VERSION: server_version.major,
         SOURCE_CLUSTER_MINOR_VERSION: server_version.minor,
     }
-    problems += resource_list_errors(spec.included_resources, spec.excluded_resources)
+    problems += filter_errors(spec)
     problems += namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
+    problems += label_choice_errors(spec.label_selector, spec.or_label_selectors, "backup")
 
     status.validation_errors = problems
     if problems:

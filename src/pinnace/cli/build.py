@@ -10,13 +10,15 @@ from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec
-from pinnace.cli.common.options import BackupSpecOptions
+from pinnace.api.selection.resource_filters import filter_errors
+from pinnace.cli.common.options import BackupSpecOptions, FilterOptions
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.restore.options import RestoreCreateOptions
 
 
 def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> Backup:
     """The Backup that the options describe. Raises InvalidInput."""
+    _check_selectors(options)
     spec = BackupSpec(
         included_namespaces=list(options.include_namespaces),
         excluded_namespaces=list(options.exclude_namespaces),
@@ -31,7 +33,14 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
         default_volumes_to_restic=options.default_volumes_to_restic,
         ordered_resources=ordered_resources(options.ordered_resources),
         csi_snapshot_timeout=options.csi_snapshot_timeout,
+        or_label_selectors=list(options.or_selector),
+        included_cluster_scoped_resources=list(options.include_cluster_scoped_resources),
+        excluded_cluster_scoped_resources=list(options.exclude_cluster_scoped_resources),
+        included_namespace_scoped_resources=list(options.include_namespace_scoped_resources),
+        excluded_namespace_scoped_resources=list(options.exclude_namespace_scoped_resources),
     )
+    if problems := filter_errors(spec):
+        raise InvalidInput("\n".join(problems))
     return Backup(metadata=ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels)), spec=spec)
 
 
@@ -74,7 +83,8 @@ def backup_from_schedule(
 
 
 def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) -> Restore:
-    """The Restore that the options describe."""
+    """The Restore that the options describe. Raises InvalidInput."""
+    _check_selectors(options)
     spec = RestoreSpec(
         backup_name=options.from_backup,
         schedule_name=options.from_schedule,
@@ -87,11 +97,17 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         restore_pvs=options.restore_volumes,
         preserve_node_ports=options.preserve_nodeports,
         include_cluster_resources=options.include_cluster_resources,
+        or_label_selectors=list(options.or_selector),
     )
     metadata = ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels))
     if options.without_volume_data:
         metadata.annotations = {labels.WITHOUT_VOLUME_DATA: "true"}
     return Restore(metadata=metadata, spec=spec)
+
+
+def _check_selectors(options: FilterOptions) -> None:
+    if options.selector is not None and options.or_selector:
+        raise InvalidInput("either a 'selector' or an 'or-selector' can be specified, but not both")
 
 
 def stamped_name(base: str, now: datetime) -> str:

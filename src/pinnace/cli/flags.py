@@ -116,6 +116,17 @@ class SelectorFlag(FlagType):
         return parse_label_selector(value)
 
 
+class OrSelectorFlag(FlagType):
+    """Label selectors with ` or ` between them, kept as the structures that go into an object's spec."""
+
+    name = "orLabelSelector"
+
+    def parse(self, value: str) -> Any:
+        from pinnace.api.selection.label_choice import parse_or_selectors
+
+        return parse_or_selectors(value) if value else []
+
+
 class Enum(FlagType):
     """One of a few words."""
 

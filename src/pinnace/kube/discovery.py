@@ -134,6 +134,13 @@ class Discovery:
         except UnknownResource:
             return name
 
+    def is_namespaced(self, name: str) -> bool | None:
+        """Whether the objects of a resource are in namespaces; None for unknown names."""
+        try:
+            return self.resolve(name).namespaced
+        except UnknownResource:
+            return None
+
     def for_kind(self, api_version: str, kind: str) -> APIResource | None:
         """The resource of a kind: in this version, else in the preferred version of its group."""
         group = api_version.rpartition("/")[0]

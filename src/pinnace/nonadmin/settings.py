@@ -247,6 +247,11 @@ def _check_enforceable(settings: AdminSettings) -> None:
             "DPA spec.nonAdmin.enforcedBackupSpec.includeClusterResources is non-enforceable by admins "
             "as true, must be set to false if enforced by admins"
         )
+    if settings.backup.get("includedClusterScopedResources"):
+        raise SettingsError(
+            "DPA spec.nonAdmin.enforcedBackupSpec.includedClusterScopedResources is non-enforceable by "
+            "admins and must remain empty"
+        )
     for name in _NOT_ENFORCEABLE_RESTORE:
         if not is_zero(settings.restore.get(name), fields(RestoreSpec)[name]):
             raise SettingsError(f"DPA spec.nonAdmin.enforcedRestoreSpec.{name} is non-enforceable by admins")

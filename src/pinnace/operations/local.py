@@ -25,6 +25,7 @@ from pinnace.api.selection.validation import metadata_errors
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import utcnow
+from pinnace.backup.filters import included_kinds
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.context import ProgressSink, RunContext
 from pinnace.csi.snapshots import CSIError
@@ -273,7 +274,7 @@ async def _prepare(run: LocalRun, backup: Backup, discovery: Discovery) -> Backu
     )
     problems = list(prepared.status.validation_errors)
     # Asked first what was misspelt, the user loses nothing; a server cannot ask. (docs/adr/023)
-    unserved = unserved_names(backup.spec.included_resources, discovery)
+    unserved = unserved_names(included_kinds(backup.spec), discovery)
     problems += [name.text for name in unserved if not name.is_pattern]
     if problems:
         raise InvalidRun("the backup is not valid:\n  " + "\n  ".join(problems))

@@ -427,8 +427,7 @@ async def test_what_a_spec_asks_for_and_is_not_supported_reaches_the_server_and_
     """Under our own definitions, which would drop fields that they do not have."""
     await site.add_folder(default=True)
     await serve()
-    selectors = [{"matchLabels": {"app": "a"}}, {"matchLabels": {"app": "b"}}]
-    spec = site.maps_of(orLabelSelectors=selectors, excludedNamespaceScopedResources=["secrets"])
+    spec = site.maps_of(snapshotMoveData=True, datamover="other")
     await site.create("backups", "b1", spec=spec)
     await site.create("backups", "b2", spec=site.maps_of(defaultVolumesToFsBackup=False, resourcePolicy=None))
 
@@ -436,8 +435,8 @@ async def test_what_a_spec_asks_for_and_is_not_supported_reaches_the_server_and_
 
     assert refused["phase"] == "FailedValidation"
     assert [error.split(" is not supported")[0] for error in sorted(refused["validationErrors"])] == [
-        "spec.excludedNamespaceScopedResources",
-        "spec.orLabelSelectors",
+        "spec.datamover",
+        "spec.snapshotMoveData",
     ]
     assert (await site.reached("backups", "b2"))["status"]["phase"] == "Completed"
 

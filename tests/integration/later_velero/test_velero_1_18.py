@@ -53,11 +53,11 @@ async def test_fields_that_are_not_honoured_are_refused_or_warned_of(site: Site)
     refused = await site.reached("restores", "r2")
     assert refused["status"]["phase"] == "FailedValidation"
 
-    template = site.maps_of(excludedNamespaceScopedResources=["secrets"])
+    template = site.maps_of(snapshotMoveData=True)
     await site.create("schedules", "s1", spec={"schedule": SOON, "template": template})
     schedule = await site.reached("schedules", "s1")
     assert schedule["status"]["validationErrors"][0].startswith(
-        "spec.template.excludedNamespaceScopedResources is not supported"
+        "spec.template.snapshotMoveData is not supported"
     )
 
 

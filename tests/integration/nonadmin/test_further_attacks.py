@@ -55,7 +55,6 @@ REFUSED_LATER_FIELDS: dict[str, JSONObject] = {
     "policy-of-the-server": {"resourcePolicy": CONFIG_MAP},
     "cluster-scoped-kinds": {"includedClusterScopedResources": ["nodes"]},
     "moved-data": {"snapshotMoveData": True},
-    "several-selectors": {"orLabelSelectors": [{"matchLabels": {"a": "b"}}]},
     "uploader": {"uploaderConfig": {"parallelFilesUpload": 100000}},
 }
 """Of later Velero: refused, or pruned by the API server, but never handed to the server."""

@@ -181,6 +181,11 @@ def test_nullable_fields() -> None:
         "includeClusterResources",
         "orderedResources",
         "defaultVolumesToFsBackup",
+        "orLabelSelectors",
+        "includedClusterScopedResources",
+        "excludedClusterScopedResources",
+        "includedNamespaceScopedResources",
+        "excludedNamespaceScopedResources",
     }
     hooks = {"hooks.resources[]." + name for name in filters | {"labelSelector"}}
     assert of("Backup.spec.") == backup_spec | hooks | {"hooks.resources"}
@@ -193,6 +198,7 @@ def test_nullable_fields() -> None:
         "progress",
     }
     restore_spec = filters | {"labelSelector", "restorePVs", "preserveNodePorts", "includeClusterResources"}
+    restore_spec |= {"orLabelSelectors"}
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {"backupSyncPeriod", "validationFrequency"}
     assert of("Schedule.status.") == {"lastBackup", "lastSkipped"}

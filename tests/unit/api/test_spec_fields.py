@@ -47,16 +47,6 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("kind", "spec", "path"),
     [
-        ("Backup", {"includedClusterScopedResources": ["*"]}, "spec.includedClusterScopedResources"),
-        ("Backup", {"excludedClusterScopedResources": ["x"]}, "spec.excludedClusterScopedResources"),
-        ("Backup", {"includedNamespaceScopedResources": ["*"]}, "spec.includedNamespaceScopedResources"),
-        (
-            "Backup",
-            {"excludedNamespaceScopedResources": ["secrets"]},
-            "spec.excludedNamespaceScopedResources",
-        ),
-        ("Backup", {"orLabelSelectors": [{"matchLabels": {"a": "b"}}]}, "spec.orLabelSelectors"),
-        ("Backup", {"orLabelSelectors": [{}]}, "spec.orLabelSelectors"),
         ("Backup", {"resourcePolicy": {"kind": "configmap", "name": "p"}}, "spec.resourcePolicy"),
         ("Backup", {"snapshotMoveData": True}, "spec.snapshotMoveData"),
         ("Backup", {"datamover": "other"}, "spec.datamover"),
@@ -65,7 +55,6 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
         ("Restore", {"existingResourcePolicy": "update"}, "spec.existingResourcePolicy"),
         ("Restore", {"restoreStatus": {"includedResources": ["*"]}}, "spec.restoreStatus"),
         ("Restore", {"restoreStatus": {"excludedResources": ["pods"]}}, "spec.restoreStatus"),
-        ("Restore", {"orLabelSelectors": [{"matchLabels": {"a": "b"}}]}, "spec.orLabelSelectors"),
         ("Restore", {"resourceModifier": {"kind": "configmap", "name": "m"}}, "spec.resourceModifier"),
         ("Restore", {"uploaderConfig": {"writeSparseFiles": True}}, "spec.uploaderConfig"),
         (

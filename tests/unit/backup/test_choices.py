@@ -7,6 +7,8 @@ import pytest
 from pinnace.api.backup import BackupHooks, BackupResourceHook, BackupResourceHookSpec, BackupSpec, ExecHook
 from pinnace.api.hooks import parse_command
 from pinnace.api.meta import LabelSelector
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.selection.resource_filters import CommonFilter
 from pinnace.api.values.durations import Duration
 from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.backup.plan import Scope, plan_collection
@@ -120,6 +122,9 @@ def test_claims_without_volumes_or_spec() -> None:
     assert not claims.has("ns", "unknown")
 
 
+EVERY_KIND = CommonFilter(resources=IncludesExcludes(), include_cluster=None)
+
+
 @pytest.mark.parametrize(
     ("spec", "listed"),
     [
@@ -134,12 +139,12 @@ def test_claims_without_volumes_or_spec() -> None:
 )
 def test_which_namespaces_are_listed(spec: dict[str, Any], listed: tuple[str, ...] | None) -> None:
     facts = NamespaceFacts(existing=frozenset({"app-1", "app-2", "other"}), labelled=frozenset({"hidden"}))
-    scope = Scope.of(BackupSpec(**spec), canonical=str, facts=facts)
+    scope = Scope.of(BackupSpec(**spec), resources=EVERY_KIND, facts=facts)
     assert scope.listed_namespaces == listed
 
 
 def test_unresolvable_versions_are_reported_not_planned() -> None:
-    scope = Scope.of(BackupSpec(), canonical=str, facts=NamespaceFacts())
+    scope = Scope.of(BackupSpec(), resources=EVERY_KIND, facts=NamespaceFacts())
     plan = plan_collection([PODS, NAMESPACES, PERSISTENT_VOLUMES], scope, lambda name: None)
     assert plan.resources == ()
     assert plan.unresolved == (PODS, NAMESPACES, PERSISTENT_VOLUMES)

@@ -8,6 +8,7 @@ import pytest
 
 from pinnace.api.backup import BackupHooks, BackupResourceHookSpec
 from pinnace.api.meta import LabelSelector
+from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.kube.errors import ConnectionFailed, status_error
 from pinnace.kube.resources import (
     CONFIGMAPS,
@@ -158,6 +159,22 @@ async def test_everything_is_there_twice_after_the_version_file(tmp_path: Path) 
         ),
         pytest.param({"included_resources": ["po", "pv"]}, PODS_ONLY + VOLUMES, id="short names"),
         pytest.param({"included_namespaces": ["foo"], "excluded_namespaces": ["f*"]}, [], id="nothing left"),
+        pytest.param({"included_namespace_scoped_resources": ["po"]}, PODS_ONLY, id="one namespaced kind"),
+        pytest.param(
+            {"included_cluster_scoped_resources": ["pv"], "excluded_namespace_scoped_resources": ["*"]},
+            VOLUMES,
+            id="only a cluster-scoped kind",
+        ),
+        pytest.param(
+            {"included_namespaces": ["foo"], "included_cluster_scoped_resources": ["*"]},
+            FOO_ONLY + VOLUMES,
+            id="cluster-scoped kinds besides a namespace",
+        ),
+        pytest.param(
+            {"included_namespaces": ["foo"], "excluded_cluster_scoped_resources": ["*"]},
+            FOO_ONLY,
+            id="no cluster-scoped kinds",
+        ),
     ],
 )
 async def test_filters(tmp_path: Path, spec: dict[str, Any], expected: list[str]) -> None:
@@ -175,6 +192,25 @@ async def test_label_selector_goes_to_the_server(tmp_path: Path) -> None:
     lists = [call for call in cluster.calls if call.startswith("list")]
     lists.remove("list namespaces * velero.io/exclude-from-backup=true")
     assert all(call.endswith(" a=b") for call in lists)
+
+
+@pytest.mark.spec("BEY-024")
+async def test_an_object_that_several_selectors_match_is_in_the_backup_once(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    for name, labels in (("both", {"a": "1", "b": "2"}), ("one", {"b": "2"}), ("other", {"b": "3"})):
+        cluster.add(PODS, f"ns/{name}", labels=labels)
+        cluster.add(SECRETS, f"ns/{name}", labels=labels)
+    selectors = [LabelSelector(match_labels={"a": "1"}), LabelSelector(match_labels={"b": "2"})]
+    outcome = await run_backup(tmp_path, cluster, a_backup(or_label_selectors=selectors))
+
+    assert sorted(outcome.items) == sorted(
+        f"{kind}/ns/{name}" for kind in ("pods", "secrets") for name in ("both", "one")
+    )
+    assert len(set(outcome.names)) == len(outcome.names)
+    assert (outcome.errors, outcome.warnings) == (0, 0)
+    assert label_choice_errors(selectors[0], selectors, "backup") == [
+        "encountered labelSelector as well as orLabelSelectors in backup spec, only one can be specified"
+    ]
 
 
 async def test_empty_label_selector_matches_everything(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pinnace.api.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.codec import encode, merge_patch
-from pinnace.api.meta import ObjectMeta
+from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationSpec
 from pinnace.api.values.durations import Duration
@@ -299,3 +299,22 @@ def test_contradicting_names_of_the_default_for_pod_volumes_are_refused() -> Non
     (error,) = prepare(spec).status.validation_errors
 
     assert "must not differ" in error
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (
+            {"included_resources": ["pods"], "included_cluster_scoped_resources": ["nodes"]},
+            "includedResources cannot be used together with includedClusterScopedResources: filter either all"
+            " resources by one pair of lists, or each scope by its own",
+        ),
+        (
+            {"label_selector": LabelSelector(), "or_label_selectors": [LabelSelector()]},
+            "encountered labelSelector as well as orLabelSelectors in backup spec, only one can be specified",
+        ),
+    ],
+)
+def test_filters_that_contradict_each_other_fail_validation(spec: dict[str, Any], problem: str) -> None:
+    status = prepare(BackupSpec(**spec)).status
+    assert (status.phase, status.validation_errors) == (BackupPhase.FAILED_VALIDATION, [problem])

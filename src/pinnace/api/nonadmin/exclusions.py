@@ -21,6 +21,15 @@ OWN_KINDS: Final = (
 
 ALWAYS_EXCLUDED: Final = (*OWN_KINDS, "nonadmindownloadrequests")
 
+NAMESPACED_OWN_KINDS: Final = (
+    "nonadminbackups",
+    "nonadminrestores",
+    "nonadminbackupstoragelocations",
+    "nonadmindownloadrequests",
+)
+CLUSTER_OWN_KINDS: Final = tuple(kind for kind in OWN_KINDS if kind not in NAMESPACED_OWN_KINDS)
+"""The same kinds by scope, for specs that filter each scope by its own lists. (docs/spec: NAC 6.5)"""
+
 GUARDED_KINDS: Final = (
     "roles",
     "rolebindings",

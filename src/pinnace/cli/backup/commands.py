@@ -13,6 +13,7 @@ from pinnace.cli.common.commands import (
     labels_option,
     logs_command,
     names_argument,
+    scoped_filter_options,
     wait_options,
 )
 from pinnace.cli.flags import (
@@ -33,6 +34,7 @@ from pinnace.cli.output.printing import output_flags
     "--ttl", type=DurationFlag(), default="720h0m0s", show_default=True, help="How long to keep the backup."
 )
 @filter_options("back up")
+@scoped_filter_options("back up")
 @labels_option("Backup")
 @click.option("--storage-location", default="", help="Location to store the backup in (with a server).")
 @string_slice("--volume-snapshot-locations", help="Locations for volume snapshots, at most one per provider.")

@@ -13,6 +13,7 @@ from pinnace.cli.flags import (
     Command,
     DurationFlag,
     Group,
+    OrSelectorFlag,
     SelectorFlag,
     boolean,
     check_arguments,
@@ -75,6 +76,12 @@ def filter_options(verb: str, namespaces: str = "Namespaces") -> Decorator:
             type=SelectorFlag(),
             help=f"{verb.capitalize()} only objects that match this label selector.",
         ),
+        click.option(
+            "--or-selector",
+            type=OrSelectorFlag(),
+            default="",
+            help=f"{verb.capitalize()} only objects that match one of these: 'a=b or c in (d,e)'.",
+        ),
         optional_boolean("--include-cluster-resources", help="Include cluster-scoped objects."),
     )
 
@@ -87,6 +94,27 @@ def wait_options() -> Decorator:
             "--exit-code",
             help="With --wait: exit with 3 for PartiallyFailed, 4 for Failed, 2 for FailedValidation, as "
             "always with --location. `client config set exit-code=true` makes it the default.",
+        ),
+    )
+
+
+def scoped_filter_options(verb: str) -> Decorator:
+    """Which resources to `verb`, each scope for itself; not together with the filters for all resources."""
+    return all_of(
+        comma_list(
+            "--include-cluster-scoped-resources",
+            help=f"Cluster-scoped resource types to {verb}, '*' for all.",
+        ),
+        comma_list(
+            "--exclude-cluster-scoped-resources",
+            help="Cluster-scoped resource types to leave out, '*' for all.",
+        ),
+        comma_list(
+            "--include-namespace-scoped-resources", help=f"Namespaced resource types to {verb}, '*' for all."
+        ),
+        comma_list(
+            "--exclude-namespace-scoped-resources",
+            help="Namespaced resource types to leave out, '*' for all.",
         ),
     )
 

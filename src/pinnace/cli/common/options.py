@@ -23,6 +23,7 @@ class FilterOptions:
     include_resources: Sequence[str]
     exclude_resources: Sequence[str]
     selector: "LabelSelector | None"
+    or_selector: "Sequence[LabelSelector]"
     include_cluster_resources: bool | None
 
 
@@ -30,6 +31,10 @@ class FilterOptions:
 class BackupSpecOptions(FilterOptions):
     """What makes the spec of a backup, or of a schedule's template."""
 
+    include_cluster_scoped_resources: Sequence[str]
+    exclude_cluster_scoped_resources: Sequence[str]
+    include_namespace_scoped_resources: Sequence[str]
+    exclude_namespace_scoped_resources: Sequence[str]
     ttl: "Duration"
     storage_location: str
     volume_snapshot_locations: Sequence[str]

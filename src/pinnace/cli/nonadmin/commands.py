@@ -12,6 +12,7 @@ from pinnace.cli.flags import (
     Command,
     DurationFlag,
     Group,
+    OrSelectorFlag,
     SelectorFlag,
     boolean,
     check_arguments,
@@ -49,12 +50,20 @@ _SELECTOR = click.option(
     "-l", "--selector", type=SelectorFlag(), help="Only objects that match this label selector."
 )
 
+_OR_SELECTOR = click.option(
+    "--or-selector",
+    type=OrSelectorFlag(),
+    default="",
+    help="Only objects that match one of these: 'a=b or c=d'.",
+)
+
 
 @backup.command("create", short_help="Back up an own namespace.")
 @click.argument("names", nargs=-1, metavar="NAME")
 @_INCLUDE
 @_EXCLUDE
 @_SELECTOR
+@_OR_SELECTOR
 @click.option("--ttl", type=DurationFlag(), help="How long to keep it; the server's default if not given.")
 @click.option(
     "--storage-location", default="", help="Own storage location; the server's default if not given."
@@ -80,6 +89,7 @@ def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
 @_INCLUDE
 @_EXCLUDE
 @_SELECTOR
+@_OR_SELECTOR
 @optional_boolean("--restore-volumes", help="Restore volumes from snapshots.")
 @optional_boolean("--preserve-nodeports", help="Keep the node ports of Services.")
 @_LABELS

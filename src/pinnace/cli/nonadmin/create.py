@@ -25,6 +25,7 @@ def backup(ctx: click.Context, options: TenantBackupOptions) -> None:
         included_resources=list(options.include_resources),
         excluded_resources=list(options.exclude_resources),
         label_selector=options.selector,
+        or_label_selectors=list(options.or_selector),
         snapshot_volumes=options.snapshot_volumes,
         storage_location=options.storage_location,
         default_volumes_to_restic=options.default_volumes_to_restic,
@@ -47,6 +48,7 @@ def restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
         included_resources=list(options.include_resources),
         excluded_resources=list(options.exclude_resources),
         label_selector=options.selector,
+        or_label_selectors=list(options.or_selector),
         restore_pvs=options.restore_volumes,
         preserve_node_ports=options.preserve_nodeports,
     )

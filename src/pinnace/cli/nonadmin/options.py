@@ -26,6 +26,7 @@ class TenantBackupOptions(RequestOptions):
     include_resources: Sequence[str]
     exclude_resources: Sequence[str]
     selector: "LabelSelector | None"
+    or_selector: "Sequence[LabelSelector]"
     ttl: "Duration | None"
     storage_location: str
     snapshot_volumes: bool | None
@@ -40,6 +41,7 @@ class TenantRestoreOptions(RequestOptions):
     include_resources: Sequence[str]
     exclude_resources: Sequence[str]
     selector: "LabelSelector | None"
+    or_selector: "Sequence[LabelSelector]"
     restore_volumes: bool | None
     preserve_nodeports: bool | None
 

@@ -9,8 +9,11 @@ from typing import Final
 from pinnace.api.backup import BackupSpec
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
+from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED, CLUSTER_OWN_KINDS, NAMESPACED_OWN_KINDS
 from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.selection.label_choice import label_choice_errors
+from pinnace.api.selection.names import EVERYTHING
+from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.spec_fields import check_part
 from pinnace.api.values.durations import Duration
 from pinnace.nonadmin.objects import (
@@ -24,6 +27,15 @@ from pinnace.nonadmin.specs.enforcement import filled_in, violation
 MAX_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
 """The server's own, unless the administrator enforces another."""
 
+_EXCLUDED_BY_SCOPE: Final = {
+    "excludedClusterScopedResources": CLUSTER_OWN_KINDS,
+    "excludedNamespaceScopedResources": NAMESPACED_OWN_KINDS,
+}
+_SCOPED_LISTS: Final = (
+    "includedClusterScopedResources",
+    "includedNamespaceScopedResources",
+    *_EXCLUDED_BY_SCOPE,
+)
 _PREFIX: Final = "NonAdminBackup spec.backupSpec"
 
 
@@ -74,6 +86,7 @@ def backup_problem(
         or violation(BackupSpec, settings.backup, spec, "spec.backupSpec")
         or "; ".join(check_part(BackupSpec, spec, _PREFIX).errors)
         or _wait_problem(spec, settings)
+        or _filter_problem(spec, settings)
     )
 
 
@@ -92,6 +105,19 @@ def _scope_problem(spec: JSONObject, namespace: str) -> str:
         # It names a config map of the server's namespace.
         return f"{_PREFIX}.resourcePolicy is restricted"
     return ""
+
+
+def _filter_problem(spec: JSONObject, settings: AdminSettings) -> str:
+    """Why the filters, with what the administrator prescribes, cannot be used.
+
+    A tenant's filter of one kind must not get around a prescribed filter of the other kind.
+    """
+    filled = decode(BackupSpec, filled_in(BackupSpec, settings.backup, spec))
+    errors = [
+        *filter_errors(filled),
+        *label_choice_errors(filled.label_selector, filled.or_label_selectors, "backup"),
+    ]
+    return f"{_PREFIX}: {'; '.join(errors)}" if errors else ""
 
 
 def _wait_problem(spec: JSONObject, settings: AdminSettings) -> str:
@@ -141,5 +167,10 @@ def backup_spec(non_admin_backup: JSONObject, storage: StorageChoice, settings: 
         spec["storageLocation"] = text(storage.request, "status", "veleroBackupStorageLocation", "name")
         # The owner of the bucket could write other snapshots' ids into it, and have them deleted. (A15)
         spec["snapshotVolumes"] = False
-    spec["excludedResources"] = [*listed(spec, "excludedResources"), *ALWAYS_EXCLUDED]
+    if any(listed(spec, name) for name in _SCOPED_LISTS):
+        for name, kinds in _EXCLUDED_BY_SCOPE.items():
+            given = listed(spec, name)
+            spec[name] = given if EVERYTHING in given else [*given, *kinds]
+    else:
+        spec["excludedResources"] = [*listed(spec, "excludedResources"), *ALWAYS_EXCLUDED]
     return spec

@@ -11,6 +11,7 @@ from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS, SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.restore import RestoreSpec
+from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.spec_fields import check_part
 from pinnace.nonadmin.objects import (
     MAX_SPEC_BYTES,
@@ -62,9 +63,18 @@ def restore_problem(
             return f"{_RESTRICTED}.{name} is restricted"
     if spec.get("includeClusterResources"):
         return f"{_RESTRICTED}.includeClusterResources is restricted, can only be set to false"
-    return violation(RestoreSpec, settings.restore, spec, "spec.restoreSpec") or "; ".join(
-        check_part(RestoreSpec, spec, _PREFIX).errors
+    return (
+        violation(RestoreSpec, settings.restore, spec, "spec.restoreSpec")
+        or "; ".join(check_part(RestoreSpec, spec, _PREFIX).errors)
+        or _selector_problem(spec, settings)
     )
+
+
+def _selector_problem(spec: JSONObject, settings: AdminSettings) -> str:
+    """A tenant's label selectors must not get around the administrator's."""
+    filled = decode(RestoreSpec, filled_in(RestoreSpec, settings.restore, present(spec)))
+    errors = label_choice_errors(filled.label_selector, filled.or_label_selectors, "restore")
+    return f"{_PREFIX}: {'; '.join(errors)}" if errors else ""
 
 
 def _backup_problem(spec: JSONObject, non_admin_backup: JSONObject | None) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import msgspec
 
 from pinnace.api.restore import RestoreSpec
+from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes
-from pinnace.api.selection.selectors import Selector
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery
@@ -26,7 +26,7 @@ class RestoreFilter:
 
     resources: IncludesExcludes
     namespaces: IncludesExcludes
-    selector: Selector
+    labels: LabelChoice
     include_cluster_resources: bool | None
     namespace_mapping: Mapping[str, str]
 
@@ -35,16 +35,16 @@ class RestoreFilter:
         """Read the filters of a restore.
 
         Raises:
-            SetupError: the label selector is not valid.
+            SetupError: a label selector is not valid.
         """
         try:
-            selector = Selector.from_label_selector(spec.label_selector)
+            labels = LabelChoice.of(spec.label_selector, spec.or_label_selectors)
         except ValueError as error:
             raise SetupError(f"error parsing label selector: {error}") from error
         return cls(
             resources=IncludesExcludes.resolved(spec.included_resources, spec.excluded_resources, canonical),
             namespaces=IncludesExcludes(spec.included_namespaces, spec.excluded_namespaces),
-            selector=selector,
+            labels=labels,
             include_cluster_resources=spec.include_cluster_resources,
             namespace_mapping=spec.namespace_mapping,
         )
@@ -169,7 +169,7 @@ class Collector:
             if not self._admits_namespace(group_resource, original):
                 continue
             names = self._archive.names(group_resource, original)
-            if not self._filters.selector.empty:
+            if not self._filters.labels.empty:
                 names = await self._labelled(group_resource, original, names)
             if names:
                 target = self._filters.target_namespace(original)
@@ -197,6 +197,6 @@ class Collector:
                 matching.append(name)
                 continue
             labels = view.metadata.labels if view.metadata else None
-            if self._filters.selector.matches(labels):
+            if self._filters.labels.matches(labels):
                 matching.append(name)
         return matching

@@ -9,6 +9,7 @@ from typing import Final
 
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.restore import RestoreSpec
+from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery
@@ -190,5 +191,7 @@ def _filters(spec: RestoreSpec) -> Iterator[str]:
             f"{term.key} {term.operator} ({','.join(term.values)})" for term in selector.match_expressions
         ]
         yield f"labelSelector: {', '.join(terms)}"
+    if spec.or_label_selectors:
+        yield f"orLabelSelectors: {LabelChoice.of(None, spec.or_label_selectors)}"
     if spec.include_cluster_resources is not None:
         yield f"includeClusterResources: {str(spec.include_cluster_resources).lower()}"

@@ -15,6 +15,7 @@ import msgspec
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
 from pinnace.restore.errors import BackupLookupError
 
@@ -96,6 +97,7 @@ def list_errors(spec: RestoreSpec) -> list[str]:
         ),
         *resource_list_errors(spec.included_resources, spec.excluded_resources),
         *namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces),
+        *label_choice_errors(spec.label_selector, spec.or_label_selectors, "restore"),
     ]
 
 

@@ -315,7 +315,11 @@ def test_fields_of_the_future_may_hold_anything(location: Path, capsys: Printed,
     for part in ("spec", "status"):
         known = {"version", "formatVersion", "phase", "progress", "expiration", "hooks", "ttl"}
         known |= {"startTimestamp", "completionTimestamp", "includedNamespaces", "storageLocation"}
-        known |= {"csiSnapshotTimeout", "metadata", "defaultVolumesToFsBackup"}
+        known |= {"csiSnapshotTimeout", "metadata", "defaultVolumesToFsBackup", "orLabelSelectors"}
+        known |= {"includedClusterScopedResources", "excludedClusterScopedResources"}
+        known |= {"includedNamespaceScopedResources", "excludedNamespaceScopedResources"}
+        known |= {"resourcePolicy", "uploaderConfig", "hookStatus"}
+        known |= {"csiVolumeSnapshotsAttempted", "csiVolumeSnapshotsCompleted"}
         stored[part].update(dict.fromkeys(stored[part].keys() - known, strange))
         stored[part]["unknown"] = strange
     store(location, stored)

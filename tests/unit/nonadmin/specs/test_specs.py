@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from pinnace.api.backup import BackupSpec
-from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED, GUARDED_KINDS, OWN_KINDS
+from pinnace.api.nonadmin.exclusions import (
+    ALWAYS_EXCLUDED,
+    CLUSTER_OWN_KINDS,
+    GUARDED_KINDS,
+    NAMESPACED_OWN_KINDS,
+    OWN_KINDS,
+)
 from pinnace.api.restore import RestoreSpec
 from pinnace.api.values.durations import Duration
 from pinnace.nonadmin.settings import AdminSettings
@@ -110,9 +116,8 @@ def test_storage_location(storage: StorageChoice, text: str) -> None:
 
 
 def test_fields_that_are_not_supported_are_refused_by_name() -> None:
-    for name, value in (("snapshotMoveData", True), ("excludedNamespaceScopedResources", ["secrets"])):
-        text = f"NonAdminBackup spec.backupSpec.{name} is not supported ("
-        assert judged(**{name: value}).startswith(text)
+    text = "NonAdminBackup spec.backupSpec.snapshotMoveData is not supported ("
+    assert judged(snapshotMoveData=True).startswith(text)
     text = "NonAdminRestore spec.restoreSpec.existingResourcePolicy is not supported ("
     given = non_admin_restore(backupName="x", existingResourcePolicy="update")
     assert restore_problem(given, READY, AdminSettings(), SERVER).startswith(text)
@@ -136,12 +141,17 @@ BACKUP_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "defaultVolumesToFsBackup": (True, True, False, "true"),
     "metadata": ({"labels": {"a": "b"}}, {"labels": {"a": "b"}}, {"labels": {}}, '{"labels":{"a":"b"}}'),
     "csiSnapshotTimeout": ("20m", "1200s", "1h", "20m0s"),
+    "orLabelSelectors": ([SELECTOR], [SELECTOR], [{}], '[{"matchLabels":{"a":"b"}}]'),
+    "excludedClusterScopedResources": (["a"], ["a"], ["b"], "[a]"),
+    "includedNamespaceScopedResources": (["a"], ["a"], ["b"], "[a]"),
+    "excludedNamespaceScopedResources": (["a"], ["a"], ["b"], "[a]"),
 }
 NOT_ENFORCED_BACKUP = {
     "includedNamespaces",
     "excludedNamespaces",
     "storageLocation",
     "volumeSnapshotLocations",
+    "includedClusterScopedResources",
 }
 RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "includedResources": (["a"], ["a"], ["b"], "[a]"),
@@ -151,6 +161,7 @@ RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "preserveNodePorts": (True, True, False, "true"),
     "includeClusterResources": (False, False, None, "false"),
     "hooks": (HOOKS, HOOKS, {"resources": []}, '{"resources":[{"name":"h"}]}'),
+    "orLabelSelectors": ([SELECTOR], [SELECTOR], [{}], '[{"matchLabels":{"a":"b"}}]'),
 }
 NOT_ENFORCED_RESTORE = {
     "backupName", "scheduleName", "includedNamespaces", "excludedNamespaces", "namespaceMapping",
@@ -171,7 +182,12 @@ def test_enforcement_of_a_backup(name: str) -> None:
 
     assert judged(settings) == judged(settings, **{name: same}) == judged(settings, **{name: None}) == ""
     made = backup_spec(non_admin_backup(), NONE, settings)[name]
-    assert made == ([*enforced, *ALWAYS_EXCLUDED] if name == "excludedResources" else enforced)
+    added = {
+        "excludedResources": ALWAYS_EXCLUDED,
+        "excludedClusterScopedResources": CLUSTER_OWN_KINDS,
+        "excludedNamespaceScopedResources": NAMESPACED_OWN_KINDS,
+    }
+    assert made == ([*enforced, *added[name]] if name in added else enforced)
     if different is not None:
         text = f"the administrator has restricted spec.backupSpec.{name} field value to {shown}"
         assert judged(settings, **{name: different}) == text
@@ -183,6 +199,40 @@ def test_a_tenant_keeps_nobody_waiting_for_snapshots_that_never_come() -> None:
     assert judged(AdminSettings(), csiSnapshotTimeout="1000h") == text
     enforced = AdminSettings(backup={"csiSnapshotTimeout": "1h"})
     assert judged(enforced) == judged(enforced, csiSnapshotTimeout="60m") == ""
+
+
+def test_filters_of_each_scope_exclude_what_no_tenant_gets() -> None:
+    request = non_admin_backup(
+        includedNamespaceScopedResources=["pods"], excludedClusterScopedResources=["*"]
+    )
+    spec = backup_spec(request, NONE, AdminSettings())
+
+    assert judged(includedNamespaceScopedResources=["pods"], excludedClusterScopedResources=["*"]) == ""
+    assert spec["excludedNamespaceScopedResources"] == [*NAMESPACED_OWN_KINDS]
+    assert spec["excludedClusterScopedResources"] == ["*"]
+    assert "excludedResources" not in spec
+    assert set(CLUSTER_OWN_KINDS) | set(NAMESPACED_OWN_KINDS) == set(ALWAYS_EXCLUDED)
+
+
+@pytest.mark.parametrize(
+    ("enforced", "given"),
+    [
+        ({"excludedResources": ["secrets"]}, {"includedNamespaceScopedResources": ["secrets"]}),
+        ({"includeClusterResources": False}, {"excludedNamespaceScopedResources": ["pods"]}),
+        ({"excludedNamespaceScopedResources": ["secrets"]}, {"includedResources": ["secrets"]}),
+        ({"labelSelector": SELECTOR}, {"orLabelSelectors": [{"matchLabels": {"c": "d"}}]}),
+        ({"orLabelSelectors": [SELECTOR]}, {"labelSelector": {"matchLabels": {"c": "d"}}}),
+    ],
+)
+def test_a_filter_of_another_kind_does_not_get_around_the_administrators(enforced: Spec, given: Spec) -> None:
+    problem = judged(AdminSettings(backup=enforced), **given)
+    assert "cannot be used together" in problem or "only one can be specified" in problem
+
+
+def test_a_tenants_selectors_of_a_restore_do_not_get_around_the_administrators() -> None:
+    settings = AdminSettings(restore={"labelSelector": SELECTOR})
+    request = non_admin_restore(backupName="x", orLabelSelectors=[{"matchLabels": {"c": "d"}}])
+    assert "only one can be specified" in restore_problem(request, READY, settings, SERVER)
 
 
 def test_hooks_can_be_forbidden() -> None:
