@@ -24,7 +24,6 @@ _BACKUP: Final[JSONSchema] = {
     "uploaderConfig": {"type": "object", "properties": {"parallelFilesUpload": {"type": "integer"}}},
     "onlyOfVelero": _TEXT,
 }
-_QUEUE_PHASES: Final = ("Queued", "ReadyToStart", "WaitingForPluginOperations", "Finalizing")
 
 
 def definitions_of_velero_1_18() -> list[JSONSchema]:
@@ -41,8 +40,7 @@ def _changed(manifest: JSONSchema) -> JSONSchema:
     match manifest["spec"]["names"]["kind"]:
         case "Backup":
             spec |= copy.deepcopy(_BACKUP)
-            whole["status"]["properties"]["phase"]["enum"] += _QUEUE_PHASES
-            whole["status"]["properties"]["queuePosition"] = {"type": "integer"}
+            whole["status"]["properties"]["onlyOfVelero"] = {"type": "integer"}
         case "Schedule":
             spec["template"]["properties"] |= copy.deepcopy(_BACKUP)
             # Ours has them too: what matters is that they outlive our definition.

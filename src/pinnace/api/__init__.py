@@ -1,4 +1,4 @@
-"""The custom resources of `velero.io/v1` as typed structs, and the pure rules that belong to them.
+"""The custom resources of `velero.io` as typed structs, and the pure rules that belong to them.
 
 Selection, label names, durations and CRD manifests live here too. Nothing in this package does I/O, and it
 imports nothing else of Pinnace, so that every other package can stand on it. (docs/spec: API)
@@ -9,3 +9,5 @@ from typing import Final
 GROUP: Final = "velero.io"
 VERSION: Final = "v1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
+ALPHA_VERSION: Final = "v2alpha1"
+ALPHA_API_VERSION: Final = f"{GROUP}/{ALPHA_VERSION}"

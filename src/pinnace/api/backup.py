@@ -15,8 +15,14 @@ class BackupPhase(StrEnum):
     """The phase of a Backup. Empty counts as New. (docs/spec: API 2.3)"""
 
     NEW = "New"
+    QUEUED = "Queued"
+    READY_TO_START = "ReadyToStart"
     FAILED_VALIDATION = "FailedValidation"
     IN_PROGRESS = "InProgress"
+    WAITING_FOR_PLUGIN_OPERATIONS = "WaitingForPluginOperations"
+    WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED = "WaitingForPluginOperationsPartiallyFailed"
+    FINALIZING = "Finalizing"
+    FINALIZING_PARTIALLY_FAILED = "FinalizingPartiallyFailed"
     COMPLETED = "Completed"
     PARTIALLY_FAILED = "PartiallyFailed"
     FAILED = "Failed"
@@ -169,6 +175,18 @@ class BackupProgress(Struct, rename="camel", kw_only=True):
     items_backed_up: int = 0
 
 
+class HookStatus(Struct, rename="camel", kw_only=True):
+    """How the hooks of a backup or restore went.
+
+    Attributes:
+        hooks_attempted: Number of hooks that were run.
+        hooks_failed: Number of hooks that failed.
+    """
+
+    hooks_attempted: int = 0
+    hooks_failed: int = 0
+
+
 class BackupStatus(Struct, rename="camel", kw_only=True):
     """What the server reports about the backup.
 
@@ -186,6 +204,13 @@ class BackupStatus(Struct, rename="camel", kw_only=True):
         warnings: Number of warnings in the log.
         errors: Number of errors in the log.
         progress: The progress of a running backup.
+        queue_position: The place in the queue of a Queued backup, from 1.
+        csi_volume_snapshots_attempted: Number of CSI snapshots tried.
+        csi_volume_snapshots_completed: Number of CSI snapshots made.
+        backup_item_operations_attempted: Number of operations that plugins began.
+        backup_item_operations_completed: Number of operations that succeeded.
+        backup_item_operations_failed: Number of operations that failed.
+        hook_status: How the hooks went.
     """
 
     version: int = 0
@@ -202,6 +227,14 @@ class BackupStatus(Struct, rename="camel", kw_only=True):
     warnings: int = 0
     errors: int = 0
     progress: Annotated[BackupProgress | None, NULLABLE] = None
+    # Fields of later versions of Velero. (docs/spec: BEY 2.1)
+    queue_position: int = 0
+    csi_volume_snapshots_attempted: int = 0
+    csi_volume_snapshots_completed: int = 0
+    backup_item_operations_attempted: int = 0
+    backup_item_operations_completed: int = 0
+    backup_item_operations_failed: int = 0
+    hook_status: Annotated[HookStatus | None, NULLABLE] = None
 
 
 class Backup(Struct, rename="camel", kw_only=True):

@@ -19,10 +19,25 @@ class DownloadTargetKind(StrEnum):
     BACKUP_RESOURCE_LIST = "BackupResourceList"
     RESTORE_LOG = "RestoreLog"
     RESTORE_RESULTS = "RestoreResults"
+    CSI_SNAPSHOTS = "CSIBackupVolumeSnapshots"
     CSI_CONTENTS = "CSIBackupVolumeSnapshotContents"
+    BACKUP_ITEM_OPERATIONS = "BackupItemOperations"
+    BACKUP_RESULTS = "BackupResults"
+    BACKUP_VOLUME_INFOS = "BackupVolumeInfos"
+    RESTORE_RESOURCE_LIST = "RestoreResourceList"
+    RESTORE_ITEM_OPERATIONS = "RestoreItemOperations"
+    RESTORE_VOLUME_INFO = "RestoreVolumeInfo"
 
 
-OF_RESTORES: Final = frozenset({DownloadTargetKind.RESTORE_LOG, DownloadTargetKind.RESTORE_RESULTS})
+OF_RESTORES: Final = frozenset(
+    {
+        DownloadTargetKind.RESTORE_LOG,
+        DownloadTargetKind.RESTORE_RESULTS,
+        DownloadTargetKind.RESTORE_RESOURCE_LIST,
+        DownloadTargetKind.RESTORE_ITEM_OPERATIONS,
+        DownloadTargetKind.RESTORE_VOLUME_INFO,
+    }
+)
 """The files whose name is a Restore's; all others are a Backup's."""
 
 

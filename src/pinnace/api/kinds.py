@@ -1,12 +1,17 @@
-"""The eleven kinds of `velero.io/v1`: their names, printer columns and structs. (docs/spec: API 1)"""
+"""The kinds of `velero.io`: their names, printer columns and structs. (docs/spec: API 1, BEY 2)
+
+Those of Velero 1.18, and ResticRepository, which BackupRepository replaces since 1.10.
+"""
 
 from dataclasses import dataclass
 from typing import Final
 
 from msgspec import Struct
 
-from pinnace.api import GROUP, VERSION
+from pinnace.api import ALPHA_VERSION, GROUP, VERSION
 from pinnace.api.backup import Backup
+from pinnace.api.backup_repository import BackupRepository
+from pinnace.api.data_movement import DataDownload, DataUpload
 from pinnace.api.delete_request import DeleteBackupRequest
 from pinnace.api.download_request import DownloadRequest
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeRestore
@@ -33,6 +38,7 @@ class Kind:
 
     Attributes:
         requires_spec: the API server refuses objects without a spec.
+        required: a server does not start where the kind is not served.
     """
 
     kind: str
@@ -44,6 +50,7 @@ class Kind:
     group: str = GROUP
     version: str = VERSION
     requires_spec: bool = False
+    required: bool = True
 
     @property
     def singular(self) -> str:
@@ -68,7 +75,26 @@ _LOCATION_COLUMNS: Final = (
     Column(name="Default", type="boolean", json_path=".spec.default"),
 )
 
+_AGE: Final = Column(name="Age", type="date", json_path=".metadata.creationTimestamp")
+_STATUS: Final = Column(name="Status", type="string", json_path=".status.phase")
+_MOVING_COLUMNS: Final = (
+    _STATUS,
+    Column(name="Started", type="date", json_path=".status.startTimestamp"),
+    Column(name="Bytes Done", type="integer", json_path=".status.progress.bytesDone"),
+    Column(name="Total Bytes", type="integer", json_path=".status.progress.totalBytes"),
+    Column(name="Storage Location", type="string", json_path=".spec.backupStorageLocation"),
+    _AGE,
+)
+_STATUS_NODE: Final = Column(name="Node", type="string", json_path=".status.node")
+_UPLOADER: Final = Column(name="Uploader", type="string", json_path=".spec.uploaderType")
+
 KINDS: Final[tuple[Kind, ...]] = (
+    Kind(
+        kind="BackupRepository",
+        plural="backuprepositories",
+        struct=BackupRepository,
+        columns=(_AGE, Column(name="Repository Type", type="string", json_path=".spec.repositoryType")),
+    ),
     Kind(kind="Backup", plural="backups", struct=Backup),
     Kind(
         kind="BackupStorageLocation",
@@ -78,13 +104,48 @@ KINDS: Final[tuple[Kind, ...]] = (
         status_subresource=True,
         columns=_LOCATION_COLUMNS,
     ),
+    Kind(
+        kind="DataDownload",
+        plural="datadownloads",
+        struct=DataDownload,
+        version=ALPHA_VERSION,
+        columns=(*_MOVING_COLUMNS, _STATUS_NODE),
+    ),
+    Kind(
+        kind="DataUpload",
+        plural="datauploads",
+        struct=DataUpload,
+        version=ALPHA_VERSION,
+        columns=(*_MOVING_COLUMNS, _STATUS_NODE),
+    ),
     Kind(kind="DeleteBackupRequest", plural="deletebackuprequests", struct=DeleteBackupRequest),
     Kind(kind="DownloadRequest", plural="downloadrequests", struct=DownloadRequest, status_subresource=True),
-    Kind(kind="PodVolumeBackup", plural="podvolumebackups", struct=PodVolumeBackup),
-    Kind(kind="PodVolumeRestore", plural="podvolumerestores", struct=PodVolumeRestore),
-    Kind(kind="ResticRepository", plural="resticrepositories", struct=ResticRepository),
+    Kind(
+        kind="PodVolumeBackup",
+        plural="podvolumebackups",
+        struct=PodVolumeBackup,
+        columns=(*_MOVING_COLUMNS, Column(name="Node", type="string", json_path=".spec.node"), _UPLOADER),
+    ),
+    Kind(
+        kind="PodVolumeRestore",
+        plural="podvolumerestores",
+        struct=PodVolumeRestore,
+        columns=(*_MOVING_COLUMNS, _STATUS_NODE, _UPLOADER),
+    ),
+    Kind(kind="ResticRepository", plural="resticrepositories", struct=ResticRepository, required=False),
     Kind(kind="Restore", plural="restores", struct=Restore),
-    Kind(kind="Schedule", plural="schedules", struct=Schedule),
+    Kind(
+        kind="Schedule",
+        plural="schedules",
+        struct=Schedule,
+        columns=(
+            _STATUS,
+            Column(name="Schedule", type="string", json_path=".spec.schedule"),
+            Column(name="LastBackup", type="date", json_path=".status.lastBackup"),
+            _AGE,
+            Column(name="Paused", type="boolean", json_path=".spec.paused"),
+        ),
+    ),
     Kind(
         kind="ServerStatusRequest",
         plural="serverstatusrequests",

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct, field
 
 from pinnace.api import API_VERSION
-from pinnace.api.fields import ENUM_KEY, REQUIRED, Int64, NullableTime
+from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, Int64, NullableTime
 from pinnace.api.meta import ObjectMeta, ObjectReference
 
 RESTIC: Final = "restic"
@@ -20,7 +20,11 @@ class PodVolumePhase(StrEnum):
     """The phase of a PodVolumeBackup or PodVolumeRestore. Empty counts as New."""
 
     NEW = "New"
+    ACCEPTED = "Accepted"
+    PREPARED = "Prepared"
     IN_PROGRESS = "InProgress"
+    CANCELING = "Canceling"
+    CANCELED = "Canceled"
     COMPLETED = "Completed"
     FAILED = "Failed"
 
@@ -48,6 +52,8 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
         repo_identifier: The repository, as restic's `--repo` takes it.
         tags: Tags to put on the snapshot.
         uploader_type: The program that saves the volume; empty for restic, as before Velero 1.10.
+        uploader_settings: Settings of the program.
+        cancel: Whether the work is to be given up.
     """
 
     node: Annotated[str, REQUIRED] = ""
@@ -57,6 +63,8 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
     repo_identifier: Annotated[str, REQUIRED] = ""
     tags: dict[str, str] = {}
     uploader_type: str = ""
+    uploader_settings: Annotated[dict[str, str], NULLABLE] = {}
+    cancel: bool = False
 
 
 class PodVolumeBackupStatus(Struct, rename="camel", kw_only=True):
@@ -70,6 +78,8 @@ class PodVolumeBackupStatus(Struct, rename="camel", kw_only=True):
         start_timestamp: When the work began, by the node's clock.
         completion_timestamp: When the work ended, by the node's clock.
         progress: The progress of the work.
+        incremental_bytes: Number of bytes that were new in the repository.
+        accepted_timestamp: When the node agent took the work on.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: PodVolumePhase})] = ""
@@ -79,10 +89,12 @@ class PodVolumeBackupStatus(Struct, rename="camel", kw_only=True):
     start_timestamp: NullableTime = None
     completion_timestamp: NullableTime = None
     progress: PodVolumeProgress = field(default_factory=PodVolumeProgress)
+    incremental_bytes: Int64 = 0
+    accepted_timestamp: NullableTime = None
 
 
 class PodVolumeBackup(Struct, rename="camel", kw_only=True):
-    """A request to save a volume of a pod with restic, and its outcome."""
+    """A request to save a volume of a pod, and its outcome."""
 
     kind: str = "PodVolumeBackup"
     api_version: str = API_VERSION
@@ -101,6 +113,10 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
         repo_identifier: The repository, as restic's `--repo` takes it.
         snapshot_id: The snapshot to restore.
         uploader_type: The program that saved the volume; empty for restic, as before Velero 1.10.
+        source_namespace: The namespace of the pod that was saved; empty before Velero 1.10.
+        uploader_settings: Settings of the program.
+        cancel: Whether the work is to be given up.
+        snapshot_size: Number of bytes of the data; 0 where that is not known.
     """
 
     pod: Annotated[ObjectReference, REQUIRED] = field(default_factory=ObjectReference)
@@ -109,6 +125,10 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
     repo_identifier: Annotated[str, REQUIRED] = ""
     snapshot_id: Annotated[str, REQUIRED] = field(name="snapshotID", default="")
     uploader_type: str = ""
+    source_namespace: str = ""
+    uploader_settings: Annotated[dict[str, str], NULLABLE] = {}
+    cancel: bool = False
+    snapshot_size: Int64 = 0
 
 
 class PodVolumeRestoreStatus(Struct, rename="camel", kw_only=True):
@@ -120,6 +140,8 @@ class PodVolumeRestoreStatus(Struct, rename="camel", kw_only=True):
         start_timestamp: When the work began, by the node's clock.
         completion_timestamp: When the work ended, by the node's clock.
         progress: The progress of the work.
+        accepted_timestamp: When the node agent took the work on.
+        node: The node that does the work.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: PodVolumePhase})] = ""
@@ -127,10 +149,12 @@ class PodVolumeRestoreStatus(Struct, rename="camel", kw_only=True):
     start_timestamp: NullableTime = None
     completion_timestamp: NullableTime = None
     progress: PodVolumeProgress = field(default_factory=PodVolumeProgress)
+    accepted_timestamp: NullableTime = None
+    node: str = ""
 
 
 class PodVolumeRestore(Struct, rename="camel", kw_only=True):
-    """A request to restore a volume of a pod with restic, and its outcome."""
+    """A request to restore a volume of a pod, and its outcome."""
 
     kind: str = "PodVolumeRestore"
     api_version: str = API_VERSION

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from pinnace.api import API_VERSION
-from pinnace.api.backup import HookErrorMode
+from pinnace.api.backup import HookErrorMode, HookStatus
 from pinnace.api.fields import (
     ALWAYS,
     CONTAINERS_KEY,
@@ -26,6 +26,10 @@ class RestorePhase(StrEnum):
     NEW = "New"
     FAILED_VALIDATION = "FailedValidation"
     IN_PROGRESS = "InProgress"
+    WAITING_FOR_PLUGIN_OPERATIONS = "WaitingForPluginOperations"
+    WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED = "WaitingForPluginOperationsPartiallyFailed"
+    FINALIZING = "Finalizing"
+    FINALIZING_PARTIALLY_FAILED = "FinalizingPartiallyFailed"
     COMPLETED = "Completed"
     PARTIALLY_FAILED = "PartiallyFailed"
     FAILED = "Failed"
@@ -166,6 +170,10 @@ class RestoreStatus(Struct, rename="camel", kw_only=True):
         start_timestamp: When the work began, by the server's clock.
         completion_timestamp: When the work ended, by the server's clock.
         progress: The progress of a running restore.
+        restore_item_operations_attempted: Number of operations that plugins began.
+        restore_item_operations_completed: Number of operations that succeeded.
+        restore_item_operations_failed: Number of operations that failed.
+        hook_status: How the hooks went.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: RestorePhase})] = ""
@@ -176,6 +184,11 @@ class RestoreStatus(Struct, rename="camel", kw_only=True):
     start_timestamp: NullableTime = None
     completion_timestamp: NullableTime = None
     progress: Annotated[RestoreProgress | None, NULLABLE] = None
+    # Fields of later versions of Velero. (docs/spec: BEY 2.1)
+    restore_item_operations_attempted: int = 0
+    restore_item_operations_completed: int = 0
+    restore_item_operations_failed: int = 0
+    hook_status: Annotated[HookStatus | None, NULLABLE] = None
 
 
 class Restore(Struct, rename="camel", kw_only=True):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from pinnace.api import GROUP, VERSION
+from pinnace.api import ALPHA_VERSION, GROUP, VERSION
 from pinnace.kube.errors import InvalidName
 
 KUBERNETES_GROUPS: Final = frozenset(
@@ -144,6 +144,7 @@ _VELERO = {
     "volumesnapshotlocations": "VolumeSnapshotLocation",
     "podvolumebackups": "PodVolumeBackup",
     "podvolumerestores": "PodVolumeRestore",
+    "backuprepositories": "BackupRepository",
     "resticrepositories": "ResticRepository",
     "deletebackuprequests": "DeleteBackupRequest",
     "downloadrequests": "DownloadRequest",
@@ -151,12 +152,17 @@ _VELERO = {
 }
 
 
+_VELERO_ALPHA = {"datauploads": "DataUpload", "datadownloads": "DataDownload"}
+
+
 def velero(plural: str) -> APIResource:
-    """The resource of one of the eleven kinds of `velero.io/v1` by its plural. (docs/spec: API 1)
+    """The resource of one of the kinds of `velero.io` by its plural. (docs/spec: API 1, BEY 6.7)
 
     Raises:
         KeyError: if there is no such kind.
     """
+    if plural in _VELERO_ALPHA:
+        return _known(GROUP, ALPHA_VERSION, plural, _VELERO_ALPHA[plural])
     return _known(GROUP, VERSION, plural, _VELERO[plural])
 
 
@@ -167,7 +173,10 @@ BACKUP_STORAGE_LOCATIONS = velero("backupstoragelocations")
 VOLUME_SNAPSHOT_LOCATIONS = velero("volumesnapshotlocations")
 POD_VOLUME_BACKUPS = velero("podvolumebackups")
 POD_VOLUME_RESTORES = velero("podvolumerestores")
+BACKUP_REPOSITORIES = velero("backuprepositories")
 RESTIC_REPOSITORIES = velero("resticrepositories")
 DELETE_BACKUP_REQUESTS = velero("deletebackuprequests")
 DOWNLOAD_REQUESTS = velero("downloadrequests")
 SERVER_STATUS_REQUESTS = velero("serverstatusrequests")
+DATA_UPLOADS = velero("datauploads")
+DATA_DOWNLOADS = velero("datadownloads")

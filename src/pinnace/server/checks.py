@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
-from pinnace.api import API_VERSION
+from pinnace.api import API_VERSION, GROUP
 from pinnace.api.kinds import KINDS
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -81,21 +81,24 @@ async def _ensure_restic_password(client: KubeClient, namespace: str) -> None:
 
 
 def check_kinds(discovery: Discovery) -> None:
-    """All eleven kinds must be served. Raises StartupError naming those that are not."""
-    problem = missing_kinds([r.kind for r in discovery.resources if r.api_version == API_VERSION])
+    """All kinds must be served. Raises StartupError naming those that are not."""
+    problem = missing_kinds([r.kind for r in discovery.resources if r.group == GROUP])
     if problem:
         raise StartupError(problem)
 
 
 def missing_kinds(served: Sequence[str]) -> str:
     """What to say when kinds are missing; empty when none is. (docs/spec: CLI 12.1, SRV-007)"""
-    hint = "Please apply the custom resource definitions: `pinnace install --crds-only`"
+    hint = "Please apply the custom resource definitions: `pinnace install --crds-only --apply`"
     if not served:
         return f"Velero API group {API_VERSION} not found. {hint}"
-    missing = [kind.kind for kind in KINDS if kind.kind not in served]
+    missing = [kind for kind in KINDS if kind.required and kind.kind not in served]
     if not missing:
         return ""
-    lines = [f"custom resource {kind} not found in Velero API group {API_VERSION}" for kind in missing]
+    lines = [
+        f"custom resource {kind.kind} not found in Velero API group {kind.group}/{kind.version}"
+        for kind in missing
+    ]
     return "\n".join([*lines, hint])
 
 

@@ -23,7 +23,13 @@ _BACKUP_FILES = {
     "CSIBackupVolumeSnapshots": "-csi-volumesnapshots.json.gz",
     "CSIBackupVolumeSnapshotContents": "-csi-volumesnapshotcontents.json.gz",
 }
-_RESTORE_FILES = {"RestoreLog": "-logs.gz", "RestoreResults": "-results.gz"}
+_RESTORE_FILES = {
+    "RestoreLog": "restore-{}-logs.gz",
+    "RestoreResults": "restore-{}-results.gz",
+    "RestoreResourceList": "restore-{}-resource-list.json.gz",
+    "RestoreItemOperations": "restore-{}-itemoperations.json.gz",
+    "RestoreVolumeInfo": "{}-volumeinfo.json.gz",
+}
 
 
 def clean_bucket(bucket: str) -> str:
@@ -125,6 +131,6 @@ class Layout:
         """
         if (suffix := _BACKUP_FILES.get(kind)) is not None:
             return f"{self.backup_directory(name)}{name}{suffix}"
-        if (suffix := _RESTORE_FILES.get(kind)) is not None:
-            return f"{self.restore_directory(name)}restore-{name}{suffix}"
+        if (file := _RESTORE_FILES.get(kind)) is not None:
+            return f"{self.restore_directory(name)}{file.format(name)}"
         raise StorageError(f'unsupported download target kind "{kind}"')

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from pinnace.api import backup as b
+from pinnace.api import backup_repository as br
+from pinnace.api import data_movement as dm
 from pinnace.api import restore as r
 from pinnace.api.delete_request import DeleteBackupRequest, DeleteBackupRequestSpec, DeleteBackupRequestStatus
 from pinnace.api.download_request import (
@@ -176,6 +178,39 @@ def _pod_volumes() -> list[Struct]:
             spec=ResticRepositorySpec(volume_namespace="ns", maintenance_frequency=Duration.hours(168)),
             status=ResticRepositoryStatus(phase="NotReady", message="m", last_maintenance_time=MOMENT),
         ),
+        br.BackupRepository(
+            metadata=_meta(),
+            spec=br.BackupRepositorySpec(
+                volume_namespace="ns", repository_type="kopia", repository_config={"cacheLimitMB": "9"}
+            ),
+            status=br.BackupRepositoryStatus(
+                phase="Ready",
+                recent_maintenance=[
+                    br.RepositoryMaintenance(result="Succeeded", start_timestamp=MOMENT, message="m")
+                ],
+            ),
+        ),
+    ]
+
+
+def _movements() -> list[Struct]:
+    progress = dm.DataMovementProgress(total_bytes=2**62, bytes_done=1)
+    snapshot = dm.CSISnapshotSpec(volume_snapshot="s", storage_class="c", driver="d")
+    return [
+        dm.DataUpload(
+            metadata=_meta(),
+            spec=dm.DataUploadSpec(snapshot_type="CSI", csi_snapshot=snapshot, source_pvc="p", cancel=True),
+            status=dm.DataUploadStatus(
+                phase="Accepted", snapshot_id="i", progress=progress, node_os="linux", incremental_bytes=1
+            ),
+        ),
+        dm.DataDownload(
+            metadata=_meta(),
+            spec=dm.DataDownloadSpec(
+                target_volume=dm.TargetVolume(pvc="c", pv="v", namespace="n"), snapshot_size=2**62
+            ),
+            status=dm.DataDownloadStatus(phase="Canceled", progress=progress, accepted_timestamp=MOMENT),
+        ),
     ]
 
 
@@ -212,4 +247,4 @@ def samples() -> list[Struct]:
         ),
         status=ScheduleStatus(phase="Enabled", last_backup=MOMENT, validation_errors=["x"]),
     )
-    return [_backup(), _restore(), schedule, *_locations(), *_pod_volumes(), *_requests()]
+    return [_backup(), _restore(), schedule, *_locations(), *_pod_volumes(), *_movements(), *_requests()]

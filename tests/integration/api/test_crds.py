@@ -158,7 +158,7 @@ async def test_a_null_duration_is_never_stored(client: KubeClient, namespace: st
 @pytest.mark.parametrize(
     ("plural", "body"),
     [
-        ("backups", {"kind": "Backup", "status": {"phase": "Queued"}}),
+        ("backups", {"kind": "Backup", "status": {"phase": "OfTheFuture"}}),
         ("backups", {"kind": "Backup", "spec": {"ttl": 3600}}),
         ("restores", {"kind": "Restore", "spec": {}}),
         ("backupstoragelocations", {"kind": "BackupStorageLocation", "spec": {"provider": "p"}}),

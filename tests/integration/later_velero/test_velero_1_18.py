@@ -70,7 +70,7 @@ async def test_install_keeps_the_fields_that_objects_of_velero_have(
     storage = {"bucket": "b", "caCertRef": {"name": "ca", "key": "crt"}}
     location = {"provider": "aws", "objectStorage": storage}
     await site.create("backupstoragelocations", "l1", spec=location, status={"onlyOfVelero": "x"})
-    await site.create("backups", "b1", spec=template, status={"phase": "Queued", "queuePosition": 2})
+    await site.create("backups", "b1", spec=template, status={"phase": "Queued", "onlyOfVelero": 2})
     (tmp_path / "command").mkdir()
     command = Pinnace(
         tmp_path / "command",
@@ -84,7 +84,7 @@ async def test_install_keeps_the_fields_that_objects_of_velero_have(
     assert outcome.code == 0, outcome
     assert outcome.err == ""
     assert "backups.velero.io: kept 3 fields of the installed definition" in outcome.out
-    assert "spec.onlyOfVelero, spec.uploaderConfig.parallelFilesUpload, status.queuePosition" in outcome.out
+    assert "spec.onlyOfVelero, spec.uploaderConfig.parallelFilesUpload, status.onlyOfVelero" in outcome.out
     label = {"metadata": {"labels": {"written": "by-us"}}}
     for plural, name in (("schedules", "s1"), ("backupstoragelocations", "l1"), ("backups", "b1")):
         await site.client.patch(velero(plural), name, label, site.namespace)
@@ -93,7 +93,7 @@ async def test_install_keeps_the_fields_that_objects_of_velero_have(
     kept = await site.get("backupstoragelocations", "l1")
     assert (kept["spec"], kept["status"]) == (location, {"onlyOfVelero": "x"})
     queued = await site.get("backups", "b1")
-    assert (queued["spec"], queued["status"]) == (template, {"phase": "Queued", "queuePosition": 2})
+    assert (queued["spec"], queued["status"]) == (template, {"phase": "Queued", "onlyOfVelero": 2})
     definition = await site.client.get(CUSTOM_RESOURCE_DEFINITIONS, "backupstoragelocations.velero.io")
     assert "subresources" not in definition["spec"]["versions"][0]
     assert definition["metadata"]["labels"] == {"component": "velero"}

@@ -212,12 +212,12 @@ class TestReading:
                 "snapshotMoveData": None,
             },
             "status": {
-                "phase": "WaitingForPluginOperationsPartiallyFailed",
-                "hookStatus": {"hooksAttempted": 1},
+                "phase": "OfTheFuture",
+                "laterStatus": {"hooksAttempted": 1},
             },
         }
         backup = decode(Backup, raw)
-        assert backup.status.phase == "WaitingForPluginOperationsPartiallyFailed"
+        assert backup.status.phase == "OfTheFuture"
         assert backup.status.phase not in list(BackupPhase)
         assert backup.spec.ttl == Duration.hours(1)
 

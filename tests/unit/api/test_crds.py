@@ -46,12 +46,13 @@ def test_fields_that_are_not_supported_are_kept_by_the_api_server() -> None:
     assert BY_PATH["Backup.spec.itemOperationTimeout"]["description"].startswith("Without effect: ")
 
 
-def test_eleven_kinds_in_order() -> None:
+def test_kinds_of_all_versions_in_order() -> None:
     names = [manifest["metadata"]["name"] for manifest in crd_manifests()]
-    assert len(names) == 11
+    assert len(names) == 14
     assert names == sorted(names)
-    assert names[0] == "backups.velero.io"
-    assert "resticrepositories.velero.io" in names
+    assert {"backuprepositories.velero.io", "resticrepositories.velero.io", "datauploads.velero.io"} <= set(
+        names
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
@@ -64,7 +65,11 @@ def test_names_and_scope(kind: Kind) -> None:
     assert "categories" not in spec["names"]
     assert "conversion" not in spec
     (version,) = spec["versions"]
-    assert (version["name"], version["served"], version["storage"]) == ("v1", True, True)
+    assert (version["name"], version["served"], version["storage"]) == (
+        "v2alpha1" if kind.kind in ("DataDownload", "DataUpload") else "v1",
+        True,
+        True,
+    )
 
 
 def test_table_of_kinds() -> None:
@@ -72,11 +77,22 @@ def test_table_of_kinds() -> None:
         "BackupStorageLocation": ("bsl",),
         "ServerStatusRequest": ("ssr",),
     }
+    with_columns = {"BackupRepository", "BackupStorageLocation", "DataDownload", "DataUpload"}
+    with_columns |= {"PodVolumeBackup", "PodVolumeRestore", "Schedule"}
     with_status = {"BackupStorageLocation", "DownloadRequest", "ServerStatusRequest"}
     for kind in KINDS:
         version = crd_manifest(kind)["spec"]["versions"][0]
         assert version.get("subresources") == ({"status": {}} if kind.kind in with_status else None)
-        assert ("additionalPrinterColumns" in version) == (kind.kind == "BackupStorageLocation")
+        assert ("additionalPrinterColumns" in version) == (kind.kind in with_columns)
+
+
+def test_columns_name_fields_of_the_schema() -> None:
+    for kind in KINDS:
+        for column in kind.columns:
+            path = kind.kind + column.json_path
+            if ".metadata." not in path:
+                wanted = "string" if column.type == "date" else column.type
+                assert BY_PATH[path]["type"] == wanted, path
 
 
 def test_columns_of_locations() -> None:
@@ -144,9 +160,26 @@ def test_required_lists() -> None:
         "Backup.spec.hooks.resources[].pre[].exec": ["command"],
         "Backup.spec.hooks.resources[].post[]": ["exec"],
         "Backup.spec.hooks.resources[].post[].exec": ["command"],
+        "BackupRepository.spec": ["backupStorageLocation", "maintenanceFrequency", "volumeNamespace"],
         "BackupStorageLocation.spec": ["objectStorage", "provider"],
         "BackupStorageLocation.spec.credential": ["key"],
         "BackupStorageLocation.spec.objectStorage": ["bucket"],
+        "DataDownload.spec": [
+            "backupStorageLocation",
+            "operationTimeout",
+            "snapshotID",
+            "sourceNamespace",
+            "targetVolume",
+        ],
+        "DataDownload.spec.targetVolume": ["namespace", "pv", "pvc"],
+        "DataUpload.spec": [
+            "backupStorageLocation",
+            "operationTimeout",
+            "snapshotType",
+            "sourceNamespace",
+            "sourcePVC",
+        ],
+        "DataUpload.spec.csiSnapshot": ["storageClass", "volumeSnapshot"],
         "DeleteBackupRequest.spec": ["backupName"],
         "DownloadRequest.spec": ["target"],
         "DownloadRequest.spec.target": ["kind", "name"],
@@ -196,6 +229,7 @@ def test_nullable_fields() -> None:
         "startTimestamp",
         "completionTimestamp",
         "progress",
+        "hookStatus",
     }
     restore_spec = filters | {"labelSelector", "restorePVs", "preserveNodePorts", "includeClusterResources"}
     restore_spec |= {"orLabelSelectors"}
@@ -214,9 +248,21 @@ def test_formats_and_enums() -> None:
     assert BY_PATH["Backup.spec.ttl"]["type"] == "string"
     assert BY_PATH["Backup.spec.hooks.resources[].pre[].exec.command"]["minItems"] == 1
     enums = {path: schema["enum"] for path, schema in ALL_SCHEMAS if "enum" in schema}
-    assert enums["Backup.status.phase"] == (
-        ["New", "FailedValidation", "InProgress", "Completed", "PartiallyFailed", "Failed", "Deleting"]
-    )
+    assert enums["Backup.status.phase"] == [
+        "New",
+        "Queued",
+        "ReadyToStart",
+        "FailedValidation",
+        "InProgress",
+        "WaitingForPluginOperations",
+        "WaitingForPluginOperationsPartiallyFailed",
+        "Finalizing",
+        "FinalizingPartiallyFailed",
+        "Completed",
+        "PartiallyFailed",
+        "Failed",
+        "Deleting",
+    ]
     assert enums["ResticRepository.status.phase"] == ["New", "Ready", "NotReady"]
     assert enums["Restore.spec.hooks.resources[].postHooks[].exec.onError"] == ["Continue", "Fail"]
     assert {f"{kind}.status.phase" for kind in SCHEMAS} <= set(enums)

@@ -21,18 +21,27 @@ from pinnace.server.checks import (
 
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 NAMES = [kind.kind for kind in KINDS]
+REQUIRED = {kind.kind: f"velero.io/{kind.version}" for kind in KINDS if kind.required}
 SNAPSHOTS = "snapshot.storage.k8s.io"
 
 
 def serving(kinds: list[str], *, groups: tuple[str, ...] = ("velero.io",)) -> Discovery:
     """Discovery of a cluster that has these groups, and of ours these kinds."""
-    resources = [
-        {"name": kind.plural, "kind": kind.kind, "namespaced": True, "verbs": VERBS}
-        for kind in KINDS
-        if kind.kind in kinds
-    ]
+
+    def resources(version: str) -> list[dict[str, Any]]:
+        return [
+            {"name": kind.plural, "kind": kind.kind, "namespaced": True, "verbs": VERBS}
+            for kind in KINDS
+            if kind.kind in kinds and kind.version == version
+        ]
+
+    versions = ("v1", "v2alpha1")
     listed = [
-        {"name": group, "versions": [{"groupVersion": f"{group}/v1", "version": "v1"}]} for group in groups
+        {
+            "name": group,
+            "versions": [{"groupVersion": f"{group}/{each}", "version": each} for each in versions],
+        }
+        for group in groups
     ]
     return Discovery.from_documents(
         [
@@ -40,10 +49,11 @@ def serving(kinds: list[str], *, groups: tuple[str, ...] = ("velero.io",)) -> Di
             *(
                 {
                     "kind": "APIResourceList",
-                    "groupVersion": f"{group}/v1",
-                    "resources": resources if group == "velero.io" else [],
+                    "groupVersion": f"{group}/{version}",
+                    "resources": resources(version) if group == "velero.io" else [],
                 }
                 for group in groups
+                for version in versions
             ),
         ]
     )
@@ -52,11 +62,12 @@ def serving(kinds: list[str], *, groups: tuple[str, ...] = ("velero.io",)) -> Di
 @pytest.mark.spec("SRV-007", "CLI-042")
 def test_all_kinds_must_be_served() -> None:
     check_kinds(serving(NAMES))
-    for missing in NAMES:
+    check_kinds(serving([name for name in NAMES if name != "ResticRepository"]))
+    for missing in REQUIRED:
         with pytest.raises(StartupError) as caught:
             check_kinds(serving([name for name in NAMES if name != missing]))
         first, hint = str(caught.value).splitlines()
-        assert first == f"custom resource {missing} not found in Velero API group velero.io/v1"
+        assert first == f"custom resource {missing} not found in Velero API group {REQUIRED[missing]}"
         assert "pinnace install --crds-only" in hint
 
 
@@ -65,8 +76,8 @@ def test_every_missing_kind_is_named() -> None:
     with pytest.raises(StartupError) as caught:
         check_kinds(serving(NAMES[:3]))
 
-    assert re.findall(r"custom resource (\w+) not found", str(caught.value)) == NAMES[3:]
-    assert len(NAMES[3:]) == 8
+    assert re.findall(r"custom resource (\w+) not found", str(caught.value)) == list(REQUIRED)[3:]
+    assert len(REQUIRED) == 13
 
 
 @pytest.mark.spec("SRV-007")

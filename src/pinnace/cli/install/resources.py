@@ -14,7 +14,7 @@ COMPONENT = {"component": "velero"}
 
 
 def crds(*, non_admin: bool = False) -> list[JSONObject]:
-    """The eleven definitions, and those of self-service, with the label that uninstall looks for."""
+    """The definitions of all kinds, and those of self-service, with the label that uninstall looks for."""
     more = manifests.crds() if non_admin else []
     return [_labelled(crd) for crd in (*crd_manifests(), *more)]
 

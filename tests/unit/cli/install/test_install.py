@@ -78,7 +78,7 @@ def test_definitions_alone(capsys: pytest.CaptureFixture[str]) -> None:
 
     names = [item["metadata"]["name"] for item in items]
     assert names == sorted(manifest["metadata"]["name"] for manifest in crd_manifests())
-    assert len(names) == 11
+    assert len(names) == 14
     for item in items:
         assert item["kind"] == "CustomResourceDefinition"
         assert item["metadata"]["labels"] == {"component": "velero"}
@@ -90,7 +90,7 @@ def test_everything_is_in_its_order_and_labelled(
 ) -> None:
     items = printed(capsys, *AWS, "--secret-file", secret_file, "--image", "i:1")
 
-    assert [item["kind"] for item in items[11:]] == [
+    assert [item["kind"] for item in items[14:]] == [
         "Namespace",
         "ClusterRoleBinding",
         "ServiceAccount",

@@ -43,7 +43,7 @@ def test_without_it_nothing_of_it_is_made(printed: Any) -> None:
 def test_definitions_alone(printed: Any) -> None:
     made = printed("--crds-only", "--non-admin")
 
-    assert len(made) == 11 + 5
+    assert len(made) == 14 + 5
     assert ("CustomResourceDefinition", "nonadminbackups.oadp.openshift.io") in made
 
 
