@@ -20,6 +20,7 @@ VOLUME_NAMESPACE: Final = "velero.io/volume-namespace"
 EXCLUDE_FROM_BACKUP: Final = "velero.io/exclude-from-backup"
 EXCLUDE_FROM_BACKUP_VALUE: Final = "true"
 PLUGIN_CONFIG: Final = "velero.io/plugin-config"
+RESTORE_STATUS: Final = "velero.io/restore-status"
 
 # Labels that `install` puts on what it generates.
 COMPONENT: Final = "component"

@@ -35,6 +35,17 @@ class RestorePhase(StrEnum):
     FAILED = "Failed"
 
 
+class ExistingResourcePolicy(StrEnum):
+    """What is done with an object that exists in the cluster already. Empty counts as none.
+
+    `recreate` is ours: what cannot be patched is deleted and created anew. (docs/spec: BEY 5.1)
+    """
+
+    NONE = "none"
+    UPDATE = "update"
+    RECREATE = "recreate"
+
+
 class ExecRestoreHook(Struct, rename="camel", kw_only=True):
     """A command to run in a container of a restored pod. No shell is involved.
 
@@ -110,6 +121,18 @@ class RestoreHooks(Struct, rename="camel", kw_only=True):
     resources: list[RestoreResourceHookSpec] = []
 
 
+class RestoreStatusSpec(Struct, rename="camel", kw_only=True):
+    """Which resources get back their status.
+
+    Attributes:
+        included_resources: Resources whose status is restored; all when empty.
+        excluded_resources: Resources whose status is not restored.
+    """
+
+    included_resources: Annotated[list[str], NULLABLE] = []
+    excluded_resources: Annotated[list[str], NULLABLE] = []
+
+
 class RestoreSpec(Struct, rename="camel", kw_only=True):
     """What to restore, from which backup, and how.
 
@@ -129,6 +152,10 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
         hooks: What to run in restored pods.
         or_label_selectors: Label selectors of which an object must match at least one to be restored. Not
             with labelSelector. A field of later versions of Velero.
+        existing_resource_policy: What is done with an object that exists already: none leaves it alone,
+            update patches it to the version in the backup, recreate also deletes and creates anew what
+            cannot be patched.
+        restore_status: Which resources get back their status; no resource when absent.
     """
 
     backup_name: Annotated[str, REQUIRED] = ""
@@ -144,6 +171,8 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
     include_cluster_resources: Annotated[bool | None, NULLABLE] = None
     hooks: RestoreHooks = field(default_factory=RestoreHooks)
     or_label_selectors: Annotated[list[LabelSelector], NULLABLE] = []
+    existing_resource_policy: Annotated[str, NULLABLE] = ""
+    restore_status: Annotated[RestoreStatusSpec | None, NULLABLE] = None
 
 
 class RestoreProgress(Struct, rename="camel", kw_only=True):

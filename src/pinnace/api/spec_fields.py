@@ -111,19 +111,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
         "uploaderConfig": _UPLOADER,
     },
     RestoreSpec: {
-        "restoreStatus": NotSupported(
-            since="1.9",
-            effect="restoring the status of objects",
-            instead="leave it out: controllers write the status of restored objects anew",
-            schema=_OPEN,
-        ),
-        "existingResourcePolicy": NotSupported(
-            since="1.9",
-            effect="updating objects that exist already",
-            instead="leave it out, and delete the objects that shall be replaced before the restore",
-            schema=_TEXT,
-            same=("none",),
-        ),
         "itemOperationTimeout": _OPERATION_TIMEOUT,
         "resourceModifier": NotSupported(
             since="1.12",

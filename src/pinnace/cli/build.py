@@ -9,7 +9,7 @@ from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.restore import Restore, RestoreSpec, RestoreStatusSpec
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.cli.common.options import BackupSpecOptions, FilterOptions
 from pinnace.cli.errors import InvalidInput
@@ -98,6 +98,8 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         preserve_node_ports=options.preserve_nodeports,
         include_cluster_resources=options.include_cluster_resources,
         or_label_selectors=list(options.or_selector),
+        existing_resource_policy=options.existing_resource_policy or "",
+        restore_status=_restored_status(options),
     )
     metadata = ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels))
     if options.without_volume_data:
@@ -108,6 +110,14 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
 def _check_selectors(options: FilterOptions) -> None:
     if options.selector is not None and options.or_selector:
         raise InvalidInput("either a 'selector' or an 'or-selector' can be specified, but not both")
+
+
+def _restored_status(options: RestoreCreateOptions) -> RestoreStatusSpec | None:
+    """Excluded resources alone mean all others. (docs/spec: BEY 5.2)"""
+    included, excluded = options.status_include_resources, options.status_exclude_resources
+    if not included and not excluded:
+        return None
+    return RestoreStatusSpec(included_resources=list(included) or ["*"], excluded_resources=list(excluded))
 
 
 def stamped_name(base: str, now: datetime) -> str:

@@ -17,10 +17,12 @@ from pinnace.api.nonadmin.exclusions import GUARDED_KINDS
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
-from pinnace.api.restore import Restore
+from pinnace.api.restore import ExistingResourcePolicy, Restore
+from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import VolumeInfo
+from pinnace.archive.errors import MissingItem
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi.restore import claims_with_snapshots
@@ -32,15 +34,18 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import ActionTable
-from pinnace.restore.errors import SetupError
+from pinnace.restore.errors import ItemError, SetupError
 from pinnace.restore.followups import FollowUps, PodWork
+from pinnace.restore.item.applying import Applier, ApplyRules
 from pinnace.restore.item.claims import Claims, ItemKey
-from pinnace.restore.item.creating import Creator
 from pinnace.restore.item.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS, Definitions
-from pinnace.restore.item.life import ItemParts, ItemRestorer, ItemRules, KnownKinds
+from pinnace.restore.item.life import ItemParts, ItemRestorer, ItemRules, KnownKinds, kind_of
 from pinnace.restore.item.namespaces import NamespaceKeeper
-from pinnace.restore.item.reading import ItemReader, ItemRef
+from pinnace.restore.item.reading import ItemReader, ItemRef, decode
+from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import TenantRights
+from pinnace.restore.item.writing import ClusterWriter
+from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import (
     Cluster,
     ExecHooks,
@@ -48,6 +53,7 @@ from pinnace.restore.ports import (
     ProgressSink,
     Target,
     VolumeRestorer,
+    Writer,
 )
 from pinnace.restore.progress import Progress, ProgressReporter
 from pinnace.restore.results import Results, log_results
@@ -144,6 +150,7 @@ class _Run:
     follow_ups: FollowUps
     claims: Claims
     volume_patches: VolumePatches
+    outcomes: Outcomes
     progress: Progress = field(default_factory=Progress)
     results: Results = field(default_factory=Results)
     handled: set[str] = field(default_factory=set)
@@ -160,12 +167,14 @@ class ClusterAccess:
         discovery: what it serves at the start.
         load_discovery: reads what it serves now.
         timer: how time passes while the engine waits for it.
+        writer: what carries out the writes; None for the cluster itself.
     """
 
     client: Cluster
     discovery: Discovery
     load_discovery: Callable[[], Awaitable[Discovery]]
     timer: Timer = field(default_factory=SystemTimer)
+    writer: Writer | None = None
 
 
 class RestoreEngine:
@@ -200,22 +209,28 @@ class RestoreEngine:
             timer=cluster.timer,
             terminating_timeout_seconds=self._options.terminating_timeout_seconds,
         )
+        self._writer: Writer = cluster.writer or ClusterWriter(self._target)
 
-    async def run(self, request: RestoreRequest, archive: ArchiveIndex) -> Results:
+    async def run(
+        self, request: RestoreRequest, archive: ArchiveIndex, outcomes: Outcomes | None = None
+    ) -> Results:
         """Restore the selected items, wait for all follow-ups, and return the warnings and errors.
+
+        Args:
+            outcomes: filled with what became of each object.
 
         Failures are not raised but returned. Cancellation leaves the objects that were created; the same
         restore can be run again.
         """
         try:
-            kinds, reader, hook_finder = await self._set_up(request, archive)
+            begun = await self._set_up(request, archive)
         except SetupError as error:
             results = Results()
             results.errors.add_velero(str(error))
             log_results(self._log, results)
             return results
         async with asyncio.TaskGroup() as background:
-            run = self._new_run(request, archive, kinds, reader, hook_finder, background)
+            run = self._new_run(request, archive, begun, background, outcomes or Outcomes())
             caveats = Results()
             for caveat in request.caveats:
                 caveats.warnings.add_velero(caveat)
@@ -240,9 +255,7 @@ class RestoreEngine:
         self._report(run, patched)
         return run.results
 
-    async def _set_up(
-        self, request: RestoreRequest, archive: ArchiveIndex
-    ) -> tuple[KnownKinds, ItemReader, ExecHookFinder]:
+    async def _set_up(self, request: RestoreRequest, archive: ArchiveIndex) -> "_Begun":
         if not archive.has_resources_dir:
             raise SetupError('error parsing backup contents: directory "resources" does not exist')
         spec = request.restore.spec
@@ -260,19 +273,23 @@ class RestoreEngine:
             format_version=request.backup.status.format_version,
             namespace=request.restore.metadata.namespace,
         )
-        kinds = KnownKinds(discovery=self._discovery, filters=filters, actions=actions)
-        return kinds, ItemReader(archive, directories), hook_finder
+        kinds = KnownKinds(
+            discovery=self._discovery,
+            filters=filters,
+            actions=actions,
+            statuses=_statuses(request, self._discovery.canonical),
+        )
+        return _Begun(kinds=kinds, reader=ItemReader(archive, directories), hook_finder=hook_finder)
 
     def _new_run(
         self,
         request: RestoreRequest,
         archive: ArchiveIndex,
-        kinds: KnownKinds,
-        reader: ItemReader,
-        hook_finder: ExecHookFinder,
+        begun: "_Begun",
         background: asyncio.TaskGroup,
+        outcomes: Outcomes,
     ) -> _Run:
-        claims, creator = Claims(), Creator(self._client)
+        claims, kinds, reader = Claims(), begun.kinds, begun.reader
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
         csi = CSI_FEATURE in self._options.features or bool(kinds.actions.for_resource(CSI_SNAPSHOTS))
         volume_data = self._new_volume_data(request, archive, pod_volumes, csi=csi)
@@ -292,20 +309,32 @@ class RestoreEngine:
             pods=PodWork(
                 volumes=pod_volumes,
                 volume_restorer=self._helpers.pod_volume_restorer,
-                hook_finder=hook_finder,
+                hook_finder=begun.hook_finder,
                 exec_hooks=self._helpers.exec_hooks,
             ),
+        )
+
+        def namespace_created(name: str) -> None:
+            key = ItemKey("namespaces", "", name)
+            claims.add(key)
+            outcomes.record("v1/Namespace", key, Outcome.CREATED)
+
+        apply_rules = ApplyRules(
+            labels=request.labels,
+            policy=ExistingResourcePolicy(request.restore.spec.existing_resource_policy or "none"),
+            only_namespaced=request.rights is not None,
         )
         parts = ItemParts(
             reader=reader,
             claims=claims,
-            creator=creator,
+            outcomes=outcomes,
+            applier=Applier(self._target, self._writer, apply_rules),
             namespaces=NamespaceKeeper(
                 self._target,
-                creator=creator,
+                writer=self._writer,
                 archive=archive,
-                may_create=request.trusted and request.rights is None,
-                on_created=lambda name: claims.add(ItemKey("namespaces", "", name)),
+                may_create=is_administrators,
+                on_created=namespace_created,
             ),
             volumes=self._new_volumes(request, pod_volumes, volume_data),
             volume_data=volume_data,
@@ -313,7 +342,7 @@ class RestoreEngine:
         )
         rules = ItemRules(restore=request.restore, labels=request.labels, rights=request.rights)
         items = ItemRestorer(self._target, rules=rules, kinds=kinds, parts=parts)
-        return _Run(request, archive, reader, items, follow_ups, claims, volume_patches)
+        return _Run(request, archive, reader, items, follow_ups, claims, volume_patches, outcomes)
 
     def _new_volume_data(
         self, request: RestoreRequest, archive: ArchiveIndex, pod_volumes: PodVolumeCatalogue, *, csi: bool
@@ -372,6 +401,14 @@ class RestoreEngine:
             await self._restore_pass(run, again)
         for resource in run.not_served:
             self._report(run, not_served(resource, run.items.kinds.discovery))
+            self._note(run, resource, Outcome.FAILED, "the cluster does not serve its kind")
+
+    def _note(self, run: _Run, resource: SelectedResource, outcome: Outcome, reason: str) -> None:
+        """Note the outcome of all selected items of a kind."""
+        kind = ""
+        for ref in resource.items():
+            kind = kind or _kind_in_backup(run.reader, ref)
+            run.outcomes.record(kind, ref.key, outcome, reason)
 
     def _report_selection(self, run: _Run) -> None:
         """Report names in the filters that do not exist, and an empty selection."""
@@ -407,6 +444,7 @@ class RestoreEngine:
             if reason is not None:
                 run.selected += resource.count
                 self._report(run, withheld(resource, reason))
+                self._note(run, resource, Outcome.REFUSED, reason)
 
     async def _restore_pass(self, run: _Run, names: Sequence[str]) -> bool:
         """Select and restore these resources, one after the other; return whether anything was selected."""
@@ -424,6 +462,7 @@ class RestoreEngine:
             reason = run.items.refusal(resource.group_resource, is_namespaced=resource.is_namespaced)
             if reason is not None:
                 self._report(run, withheld(resource, reason))
+                self._note(run, resource, Outcome.REFUSED, reason)
             elif resource.is_served:
                 selected.append(resource)
             else:
@@ -495,4 +534,27 @@ class RestoreEngine:
                 run.request.restore.spec, canonical_names(found, run.archive.resources)
             ),
             actions=kinds.actions.with_discovery(found.canonical),
+            statuses=_statuses(run.request, found.canonical),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """What a restore is set up with."""
+
+    kinds: KnownKinds
+    reader: ItemReader
+    hook_finder: ExecHookFinder
+
+
+def _statuses(request: RestoreRequest, canonical: Callable[[str], str]) -> StatusFilter:
+    spec = request.restore.spec
+    return StatusFilter.from_spec(spec, canonical, allowed=request.rights is None)
+
+
+def _kind_in_backup(reader: ItemReader, ref: ItemRef) -> str:
+    """`apps/v1/Deployment`; the resource's name for an item that cannot be read."""
+    try:
+        return kind_of(decode(ref, reader.read(ref.group_resource, ref.original_namespace, ref.name)))
+    except (MissingItem, ItemError):
+        return ref.group_resource

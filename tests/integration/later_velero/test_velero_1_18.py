@@ -49,7 +49,7 @@ async def test_fields_that_are_not_honoured_are_refused_or_warned_of(site: Site)
     await site.create("restores", "r1", spec={"backupName": "plain", "ofTheFuture": True})
     restored = await site.reached("restores", "r1")
     assert (restored["status"]["phase"], restored["status"]["warnings"]) == ("Completed", 1)
-    await site.create("restores", "r2", spec={"backupName": "plain", "existingResourcePolicy": "update"})
+    await site.create("restores", "r2", spec={"backupName": "plain", "existingResourcePolicy": "foo"})
     refused = await site.reached("restores", "r2")
     assert refused["status"]["phase"] == "FailedValidation"
 

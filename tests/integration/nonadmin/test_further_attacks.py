@@ -72,7 +72,7 @@ REFUSED_RESTORES: dict[str, JSONObject] = {
 LATER_RESTORES: dict[str, JSONObject] = {
     "modifier-of-the-server": {"resourceModifier": CONFIG_MAP},
     "status-of-everything": {"restoreStatus": {"includedResources": ["*"]}},
-    "overwriting": {"existingResourcePolicy": "update"},
+    "overwriting": {"existingResourcePolicy": "recreate"},
 }
 
 REFUSED_LOCATIONS: dict[str, JSONObject] = {

@@ -232,7 +232,9 @@ def test_nullable_fields() -> None:
         "hookStatus",
     }
     restore_spec = filters | {"labelSelector", "restorePVs", "preserveNodePorts", "includeClusterResources"}
-    restore_spec |= {"orLabelSelectors"}
+    restore_spec |= {"orLabelSelectors", "existingResourcePolicy", "restoreStatus"} | {
+        f"restoreStatus.{name}" for name in ("includedResources", "excludedResources")
+    }
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {"backupSyncPeriod", "validationFrequency"}
     assert of("Schedule.status.") == {"lastBackup", "lastSkipped"}

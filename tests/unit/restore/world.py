@@ -27,6 +27,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 
@@ -88,6 +89,9 @@ class World:
         self.gets: list[tuple[str, str, str]] = []
         self.refuse_create: dict[tuple[str, str, str], KubeError] = {}
         self.refuse_get: dict[tuple[str, str, str], KubeError] = {}
+        self.refuse_patch: dict[tuple[tuple[str, str, str], str | None], KubeError] = {}
+        self.deleted: list[tuple[str, str, str, str | None]] = []
+        self.keep: set[tuple[str, str, str]] = set()
         self.on_get: Callable[[tuple[str, str, str]], None] = lambda key: None
         self.with_defaults: Callable[[JSONObject], JSONObject] = lambda item: item
         for item in objects:
@@ -143,12 +147,35 @@ class World:
         return orjson.dumps(item)
 
     async def patch(
-        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
+        self,
+        resource: APIResource,
+        name: str,
+        patch: JSONObject,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
     ) -> JSONObject:
-        self.patches.append(patch)
         key = (resource.group_resource, namespace or "", name)
+        if (key, subresource) in self.refuse_patch:
+            raise self.refuse_patch[(key, subresource)]
+        self.patches.append(patch)
         self.objects[key] = merged(self.objects[key], patch)
         return self.objects[key]
+
+    async def delete(
+        self,
+        resource: APIResource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        propagation: str | None = None,
+    ) -> JSONObject:
+        key = (resource.group_resource, namespace or "", name)
+        assert self.objects[key]["metadata"].get("uid") == uid
+        self.deleted.append((*key, propagation))
+        gone: JSONObject = self.objects[key] if key in self.keep else self.objects.pop(key)
+        return gone
 
     async def simulate_patch(
         self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
@@ -306,6 +333,7 @@ class Harness:
         self.request_fields: JSONObject = {}
         self.annotations: dict[str, str] = {}
         self.loads = 0
+        self.outcomes = Outcomes()
 
     async def load_discovery(self) -> Discovery:
         self.loads += 1
@@ -346,7 +374,8 @@ class Harness:
             helpers=self.helpers,
         )
         request = RestoreRequest(restore=restore, backup=self.backup, **self.request_fields)
-        return await engine.run(request, archive)
+        self.outcomes = Outcomes()
+        return await engine.run(request, archive, self.outcomes)
 
 
 @pytest.fixture

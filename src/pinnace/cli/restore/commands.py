@@ -13,7 +13,16 @@ from pinnace.cli.common.commands import (
     names_argument,
     wait_options,
 )
-from pinnace.cli.flags import Command, boolean, check_arguments, key_values, optional_boolean, takes
+from pinnace.cli.flags import (
+    Command,
+    Enum,
+    boolean,
+    check_arguments,
+    comma_list,
+    key_values,
+    optional_boolean,
+    takes,
+)
 from pinnace.cli.output.printing import output_flags
 from pinnace.cli.restore.options import RestoreCreateOptions
 
@@ -32,6 +41,15 @@ from pinnace.cli.restore.options import RestoreCreateOptions
     "--without-volume-data", help="Create claims and pods whose data cannot be restored, with empty volumes."
 )
 @optional_boolean("--preserve-nodeports", help="Keep the node ports of Services.")
+@click.option(
+    "--existing-resource-policy",
+    type=Enum("none", "update", "recreate"),
+    help="What to do with objects that exist and differ: none leaves them alone, update patches them to the"
+    " version in the backup, recreate also deletes and creates anew what cannot be patched.",
+)
+@comma_list("--status-include-resources", help="Resource types that get back their status, '*' for all.")
+@comma_list("--status-exclude-resources", help="Resource types that do not.")
+@boolean("--confirm", help="Do not ask before --existing-resource-policy recreate.")
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
 @wait_options()
 @output_flags

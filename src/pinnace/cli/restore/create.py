@@ -1,12 +1,13 @@
 """What `restore create` does. (docs/spec: CLI 5.1)"""
 
+import sys
 from dataclasses import replace
 
 import click
 
 from pinnace.api import labels
 from pinnace.api.codec import encode
-from pinnace.api.restore import Restore
+from pinnace.api.restore import ExistingResourcePolicy, Restore
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
 from pinnace.cli.common import outcome
@@ -14,6 +15,7 @@ from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.output.printing import OutputFlags, print_objects
+from pinnace.cli.output.prompt import confirmed
 from pinnace.cli.output.tables import restore_table
 from pinnace.cli.restore.options import RestoreCreateOptions
 from pinnace.cli.settings import Settings
@@ -27,6 +29,8 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     outcome.check(settings, options)
     if bool(options.from_backup) == bool(options.from_schedule):
         raise InvalidInput("either a backup or schedule must be specified, but not both")
+    if not _may_recreate(options):
+        return ExitCode.OK
     source = options.from_backup or options.from_schedule
     name = options.names[0] if options.names else build.stamped_name(source, utcnow())
     if settings.location is None:
@@ -39,6 +43,15 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
 
     allow_partially_failed = bool(options.allow_partially_failed)
     return run_async(make_restore(settings, restore, allow_partially_failed=allow_partially_failed))
+
+
+def _may_recreate(options: RestoreCreateOptions) -> bool:
+    """Whether objects may be deleted; only a terminal is asked, as in a script the flag is on purpose."""
+    deletes = options.existing_resource_policy == ExistingResourcePolicy.RECREATE
+    if not deletes or options.confirm or options.printed().format or not sys.stdin.isatty():
+        return True
+    print("Objects in the cluster that differ and cannot be patched will be deleted and created anew.")
+    return confirmed()
 
 
 def print_restore(restore: Restore, output: OutputFlags) -> None:

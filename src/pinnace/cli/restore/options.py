@@ -19,4 +19,8 @@ class RestoreCreateOptions(FilterOptions, WaitOptions, OutputOptions):
     restore_volumes: bool | None
     without_volume_data: bool
     preserve_nodeports: bool | None
+    existing_resource_policy: str | None
+    status_include_resources: Sequence[str]
+    status_exclude_resources: Sequence[str]
+    confirm: bool
     allow_partially_failed: bool | None

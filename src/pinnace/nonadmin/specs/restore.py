@@ -10,7 +10,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS, SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.objects import JSONObject, listed, mapping, text
-from pinnace.api.restore import RestoreSpec
+from pinnace.api.restore import ExistingResourcePolicy, RestoreSpec
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.spec_fields import check_part
 from pinnace.nonadmin.objects import (
@@ -61,6 +61,8 @@ def restore_problem(
     for name in ("includedNamespaces", "excludedNamespaces", "namespaceMapping", *_NOT_FOR_TENANTS):
         if spec.get(name) is not None:
             return f"{_RESTRICTED}.{name} is restricted"
+    if spec.get("existingResourcePolicy") == ExistingResourcePolicy.RECREATE:
+        return f"{_RESTRICTED}.existingResourcePolicy is restricted, can only be none or update"
     if spec.get("includeClusterResources"):
         return f"{_RESTRICTED}.includeClusterResources is restricted, can only be set to false"
     return (

@@ -1,6 +1,6 @@
-"""Compares an existing object with the restored one, and decides what may be added to it. Pure.
+"""Compares an existing object with the restored one, and merges ServiceAccounts. Pure.
 
-Existing objects are never overwritten. Only a ServiceAccount gets missing entries. (docs/spec: RST 17)
+What is done about a difference is decided elsewhere (`deciding`). (docs/spec: RST 17)
 """
 
 import copy
@@ -12,10 +12,6 @@ from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, rese
 
 TOKEN_SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - a type
 TOKEN_UID_ANNOTATION: Final = "kubernetes.io/service-account.uid"  # noqa: S105 - a name
-
-WARNING_DIFFERENT: Final = (
-    "could not restore, {error}. Warning: the in-cluster version is different than the backed-up version."
-)
 
 
 def comparable(in_cluster: JSONObject, restore_labels: Mapping[str, str]) -> JSONObject:

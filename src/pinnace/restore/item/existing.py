@@ -1,44 +1,21 @@
-"""Handles objects that exist already: compares them and adds to ServiceAccounts. (docs/spec: RST 17)"""
+"""Reads objects that exist already, and compares them with what a restore creates. (docs/spec: RST 17)"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject
 from pinnace.archive.eventlog import EventLog
-from pinnace.kube.errors import Conflict, KubeError
+from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
-from pinnace.kube.transport.retrying import is_open
-from pinnace.restore.item.conflicts import comparable, is_same, merged_service_account
+from pinnace.restore.item.conflicts import comparable, is_same
+from pinnace.restore.item.deciding import Existing
 from pinnace.restore.item.normal_form import is_the_clusters, normal_forms
 from pinnace.restore.item.reading import ItemRef
-from pinnace.restore.ports import (
-    Cluster,
-)
-
-_MERGE_ATTEMPTS: Final = 5
-"""Controllers write ServiceAccounts too; each attempt starts from the current version."""
+from pinnace.restore.ports import Cluster
 
 _OWN_SUFFIX: Final = ".k8s.io"
 """The suffix of Kubernetes' own groups, besides those without a dot such as `apps`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Existing:
-    """An object that exists in the cluster already.
-
-    Attributes:
-        in_cluster: its current state.
-        is_going: whether it is being deleted.
-        is_same: whether a restore would not change it, or has added the missing entries.
-        problem: why missing entries could not be added; empty if none were missing, or they were added.
-    """
-
-    in_cluster: JSONObject
-    is_going: bool
-    is_same: bool
-    problem: str = ""
 
 
 class ExistingObjects:
@@ -74,56 +51,37 @@ class ExistingObjects:
         Raises:
             KubeError: the object does not exist, or could not be read.
         """
-        namespace = ref.target_namespace or None
-        found = await self._client.get(resource, ref.name, namespace)
+        found = await self._client.get(resource, ref.name, ref.target_namespace or None)
         if found["metadata"].get("deletionTimestamp") is not None:
-            return Existing(found, is_going=True, is_same=False)
+            return Existing(in_cluster=found, is_going=True)
         own = comparable(found, self._labels)
-        same = self._is_same(ref, own, desired) or self._is_same(
-            ref, own, comparable(backed_up, self._labels)
-        )
-        is_account = ref.group_resource == "serviceaccounts"
-        if same or (not is_account and await self._would_stay(ref, resource, own, desired)):
-            self._log.info(
-                "Restore of item skipped: it already exists and is the same as the backed up version",
-                resource=ref.group_resource,
-                namespace=ref.target_namespace,
-                name=ref.name,
-            )
-            return Existing(found, is_going=False, is_same=True)
-        if not is_account:
-            return Existing(found, is_going=False, is_same=False)
-        try:
-            await self._merge(ref, resource, found, desired)
-        except KubeError as error:
-            return Existing(found, is_going=False, is_same=False, problem=str(error))
-        return Existing(found, is_going=False, is_same=True)
+        if is_the_clusters(ref.group_resource, own):
+            return Existing(in_cluster=found, is_same=True, is_the_clusters=True)
+        if self._is_same(ref, own, desired) or self._is_same(ref, own, comparable(backed_up, self._labels)):
+            return Existing(in_cluster=found, is_same=True)
+        if ref.group_resource == "serviceaccounts":
+            return Existing(in_cluster=found)
+        change = _change(ref, own, desired)
+        same = change is not None and await self._would_stay(ref, resource, own, change)
+        return Existing(in_cluster=found, is_same=same, change=change)
 
     def _is_same(self, ref: ItemRef, in_cluster: JSONObject, desired: JSONObject) -> bool:
-        if is_the_clusters(ref.group_resource, in_cluster):
-            return True
         return is_same(*normal_forms(ref.group_resource, in_cluster, desired))
 
     async def _would_stay(
-        self, ref: ItemRef, resource: APIResource, in_cluster: JSONObject, desired: JSONObject
+        self, ref: ItemRef, resource: APIResource, in_cluster: JSONObject, change: JSONObject
     ) -> bool:
         """Whether the server itself sees no difference: it applies its defaults, which we cannot list.
 
         It is asked to simulate the change (`dryRun=All`), which stores nothing. A refusal is a difference.
         """
-        before, after = normal_forms(ref.group_resource, in_cluster, desired)
-        try:
-            patch = merge_patch(before, after)
-        except RecursionError:
-            # Nested some hundred levels deep, and different: that stays what it is without the server's word.
-            return False
-        if not patch:
+        if not change:
             return True
         if not await self._can_simulate(resource):
             return False
         try:
             changed = await self._client.simulate_patch(
-                resource, ref.name, patch, ref.target_namespace or None
+                resource, ref.name, change, ref.target_namespace or None
             )
         except KubeError as error:
             self._log.debug("The change could not be simulated", error=error, name=ref.name)
@@ -146,27 +104,14 @@ class ExistingObjects:
             return False
         return True
 
-    async def _merge(
-        self, ref: ItemRef, resource: APIResource, found: JSONObject, desired: JSONObject
-    ) -> None:
-        namespace = ref.target_namespace or None
-        for attempt in range(1, _MERGE_ATTEMPTS + 1):
-            before = comparable(found, self._labels)
-            patch = merge_patch(before, merged_service_account(before, desired))
-            if not patch:
-                return
-            # Lists are replaced as a whole: without the version, a token added meanwhile would be lost.
-            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
-            patch["metadata"] = {**patch.get("metadata", {}), **version}
-            try:
-                await self._client.patch(resource, ref.name, patch, namespace)
-            except KubeError as error:
-                # After a patch without an answer it may be merged already: then nothing is left to patch.
-                if attempt == _MERGE_ATTEMPTS or not (isinstance(error, Conflict) or is_open(error)):
-                    raise
-                found = await self._client.get(resource, ref.name, namespace)
-            else:
-                self._log.info(
-                    "ServiceAccount successfully updated", namespace=ref.target_namespace, name=ref.name
-                )
-                return
+
+def _change(ref: ItemRef, in_cluster: JSONObject, desired: JSONObject) -> JSONObject | None:
+    """The merge patch to the desired object, without what the cluster sets by itself.
+
+    None if the objects are nested some hundred levels deep.
+    """
+    before, after = normal_forms(ref.group_resource, in_cluster, desired)
+    try:
+        return merge_patch(before, after)
+    except RecursionError:
+        return None

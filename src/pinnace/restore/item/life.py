@@ -9,26 +9,26 @@ from typing import Final
 import orjson
 
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
-from pinnace.api.objects import JSONObject, dump_json
+from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
+from pinnace.api.restore_outcomes import Outcome
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, APIStatusError, Forbidden, Invalid, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
 from pinnace.restore.actions import ActionTable, ApplicableAction
 from pinnace.restore.errors import ItemError, NamespaceError, ResourceError
 from pinnace.restore.followups import FollowUps
+from pinnace.restore.item.applying import Applier, Prepared
 from pinnace.restore.item.claims import Chain, Claims
-from pinnace.restore.item.conflicts import WARNING_DIFFERENT
-from pinnace.restore.item.creating import Creator
-from pinnace.restore.item.existing import ExistingObjects
 from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, reset_metadata
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.reading import ItemReader, ItemRef, decode, is_completed, is_mirror_pod
 from pinnace.restore.item.refusals import refusal
+from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
+from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import RestoreFilter
@@ -38,13 +38,6 @@ from pinnace.restore.volumes import VolumePreparer, adjust_claim
 _VERSION = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _MAX_NESTING: Final = 50
 """The limit for additional items of additional items; real chains are three deep."""
-
-_TAKEN_BY_ITSELF: Final = ("provided port is already allocated", "provided IP is already allocated")
-"""A Service that exists is refused for its own port before the server checks its name."""
-
-_RIGHTS: Final = "rbac.authorization.k8s.io"
-"""A role or binding that exists is refused for what it grants, before the server checks its name."""
-
 
 _ODD_CONTENT: Final = (LookupError, TypeError, ValueError, AttributeError, RecursionError, ArchiveError)
 """The errors of code that gets an object of another structure than its kind has."""
@@ -57,6 +50,7 @@ class KnownKinds:
     discovery: Discovery
     filters: RestoreFilter
     actions: ActionTable
+    statuses: StatusFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +73,8 @@ class ItemParts:
 
     reader: ItemReader
     claims: Claims
-    creator: Creator
+    outcomes: Outcomes
+    applier: Applier
     namespaces: NamespaceKeeper
     volumes: VolumePreparer
     volume_data: VolumeDataKeeper
@@ -98,7 +93,8 @@ class ItemRestorer:
         parts: ItemParts,
     ) -> None:
         self.kinds = kinds
-        self._creator = parts.creator
+        self._applier = parts.applier
+        self._outcomes = parts.outcomes
         self._restore = rules.restore
         self._labels = rules.labels
         self._reader = parts.reader
@@ -108,7 +104,6 @@ class ItemRestorer:
         self._claims = parts.claims
         self._follow_ups = parts.follow_ups
         self._rights = rules.rights
-        self._existing = ExistingObjects(target.client, rules.labels, target.log)
         self._log = target.log
 
     async def restore(self, ref: ItemRef, results: Results) -> bool:
@@ -124,59 +119,74 @@ class ItemRestorer:
             item = decode(ref, raw)
         except (MissingItem, ItemError) as error:
             results.errors.add(ref.target_namespace, str(error))
+            self._outcomes.record(ref.group_resource, ref.key, Outcome.FAILED, str(error))
             return False
         return await self._restore_decoded(ref, item, raw, Chain(), results)
 
     async def _restore_decoded(
         self, ref: ItemRef, item: JSONObject, raw: bytes, chain: Chain, results: Results
     ) -> bool:
+        kind = kind_of(item)
         try:
-            if not self._admits(ref, results):
+            if not self._admits(ref, kind, results):
                 return True
             if ref.target_namespace:
                 await self._namespaces.ensure(ref.original_namespace, ref.target_namespace)
             if is_completed(ref, item):
-                self._skip(ref, "it is complete")
+                self._skip(ref, kind, "it is complete")
                 return True
-            if not self._claims.claim(ref.key, chain):
-                self._skip(ref, "it has already been restored")
-                await self._claims.wait(ref.key, chain)
+            key = ref.key
+            if not self._claims.claim(key, chain):
+                self._log_skip(ref, "it has already been restored")
+                await self._claims.wait(key, chain)
                 return True
             try:
                 await self._restore_claimed(ref, item, raw, chain, results)
             finally:
-                self._claims.finish(ref.key)
+                self._claims.finish(key)
         except ItemError as error:
+            self._failed(ref, kind, str(error))
             results.errors.add(ref.target_namespace, str(error))
         except NamespaceError as error:
+            self._failed(ref, kind, str(error))
             results.errors.add_velero(str(error))
             return False
         except ResourceError as error:
+            self._failed(ref, kind, str(error))
             results.errors.add_velero(str(error))
         except _ODD_CONTENT as error:
             # JSON that no API server would have stored: any failure on it is the item's fault.
-            results.errors.add(
-                ref.target_namespace,
+            text = (
                 f"error restoring {ref.id}: its content is not that of a {ref.group_resource} object"
-                f" ({type(error).__name__}: {error})",
+                f" ({type(error).__name__}: {error})"
             )
+            self._failed(ref, kind, text)
+            results.errors.add(ref.target_namespace, text)
         return True
 
-    def _admits(self, ref: ItemRef, results: Results) -> bool:
+    def _failed(self, ref: ItemRef, kind: str, message: str) -> None:
+        """Note that an item failed; the reason without its name, so that equal reasons are one."""
+        reason = message.removeprefix(f"error restoring {ref.id}: ").removeprefix(
+            f"error preparing {ref.id}: "
+        )
+        self._outcomes.record(kind, ref.key, Outcome.FAILED, reason)
+
+    def _admits(self, ref: ItemRef, kind: str, results: Results) -> bool:
         """Whether the filters admit the item; additional items were not filtered before."""
         filters = self.kinds.filters
         if not filters.resources.matches(ref.group_resource):
-            self._skip(ref, "its resource is excluded")
+            self._skip(ref, kind, "its resource is excluded")
             return False
         if ref.original_namespace and not filters.namespaces.matches(ref.original_namespace):
-            self._skip(ref, "its namespace is excluded")
+            self._skip(ref, kind, "its namespace is excluded")
             return False
         if not ref.original_namespace and not filters.admits_cluster_scoped:
-            self._skip(ref, "cluster-scoped resources are excluded")
+            self._skip(ref, kind, "cluster-scoped resources are excluded")
             return False
         reason = self.refusal(ref.group_resource, is_namespaced=bool(ref.target_namespace))
         if reason is not None:
             results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {reason}")
+            self._outcomes.record(kind, ref.key, Outcome.REFUSED, reason)
             return False
         return True
 
@@ -194,19 +204,21 @@ class ItemRestorer:
     async def _restore_claimed(
         self, ref: ItemRef, item: JSONObject, raw: bytes, chain: Chain, results: Results
     ) -> None:
+        kind = kind_of(item)
         if is_mirror_pod(ref, item):
-            self._skip(ref, "it is a mirror pod")
+            self._skip(ref, kind, "it is a mirror pod, which its kubelet creates")
             return
         resource = self._place(ref, item)
         if ref.group_resource == "persistentvolumes":
             volume = await self._volumes.prepare(ref, item)
             if volume is None:
+                self._skip(ref, kind, "its claim gets a new volume")
                 return
             if self._is_withheld(ref, volume, raw, results):
                 return
             item = volume
         reset_metadata(item)
-        exists = partial(self._existing.exists, ref, resource)
+        exists = partial(self._applier.existing.exists, ref, resource)
         if ref.group_resource == "persistentvolumeclaims":
             await self._volume_data.prepare_claim(ref, item, exists, results)
         prepared = await self._act(ref, item, raw, chain, results)
@@ -216,6 +228,7 @@ class ItemRestorer:
         if ref.group_resource == "pods" and not await self._volume_data.admits_pod(
             ref, prepared, exists, results
         ):
+            self._failed(ref, kind, "it would start without the data of its volumes")
             return
         if prepared.get("apiVersion") != item["apiVersion"]:
             # An action may have converted an old item to a version that is served here.
@@ -226,9 +239,17 @@ class ItemRestorer:
             prepared["metadata"]["namespace"] = ref.target_namespace
         drop_empty_leftovers(prepared)
         put_labels(prepared, self._labels)
-        answer = await self._create(ref, resource, prepared, raw, results)
-        if answer is not None:
-            await self._follow_ups.created(ref, resource, answer, results, additional=chain.nesting > 0)
+        status = self.kinds.statuses.status_of(ref.group_resource, raw)
+        sent = Prepared(ref=ref, resource=resource, item=prepared, raw=raw, status=status)
+        applied = await self._applier.apply(sent, results)
+        kind = f"{resource.api_version}/{resource.kind}"
+        self._outcomes.record(kind, ref.key, applied.outcome, applied.reason)
+        if applied.created is not None:
+            await self._follow_ups.created(
+                ref, resource, applied.created, results, additional=chain.nesting > 0
+            )
+        elif applied.in_cluster is not None:
+            self._follow_ups.found(ref, resource, applied.in_cluster)
 
     def _is_withheld(self, ref: ItemRef, volume: JSONObject, raw: bytes, results: Results) -> bool:
         """Whether a tenant's restore leaves a volume out; its claim then gets a new volume."""
@@ -238,6 +259,7 @@ class ItemRestorer:
         self._volumes.prepared.to_provision.add(ref.name)
         message = f"{ref.id} was not restored, and its claim gets a new and empty volume: {refused}"
         results.warnings.add(ref.target_namespace, message)
+        self._outcomes.record(kind_of(volume), ref.key, Outcome.REFUSED, str(refused))
         return True
 
     def _place(self, ref: ItemRef, item: JSONObject) -> APIResource:
@@ -281,7 +303,7 @@ class ItemRestorer:
             with plugin_lines_to(self._log, applicable.action.name):
                 output = await _execute(ref, applicable, given)
             if output.skip:
-                self._skip(ref, f"action {applicable.action.name} says so")
+                self._skip(ref, kind_of(from_backup), f"action {applicable.action.name} says so")
                 return None
             item = output.item
             for identifier in output.additional_items:
@@ -317,74 +339,11 @@ class ItemRestorer:
         finally:
             chain.nesting -= 1
 
-    async def _create(
-        self, ref: ItemRef, resource: APIResource, item: JSONObject, raw: bytes, results: Results
-    ) -> bytes | None:
-        """Create the object and return the answer, or None if it was refused and exists already."""
-        try:
-            return await self._creator.create(
-                resource,
-                ref.name,
-                dump_json(item),
-                ref.target_namespace or None,
-                is_ours=self._bears_our_labels,
-            )
-        except orjson.JSONEncodeError as error:
-            raise ItemError(f"error restoring {ref.id}: {error}") from error
-        except KubeError as error:
-            await self._refused(ref, resource, item, raw, error, results)
-            return None
+    def _skip(self, ref: ItemRef, kind: str, reason: str) -> None:
+        self._outcomes.record(kind, ref.key, Outcome.SKIPPED, reason)
+        self._log_skip(ref, reason)
 
-    def _bears_our_labels(self, found: JSONObject) -> bool:
-        given = found["metadata"].get("labels") or {}
-        return given.items() >= self._labels.items()
-
-    async def _refused(
-        self,
-        ref: ItemRef,
-        resource: APIResource,
-        item: JSONObject,
-        raw: bytes,
-        error: KubeError,
-        results: Results,
-    ) -> None:
-        """Handle a refused object that exists already.
-
-        A server may refuse an existing object before it checks the name: for a full quota, by a webhook, a
-        Service for its own port. (docs/spec: RST 17)
-
-        Raises:
-            ItemError: it does not exist, or it differs and was refused for another reason.
-        """
-        if not isinstance(error, APIStatusError):
-            raise ItemError(f"error restoring {ref.id}: {error}") from error
-        try:
-            found = await self._existing.compare(ref, resource, item, _in_target(ref, raw))
-        except KubeError as problem:
-            if not isinstance(error, AlreadyExists):
-                raise ItemError(f"error restoring {ref.id}: {error}") from error
-            message = f"could not compare with the existing object {ref.id}: {problem}"
-            results.warnings.add(ref.target_namespace, message)
-            return
-        if found.is_going:
-            raise ItemError(
-                f"error restoring {ref.id}: it exists but is being deleted; restore it again when it is gone"
-            ) from error
-        self._follow_ups.found(ref, resource, found.in_cluster)
-        if found.is_same:
-            return
-        if found.problem:
-            message = f"could not add to the existing object {ref.id}: {found.problem}"
-            results.warnings.add(ref.target_namespace, message)
-            return
-        if isinstance(error, AlreadyExists) or _is_taken_by_itself(resource, error):
-            results.warnings.add(ref.target_namespace, WARNING_DIFFERENT.format(error=error))
-            return
-        raise ItemError(
-            f"error restoring {ref.id}: {error}; it exists and differs from the backed-up version"
-        ) from error
-
-    def _skip(self, ref: ItemRef, reason: str) -> None:
+    def _log_skip(self, ref: ItemRef, reason: str) -> None:
         self._log.info(
             "Not restoring item",
             reason=reason,
@@ -394,19 +353,9 @@ class ItemRestorer:
         )
 
 
-def _in_target(ref: ItemRef, raw: bytes) -> JSONObject:
-    """The object as the backup has it, in its target namespace."""
-    item = decode(ref, raw)
-    if ref.target_namespace:
-        item["metadata"]["namespace"] = ref.target_namespace
-    return item
-
-
-def _is_taken_by_itself(resource: APIResource, error: KubeError) -> bool:
-    """Whether the server refused the object because of values that the existing object itself uses."""
-    is_own_port = isinstance(error, Invalid) and any(text in error.message for text in _TAKEN_BY_ITSELF)
-    is_judged = isinstance(error, Forbidden) and resource.group == _RIGHTS
-    return is_judged or (is_own_port and resource.group_resource == "services")
+def kind_of(item: JSONObject) -> str:
+    """`apps/v1/Deployment`: how the resource list names the kind of an object."""
+    return f"{item['apiVersion']}/{item['kind']}"
 
 
 async def _execute(ref: ItemRef, applicable: ApplicableAction, given: RestoreItemInput) -> RestoreItemOutput:

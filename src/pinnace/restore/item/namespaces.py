@@ -16,10 +16,7 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.restore.errors import NamespaceError
-from pinnace.restore.item.creating import Creator
-from pinnace.restore.ports import (
-    Target,
-)
+from pinnace.restore.ports import Target, Writer
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -36,13 +33,13 @@ class NamespaceKeeper:
         self,
         target: Target,
         *,
-        creator: Creator,
+        writer: Writer,
         archive: ArchiveIndex,
         on_created: Callable[[str], None],
         may_create: bool = True,
     ) -> None:
         self._client = target.client
-        self._creator = creator
+        self._writer = writer
         self._archive = archive
         self._log = target.log
         self._timer = target.timer
@@ -90,7 +87,7 @@ class NamespaceKeeper:
         try:
             body = dump_json(self._manifest(original, target))
             # It has no label of ours, but it did not exist a moment ago.
-            await self._creator.create(
+            await self._writer.create(
                 NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found)
             )
         except AlreadyExists:
@@ -110,7 +107,7 @@ class NamespaceKeeper:
         if self._may_create:
             try:
                 body = dump_json(self._manifest(original, target))
-                await self._creator.create(
+                await self._writer.create(
                     NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found)
                 )
             except (AlreadyExists, Forbidden):

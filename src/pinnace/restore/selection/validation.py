@@ -14,7 +14,7 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.restore import ExistingResourcePolicy, Restore, RestoreSpec
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
 from pinnace.restore.errors import BackupLookupError
@@ -71,7 +71,7 @@ class CompletedRestore:
 async def validate_and_complete(restore: Restore, lookups: BackupLookups) -> CompletedRestore:
     """Validate a Restore before it runs; the given object is not changed."""
     spec = _with_default_exclusions(restore.spec)
-    errors = list_errors(spec)
+    errors = [*list_errors(spec), *_policy_errors(spec)]
     spec, backup, source_errors = await _find_source(spec, lookups)
     errors += source_errors
     return CompletedRestore(
@@ -99,6 +99,21 @@ def list_errors(spec: RestoreSpec) -> list[str]:
         *namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces),
         *label_choice_errors(spec.label_selector, spec.or_label_selectors, "restore"),
     ]
+
+
+def _policy_errors(spec: RestoreSpec) -> list[str]:
+    """The validation errors of what is done with existing objects, and with statuses."""
+    errors = []
+    policy, known = spec.existing_resource_policy, [str(each) for each in ExistingResourcePolicy]
+    if policy and policy not in known:
+        errors.append(f'Invalid existingResourcePolicy "{policy}": it is one of {", ".join(known)}')
+    if spec.restore_status is not None:
+        wanted = spec.restore_status
+        errors += [
+            f"restoreStatus: {error}"
+            for error in resource_list_errors(wanted.included_resources, wanted.excluded_resources)
+        ]
+    return errors
 
 
 async def _find_source(

@@ -118,8 +118,8 @@ def test_storage_location(storage: StorageChoice, text: str) -> None:
 def test_fields_that_are_not_supported_are_refused_by_name() -> None:
     text = "NonAdminBackup spec.backupSpec.snapshotMoveData is not supported ("
     assert judged(snapshotMoveData=True).startswith(text)
-    text = "NonAdminRestore spec.restoreSpec.existingResourcePolicy is not supported ("
-    given = non_admin_restore(backupName="x", existingResourcePolicy="update")
+    text = "NonAdminRestore nonAdminRestore.spec.restoreSpec.existingResourcePolicy is restricted"
+    given = non_admin_restore(backupName="x", existingResourcePolicy="recreate")
     assert restore_problem(given, READY, AdminSettings(), SERVER).startswith(text)
     storage = {"bucket": "b", "caCertRef": {"name": "n", "key": "k"}}
     assert "objectStorage.caCertRef is not supported (" in located(objectStorage=storage)
@@ -162,9 +162,11 @@ RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "includeClusterResources": (False, False, None, "false"),
     "hooks": (HOOKS, HOOKS, {"resources": []}, '{"resources":[{"name":"h"}]}'),
     "orLabelSelectors": ([SELECTOR], [SELECTOR], [{}], '[{"matchLabels":{"a":"b"}}]'),
+    "existingResourcePolicy": ("update", "update", "none", "update"),
 }
 NOT_ENFORCED_RESTORE = {
     "backupName", "scheduleName", "includedNamespaces", "excludedNamespaces", "namespaceMapping",
+    "restoreStatus",
 }  # fmt: skip
 
 

@@ -180,3 +180,12 @@ async def test_all_lists_are_checked_before_the_source() -> None:
         f"Invalid included/excluded namespace lists: {BOTH}: *",
         SOURCE,
     )
+
+
+@pytest.mark.spec("BEY-047")
+async def test_an_unknown_policy_for_existing_objects_is_refused() -> None:
+    policies = ("", "none", "update", "recreate", "foo")
+    found = [await validated(backup("b"), backup_name="b", existing_resource_policy=one) for one in policies]
+
+    assert [one.backup is not None for one in found] == [True, True, True, True, False]
+    assert found[-1].errors == ('Invalid existingResourcePolicy "foo": it is one of none, update, recreate',)

@@ -7,10 +7,12 @@ import orjson
 import pytest
 
 from pinnace.api.objects import JSONObject
+from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError
 from pinnace.kube.resources import CONFIGMAPS, APIResource
-from pinnace.restore.item.creating import Creator
-from tests.unit.restore.world import Harness, World, configmap, obj, pod
+from pinnace.restore.item.writing import ClusterWriter
+from pinnace.restore.ports import Target
+from tests.unit.restore.world import Harness, PatientTimer, World, configmap, obj, pod
 
 
 class LossyWorld(World):
@@ -40,7 +42,11 @@ def always(answer: bool) -> Callable[[JSONObject], bool]:
 
 async def create(world: World, *, ours: bool = True) -> JSONObject:
     body = orjson.dumps(configmap("one", data={"from": "us"}))
-    answer = await Creator(world).create(CONFIGMAPS, "one", body, "ns-1", is_ours=always(ours))
+    target = Target(
+        client=world, log=RunLog(None, fields={}), timer=PatientTimer(), terminating_timeout_seconds=60
+    )
+    writer = ClusterWriter(target)
+    answer = await writer.create(CONFIGMAPS, "one", body, "ns-1", is_ours=always(ours))
     created: JSONObject = orjson.loads(answer)
     return created
 

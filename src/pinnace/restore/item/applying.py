@@ -1,0 +1,286 @@
+"""Creates one prepared item, or does with the existing object what was decided. (docs/spec: RST 17, BEY 5.1)
+
+The decisions are those of `deciding`; everything that changes the cluster goes through the `Writer`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from pinnace.api.codec import merge_patch
+from pinnace.api.objects import JSONObject, dump_json
+from pinnace.api.restore import ExistingResourcePolicy
+from pinnace.api.restore_outcomes import Outcome
+from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, KubeError
+from pinnace.kube.resources import APIResource
+from pinnace.kube.transport.retrying import is_open
+from pinnace.restore.errors import ItemError
+from pinnace.restore.item.conflicts import comparable, merged_service_account
+from pinnace.restore.item.deciding import Decision, Existing, Step, decide, decide_after_refused_patch
+from pinnace.restore.item.existing import ExistingObjects
+from pinnace.restore.item.reading import ItemRef, decode
+from pinnace.restore.ports import Target, Writer
+from pinnace.restore.results import Results
+
+_MERGE_ATTEMPTS: Final = 5
+"""Controllers write ServiceAccounts too; each attempt starts from the current version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyRules:
+    """What holds for every object of one restore.
+
+    Attributes:
+        labels: put on every object.
+        policy: what is done with objects that exist.
+        only_namespaced: whether the policy holds for namespaced objects only, as for tenants.
+    """
+
+    labels: Mapping[str, str]
+    policy: ExistingResourcePolicy = ExistingResourcePolicy.NONE
+    only_namespaced: bool = False
+
+    def policy_for(self, resource: APIResource) -> ExistingResourcePolicy:
+        """The policy for objects of a kind; namespaces are never changed."""
+        if resource.group_resource == "namespaces" or (self.only_namespaced and not resource.namespaced):
+            return ExistingResourcePolicy.NONE
+        return self.policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """An item as it is sent.
+
+    Attributes:
+        raw: its bytes in the backup.
+        status: the status to write after its creation; None for none.
+    """
+
+    ref: ItemRef
+    resource: APIResource
+    item: JSONObject
+    raw: bytes
+    status: JSONObject | None = None
+
+    @property
+    def namespace(self) -> str | None:
+        """The target namespace."""
+        return self.ref.target_namespace or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What became of a prepared item.
+
+    Attributes:
+        created: the API server's answer if the object was created, or created anew.
+        in_cluster: the object that existed, if it was left in place.
+    """
+
+    outcome: Outcome
+    reason: str = ""
+    created: bytes | None = None
+    in_cluster: JSONObject | None = None
+
+
+class Applier:
+    """Applies prepared items, many at the same time."""
+
+    def __init__(self, target: Target, writer: Writer, rules: ApplyRules) -> None:
+        self._client = target.client
+        self._log = target.log
+        self._writer = writer
+        self._rules = rules
+        self.existing = ExistingObjects(target.client, rules.labels, target.log)
+
+    async def apply(self, sent: Prepared, results: Results) -> Applied:
+        """Create the object, or act on the one that exists; warnings go to the results.
+
+        Raises:
+            ItemError: the object was refused, or could not be read.
+        """
+        ref = sent.ref
+        try:
+            body = dump_json(sent.item)
+        except orjson.JSONEncodeError as error:
+            raise ItemError(f"error restoring {ref.id}: {error}") from error
+        try:
+            answer = await self._writer.create(
+                sent.resource, ref.name, body, sent.namespace, is_ours=self._bears_our_labels
+            )
+        except KubeError as error:
+            return await self._refused(sent, body, error, results)
+        await self._restore_status(sent, answer, results)
+        return Applied(outcome=Outcome.CREATED, created=answer)
+
+    def _bears_our_labels(self, found: JSONObject) -> bool:
+        given = found["metadata"].get("labels") or {}
+        return given.items() >= self._rules.labels.items()
+
+    async def _refused(self, sent: Prepared, body: bytes, error: KubeError, results: Results) -> Applied:
+        """Find out whether the object exists, and act on it.
+
+        A server may refuse an existing object before it checks the name: for a full quota, by a webhook, a
+        Service for its own port. (docs/spec: RST 17)
+        """
+        ref = sent.ref
+        if not isinstance(error, APIStatusError):
+            raise ItemError(f"error restoring {ref.id}: {error}") from error
+        try:
+            found = await self.existing.compare(ref, sent.resource, sent.item, _in_target(ref, sent.raw))
+        except KubeError as problem:
+            if not isinstance(error, AlreadyExists):
+                raise ItemError(f"error restoring {ref.id}: {error}") from error
+            message = f"could not compare with the existing object {ref.id}: {problem}"
+            results.warnings.add(ref.target_namespace, message)
+            return Applied(outcome=Outcome.DIFFERENT, reason=message)
+        decision = decide(found, error, sent.resource, self._rules.policy_for(sent.resource))
+        return await self._carry_out(sent, body, found, decision, results)
+
+    async def _carry_out(
+        self, sent: Prepared, body: bytes, found: Existing, decision: Decision, results: Results
+    ) -> Applied:
+        ref = sent.ref
+        if decision.error:
+            raise ItemError(f"error restoring {ref.id}: {decision.error}")
+        if decision.step is Step.PATCH:
+            decision = await self._patch(sent, found, decision)
+        if decision.step is Step.ENTRIES:
+            decision = await self._add_entries(sent, found, decision)
+        if decision.step is Step.RECREATION:
+            return await self._recreate(sent, body, found, decision, results)
+        if decision.step is Step.LABELS:
+            await self._label(sent, found, results)
+        if decision.warning:
+            text = decision.warning
+            named = text if text.startswith("could not") else f"could not restore {ref.id}: {text}"
+            results.warnings.add(ref.target_namespace, named)
+        self._log.info(
+            _LOGGED[decision.outcome],
+            reason=decision.reason,
+            resource=ref.group_resource,
+            namespace=ref.target_namespace,
+            name=ref.name,
+        )
+        return Applied(outcome=decision.outcome, reason=decision.reason, in_cluster=found.in_cluster)
+
+    async def _patch(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
+        """Patch to the backed-up version; returns what is done instead if that is refused."""
+        refusal: KubeError | None = None
+        if found.change is not None:
+            patch = _with_labels(found.change, self._missing_labels(found))
+            try:
+                await self._writer.patch(sent.resource, sent.ref.name, patch, sent.namespace)
+            except KubeError as error:
+                refusal = error
+            else:
+                return decision
+        return decide_after_refused_patch(refusal, sent.resource, self._rules.policy_for(sent.resource))
+
+    async def _recreate(
+        self, sent: Prepared, body: bytes, found: Existing, decision: Decision, results: Results
+    ) -> Applied:
+        try:
+            answer = await self._writer.recreate(sent.resource, found.in_cluster, body, sent.namespace)
+        except KubeError as error:
+            raise ItemError(
+                f"error restoring {sent.ref.id}: {decision.reason}; it could not be deleted to be created"
+                f" anew: {error}"
+            ) from error
+        self._log.info(
+            _LOGGED[Outcome.RECREATED],
+            reason=decision.reason,
+            resource=sent.ref.group_resource,
+            namespace=sent.ref.target_namespace,
+            name=sent.ref.name,
+        )
+        await self._restore_status(sent, answer, results)
+        return Applied(outcome=Outcome.RECREATED, reason=decision.reason, created=answer)
+
+    def _missing_labels(self, found: Existing) -> dict[str, str]:
+        present = found.in_cluster["metadata"].get("labels") or {}
+        return {name: value for name, value in self._rules.labels.items() if present.get(name) != value}
+
+    async def _label(self, sent: Prepared, found: Existing, results: Results) -> None:
+        """Set the labels of this restore on the existing object."""
+        missing = self._missing_labels(found)
+        if not missing:
+            return
+        patch: JSONObject = {"metadata": {"labels": missing}}
+        try:
+            await self._writer.patch(sent.resource, sent.ref.name, patch, sent.namespace)
+        except KubeError as error:
+            message = (
+                f"could not set the labels of this restore on the existing object {sent.ref.id}: {error}"
+            )
+            results.warnings.add(sent.ref.target_namespace, message)
+
+    async def _add_entries(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
+        """Add to a ServiceAccount what only the backup has."""
+        namespace, current = sent.namespace, found.in_cluster
+        for attempt in range(1, _MERGE_ATTEMPTS + 1):
+            before = comparable(current, self._rules.labels)
+            patch = merge_patch(before, merged_service_account(before, sent.item))
+            labelled = self._rules.policy_for(sent.resource) != ExistingResourcePolicy.NONE
+            if labelled:
+                patch = _with_labels(patch, self._missing_labels(Existing(in_cluster=current)))
+            if not patch:
+                return Decision(step=Step.NOTHING, outcome=Outcome.UNCHANGED)
+            # Lists are replaced as a whole: without the version, a token added meanwhile would be lost.
+            version = {"resourceVersion": current["metadata"]["resourceVersion"]}
+            patch["metadata"] = {**patch.get("metadata", {}), **version}
+            try:
+                await self._writer.patch(sent.resource, sent.ref.name, patch, namespace)
+            except KubeError as error:
+                # After a patch without an answer it may be merged already: then nothing is left to patch.
+                if attempt == _MERGE_ATTEMPTS or not (isinstance(error, Conflict) or is_open(error)):
+                    return self._entries_refused(sent, error, labelled=labelled)
+                try:
+                    current = await self._client.get(sent.resource, sent.ref.name, namespace)
+                except KubeError as problem:
+                    return self._entries_refused(sent, problem, labelled=labelled)
+            else:
+                break
+        return Decision(step=Step.NOTHING, outcome=decision.outcome, reason=decision.reason)
+
+    def _entries_refused(self, sent: Prepared, error: KubeError, *, labelled: bool) -> Decision:
+        text = f"could not add to the existing object {sent.ref.id}: {error}"
+        step = Step.LABELS if labelled else Step.NOTHING
+        return Decision(step=step, outcome=Outcome.DIFFERENT, reason=text, warning=text)
+
+    async def _restore_status(self, sent: Prepared, answer: bytes, results: Results) -> None:
+        """Write the status of a created object, where the restore asks for it; a failure is a warning."""
+        if sent.status is None:
+            return
+        try:
+            stored = orjson.loads(answer)
+            await self._writer.write_status(sent.resource, stored, sent.status, sent.namespace)
+        except (KubeError, RecursionError) as error:
+            message = f"could not restore the status of {sent.ref.id}: {error}"
+            results.warnings.add(sent.ref.target_namespace, message)
+
+
+_LOGGED: Final = {
+    Outcome.UNCHANGED: "Restore of item skipped: it already exists and is the same as the backed up version",
+    Outcome.UPDATED: "Updated the existing object",
+    Outcome.RECREATED: "Deleted the existing object and created it anew",
+    Outcome.DIFFERENT: "The existing object differs and was left as it is",
+}
+
+
+def _with_labels(patch: JSONObject, labels: Mapping[str, str]) -> JSONObject:
+    """The patch with these labels set besides."""
+    if not labels:
+        return patch
+    metadata = patch.get("metadata") or {}
+    return {**patch, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}}
+
+
+def _in_target(ref: ItemRef, raw: bytes) -> JSONObject:
+    """The object as the backup has it, in its target namespace."""
+    item = decode(ref, raw)
+    if ref.target_namespace:
+        item["metadata"]["namespace"] = ref.target_namespace
+    return item

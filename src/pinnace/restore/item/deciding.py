@@ -1,0 +1,144 @@
+"""Decides what is done about an object that the API server would not create because it exists. Pure.
+
+    existing object          policy none          update             recreate
+    ---------------------------------------------------------------------------------------
+    is being deleted         error                error              error
+    same                     unchanged            labels set         labels set
+    ServiceAccount, differs  entries added        entries added      entries added
+    differs                  left alone, warning  patched            patched
+      patch refused          -                    labels set,        deleted and created anew; with
+                                                  warning            data behind it: labels set, warning
+
+Every item is decided about in one place: before it is sent by `life`, afterwards here. `writing` carries it
+out; a preview only replaces the latter. (docs/spec: RST 17, BEY 5.1; docs/adr/047, 048)
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.restore import ExistingResourcePolicy
+from pinnace.api.restore_outcomes import Outcome
+from pinnace.kube.errors import AlreadyExists, APIStatusError, Forbidden, Invalid, KubeError
+from pinnace.kube.resources import APIResource
+
+WARNING_DIFFERENT: Final = (
+    "could not restore, {error}. Warning: the in-cluster version is different than the backed-up version."
+)
+
+_TAKEN_BY_ITSELF: Final = ("provided port is already allocated", "provided IP is already allocated")
+"""A Service that exists is refused for its own port before the server checks its name."""
+
+_RIGHTS: Final = "rbac.authorization.k8s.io"
+"""A role or binding that exists is refused for what it grants, before the server checks its name."""
+
+_NEVER_RECREATED: Final = {
+    "namespaces": "everything in it",
+    "persistentvolumeclaims": "the data of its volume",
+    "persistentvolumes": "the data on it",
+    "customresourcedefinitions.apiextensions.k8s.io": "all objects of its kind",
+    "volumesnapshots.snapshot.storage.k8s.io": "the snapshot in the storage system",
+    "volumesnapshotcontents.snapshot.storage.k8s.io": "the snapshot in the storage system",
+}
+"""Kinds whose deletion would delete more than the object, and what."""
+
+
+class Step(Enum):
+    """What is written."""
+
+    NOTHING = auto()
+    LABELS = auto()
+    """The labels of this restore are set on the existing object."""
+    ENTRIES = auto()
+    """A ServiceAccount gets the entries that only the backup has."""
+    PATCH = auto()
+    RECREATION = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Existing:
+    """An object that exists in the cluster already, compared with what a restore would have created.
+
+    Attributes:
+        in_cluster: its current state.
+        is_going: whether it is being deleted.
+        is_same: whether the restore would not change it.
+        is_the_clusters: whether controllers of the cluster write it, so that nothing of it is changed.
+        change: the JSON merge patch to the backed-up version; None if it cannot be made.
+    """
+
+    in_cluster: JSONObject
+    is_going: bool = False
+    is_same: bool = False
+    is_the_clusters: bool = False
+    change: JSONObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What is done about one existing object.
+
+    Attributes:
+        reason: kept with the outcome.
+        warning, error: the message for the results, at most one of them; without the object's name in front.
+    """
+
+    step: Step
+    outcome: Outcome
+    reason: str = ""
+    warning: str = ""
+    error: str = ""
+
+
+def decide(
+    found: Existing, refusal: APIStatusError, resource: APIResource, policy: ExistingResourcePolicy
+) -> Decision:
+    """Decide about an object whose create call was refused, and which exists.
+
+    Args:
+        refusal: why the server did not create it.
+    """
+    if found.is_going:
+        text = "it exists but is being deleted; restore it again when it is gone"
+        return Decision(step=Step.NOTHING, outcome=Outcome.FAILED, reason=text, error=text)
+    labelled = policy != ExistingResourcePolicy.NONE and not found.is_the_clusters
+    if found.is_same:
+        return Decision(step=Step.LABELS if labelled else Step.NOTHING, outcome=Outcome.UNCHANGED)
+    if resource.group_resource == "serviceaccounts":
+        return Decision(step=Step.ENTRIES, outcome=Outcome.UPDATED, reason="entries were added")
+    if policy != ExistingResourcePolicy.NONE:
+        return Decision(step=Step.PATCH, outcome=Outcome.UPDATED)
+    reason = "it exists and differs from the backed-up version"
+    if isinstance(refusal, AlreadyExists) or _is_taken_by_itself(resource, refusal):
+        warning = WARNING_DIFFERENT.format(error=refusal)
+        return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=reason, warning=warning)
+    error = f"{refusal}; {reason}"
+    return Decision(step=Step.NOTHING, outcome=Outcome.FAILED, reason=error, error=error)
+
+
+def decide_after_refused_patch(
+    refusal: KubeError | None, resource: APIResource, policy: ExistingResourcePolicy
+) -> Decision:
+    """Decide about an object that could not be patched to the backed-up version.
+
+    Args:
+        refusal: None if no patch could be made.
+    """
+    why = str(refusal) if refusal is not None else "it is nested too deeply to be compared"
+    what = f"it exists, differs, and could not be updated: {why}"
+    if policy == ExistingResourcePolicy.RECREATE and isinstance(refusal, Invalid):
+        behind = _NEVER_RECREATED.get(resource.group_resource)
+        if behind is None:
+            return Decision(
+                step=Step.RECREATION, outcome=Outcome.RECREATED, reason=f"it could not be patched: {why}"
+            )
+        what += f"; it was not deleted and created anew, as that would delete {behind}"
+    return Decision(step=Step.LABELS, outcome=Outcome.DIFFERENT, reason=what, warning=what)
+
+
+def _is_taken_by_itself(resource: APIResource, error: KubeError) -> bool:
+    """Whether the server refused the object because of values that the existing object itself uses."""
+    is_own_port = isinstance(error, Invalid) and any(text in error.message for text in _TAKEN_BY_ITSELF)
+    is_judged = isinstance(error, Forbidden) and resource.group == _RIGHTS
+    return is_judged or (is_own_port and resource.group_resource == "services")

@@ -1,0 +1,134 @@
+"""The writes of a restore, and nothing else: what is written where is decided before. (docs/adr/047)
+
+`ClusterWriter` writes to a cluster. A preview of a restore passes another `Writer`: the same engine then
+decides about the same objects, and nothing is stored.
+
+The client repeats a create whose outcome is unknown, and marks a refusal after such an attempt: the existing
+object may have been created by that attempt. This module checks that. A restore of thousands of objects sees
+such failures (a balancer drops a connection, etcd elects a new leader), and one of them would lose an object,
+or all objects of a namespace.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from pinnace.aio.timing import poll
+from pinnace.api.codec import merge_patch
+from pinnace.api.objects import JSONObject, copied, dump_json, text
+from pinnace.kube.errors import APIStatusError, KubeError, NotFound
+from pinnace.kube.resources import APIResource
+from pinnace.restore.errors import ItemError
+from pinnace.restore.item.metadata import reset_metadata
+from pinnace.restore.ports import Target
+
+_WITH_OWN_CLAIMS: Final = "statefulsets.apps"
+"""Its deletion may delete the claims of its pods; as orphans they stay, and the new object adopts them."""
+
+
+class ClusterWriter:
+    """Writes to one cluster."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._client = target.client
+
+    async def create(
+        self,
+        resource: APIResource,
+        name: str,
+        body: bytes,
+        namespace: str | None = None,
+        *,
+        is_ours: Callable[[JSONObject], bool],
+    ) -> bytes:
+        """Create an object; if an answer was lost, return the object that the attempt created.
+
+        Args:
+            name: of the object in `body`.
+            is_ours: called with an object that exists after an attempt without an answer; returns whether
+                that attempt created it.
+
+        Returns:
+            The object as the API server stored it, undecoded.
+
+        Raises:
+            AlreadyExists: it existed before, or another client created it.
+            KubeError: it was refused, or the last attempt failed too.
+        """
+        try:
+            return await self._client.create_bytes(resource, body, namespace)
+        except APIStatusError as error:
+            # If the lost attempt used up a quota, the next one is refused for the quota.
+            found = await self._found(resource, name, namespace) if error.after_open_attempt else None
+            if found is None or not is_ours(found):
+                raise
+            return dump_json(found)
+
+    async def patch(
+        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
+    ) -> JSONObject:
+        """Apply a JSON merge patch to an existing object."""
+        return await self._client.patch(resource, name, patch, namespace)
+
+    async def write_status(
+        self, resource: APIResource, stored: JSONObject, status: JSONObject, namespace: str | None = None
+    ) -> None:
+        """Replace the status of an object that was just created, through the status sub-resource."""
+        current = stored.get("status")
+        patch = {"status": merge_patch(current if isinstance(current, dict) else {}, status)}
+        name = stored["metadata"]["name"]
+        await self._client.patch(resource, name, patch, namespace, subresource="status")
+
+    async def recreate(
+        self, resource: APIResource, found: JSONObject, body: bytes, namespace: str | None = None
+    ) -> bytes:
+        """Delete the object that was found, wait until it is gone, and create it anew.
+
+        If the new object is refused, the former one is created again as far as its own fields go.
+
+        Raises:
+            KubeError: it could not be deleted, and is there as before.
+            ItemError: it is being deleted but does not go, or it is gone and the new one was refused.
+        """
+        name, uid = found["metadata"]["name"], text(found, "metadata", "uid")
+        title = (
+            f"{resource.group_resource}/{namespace}/{name}"
+            if namespace
+            else f"{resource.group_resource}/{name}"
+        )
+        propagation = "Orphan" if resource.group_resource == _WITH_OWN_CLAIMS else "Background"
+        await self._client.delete(resource, name, namespace, uid=uid, propagation=propagation)
+
+        async def gone() -> bool:
+            left = await self._found(resource, name, namespace)
+            return left is None or text(left, "metadata", "uid") != uid
+
+        limit_seconds = self._target.terminating_timeout_seconds
+        if not await poll(gone, timer=self._target.timer, timeout_seconds=limit_seconds):
+            raise ItemError(
+                f"error restoring {title}: it was deleted to be created anew, but is still there after"
+                f" {limit_seconds:g} seconds: see its finalizers, and restore it again when it is gone"
+            )
+        try:
+            return await self.create(resource, name, body, namespace, is_ours=lambda _: True)
+        except KubeError as error:
+            outcome = await self._put_back(resource, found, namespace)
+            raise ItemError(
+                f"error restoring {title}: it was deleted to be created anew, and the new object was refused:"
+                f" {error}; {outcome}"
+            ) from error
+
+    async def _put_back(self, resource: APIResource, found: JSONObject, namespace: str | None) -> str:
+        former = copied(found)
+        reset_metadata(former)
+        try:
+            await self._client.create_bytes(resource, dump_json(former), namespace)
+        except KubeError as error:
+            return f"the former one could not be created again either: {error}"
+        return "the former one was created again"
+
+    async def _found(self, resource: APIResource, name: str, namespace: str | None) -> JSONObject | None:
+        try:
+            return await self._client.get(resource, name, namespace)
+        except NotFound:
+            return None

@@ -1,0 +1,79 @@
+"""The outcome of every object of one restore, and the two files made of them. (docs/spec: BEY 3.5)
+
+`resource_list` is Velero's file: each object with one of four actions. `details` is ours: the objects that
+were not simply created, grouped by outcome and reason, so that a reason that 700 objects share is kept once.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.restore_outcomes import ACTIONS, Outcome
+from pinnace.restore.item.claims import ItemKey
+
+_Entry = tuple[Outcome, str]
+_LATER_WINS = frozenset({Outcome.SKIPPED, Outcome.REFUSED})
+
+
+class Outcomes:
+    """Collects the outcomes; the reason of most objects is empty, and equal entries are shared."""
+
+    def __init__(self) -> None:
+        self._of_kinds: dict[str, dict[tuple[str, str], _Entry]] = {}
+        self._shared: dict[_Entry, _Entry] = {}
+
+    def record(self, kind: str, key: ItemKey, outcome: Outcome, reason: str = "") -> None:
+        """Note what became of an object.
+
+        The first outcome stays, except that an object left out as an additional item may be restored later.
+
+        Args:
+            kind: `v1/Secret` or `apps/v1/Deployment`.
+        """
+        of_kind = self._of_kinds.setdefault(kind, {})
+        place = (key.namespace, key.name)
+        known = of_kind.get(place)
+        if known is None or known[0] in _LATER_WINS:
+            entry = (outcome, reason)
+            of_kind[place] = self._shared.setdefault(entry, entry)
+
+    def of(self, kind: str, namespace: str, name: str) -> Outcome | None:
+        """What became of an object; None if the restore has not met it."""
+        entry = self._of_kinds.get(kind, {}).get((namespace, name))
+        return entry[0] if entry else None
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """How many objects have each outcome."""
+        return Counter(outcome for of_kind in self._of_kinds.values() for outcome, _ in of_kind.values())
+
+    def resource_list(self) -> dict[str, list[str]]:
+        """Velero's list: `{"apps/v1/Deployment": ["ns1/web(created)"]}`, sorted."""
+        return {
+            kind: sorted(f"{_title(place)}({ACTIONS[outcome]})" for place, (outcome, _) in of_kind.items())
+            for kind, of_kind in sorted(self._of_kinds.items())
+        }
+
+    def details(self) -> JSONObject:
+        """Counts of all outcomes, and the objects that were not simply created, with the reasons."""
+        groups: dict[_Entry, dict[str, list[str]]] = {}
+        for kind, of_kind in sorted(self._of_kinds.items()):
+            for place, entry in of_kind.items():
+                if entry != (Outcome.CREATED, ""):
+                    groups.setdefault(entry, {}).setdefault(kind, []).append(_title(place))
+        return {
+            "counts": {str(outcome): number for outcome, number in sorted(self.counts.items())},
+            "groups": [
+                {
+                    "outcome": str(outcome),
+                    "reason": reason,
+                    "objects": {kind: sorted(names) for kind, names in objects.items()},
+                }
+                for (outcome, reason), objects in sorted(groups.items())
+            ],
+        }
+
+
+def _title(place: tuple[str, str]) -> str:
+    namespace, name = place
+    return f"{namespace}/{name}" if namespace else name
