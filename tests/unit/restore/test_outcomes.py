@@ -86,7 +86,8 @@ def test_a_reason_that_many_objects_share_is_kept_once() -> None:
 def test_each_object_is_in_the_list_once_and_only_being_left_out_is_not_final(
     events: list[tuple[str, str, str, Outcome, str]],
 ) -> None:
-    outcomes, wanted = Outcomes(), {}
+    outcomes = Outcomes()
+    wanted: dict[tuple[str, str, str], Outcome] = {}
     for kind, namespace, name, outcome, reason in events:
         outcomes.record(kind, ItemKey("", namespace, name), outcome, reason)
         if wanted.get((kind, namespace, name), Outcome.SKIPPED) in (Outcome.SKIPPED, Outcome.REFUSED):

@@ -153,7 +153,7 @@ async def test_a_refused_new_object_brings_back_the_former_one(harness: Harness)
             raise refusals.pop(0)
         return await create(resource, body, namespace)
 
-    harness.world.create_bytes = refusing  # type: ignore[method-assign,assignment]
+    harness.world.create_bytes = refusing  # type: ignore[method-assign]
     results = await harness.restore(configmap("cm", data={"a": "ours"}), existing_resource_policy="recreate")
 
     assert harness.world.objects[key]["data"] == {"a": "theirs"}
