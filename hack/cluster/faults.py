@@ -6,6 +6,7 @@ Pure: nothing here does I/O. `proxy.py` carries the faults out.
     CutBeforeRequest  the connection breaks; the server never sees the request
     DropResponse      the server acts, but the client only sees the connection break
     ActAndRespond     the server acts, but the client gets another answer
+    Rewrite           the server acts, but the client gets its answer with another body
     CutBody           the connection breaks after so many bytes of the response's body
     Stall             nothing moves until the rule is released (or the client gives up)
     ExpireContinue    410 Gone, as when a continue token outlived etcd's compaction
@@ -17,7 +18,7 @@ import json
 import random
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +47,16 @@ class ActAndRespond:
     """Let the server do it, wait for its whole answer, then give this one in its place."""
 
     answer: Respond
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Let the server do it, wait for its whole answer, then pass it on with the body that `change` returns.
+
+    Only for bodies that are not compressed.
+    """
+
+    change: Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,17 @@ class Pass:
     """Let the request through untouched."""
 
 
-Fault = Respond | CutBeforeRequest | DropResponse | ActAndRespond | CutBody | Stall | ExpireContinue | Pass
+Fault = (
+    Respond
+    | CutBeforeRequest
+    | DropResponse
+    | ActAndRespond
+    | Rewrite
+    | CutBody
+    | Stall
+    | ExpireContinue
+    | Pass
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from hack.cluster.faults import (
     Fault,
     RequestHead,
     Respond,
+    Rewrite,
     Rule,
     RuleList,
     Stall,
@@ -261,6 +262,10 @@ class FaultProxy:
                 if isinstance(exchange.fault, ActAndRespond):
                     await upstream.read()
                     return _given(exchange, exchange.fault.answer)
+                if isinstance(exchange.fault, Rewrite):
+                    body = exchange.fault.change(await upstream.read())
+                    kind = {"Content-Type": upstream.headers.get("Content-Type", "")}
+                    return _given(exchange, Respond(upstream.status, body, kind))
                 return await _relay(request, upstream, exchange, rule)
         except aiohttp.ClientError:
             # The server is gone: what a client without a proxy would see is a broken connection.

@@ -1,4 +1,4 @@
-"""The two methods of a cluster's client that the engine needs."""
+"""The methods of a cluster's client that the engine needs."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -9,7 +9,7 @@ from pinnace.kube.resources import APIResource
 
 
 class ClusterReader(Protocol):
-    """A client that lists and gets. All failures are KubeErrors."""
+    """A client that lists, counts and gets. All failures are KubeErrors."""
 
     def list_pages(
         self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
@@ -18,6 +18,12 @@ class ClusterReader(Protocol):
 
         Close it when leaving it early: the next page is in flight.
         """
+        ...
+
+    async def count(
+        self, resource: APIResource, namespace: str | None = None, *, resource_version: str
+    ) -> int | None:
+        """How many objects a list of this version has; None if the server does not say."""
         ...
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:

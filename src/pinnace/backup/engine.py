@@ -23,6 +23,7 @@ from pinnace.backup.crds import back_up_definitions
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_unserved_names
 from pinnace.backup.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
+from pinnace.backup.listing import CompleteLists
 from pinnace.backup.namespaces import look_up_namespaces
 from pinnace.backup.plan import (
     PlannedResource,
@@ -154,6 +155,7 @@ class _Collection:
     def __init__(self, run: RunContext) -> None:
         self._run = run
         self._items = ItemBackupper(run)
+        self._lists = CompleteLists(run.client, run.log)
         self._taken: set[str] = set()
         self._hooked = asyncio.Lock()
         self._to_come: dict[object, int] = {}
@@ -200,7 +202,7 @@ class _Collection:
         run = self._run
         log = run.log
         log.info("Listing items", resource=resource.group_resource, namespace=namespace)
-        pages = run.client.list_pages(resource, namespace or None, label_selector=query)
+        pages = self._lists.pages(resource, namespace or None, label_selector=query)
         lane = object()
         try:
             async with aclosing(pages):  # a full disk ends this in the middle, with pages in flight

@@ -16,6 +16,7 @@ from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
+from pinnace.backup.listing import CompleteLists
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.pages import Item
 from pinnace.kube.resources import NAMESPACES
@@ -117,7 +118,8 @@ class _LookUp:
         return NamespaceFacts(missing=frozenset(missing), labelled=frozenset(labelled))
 
     async def _list(self, selector: str = "") -> AsyncIterator[Item]:
-        async with aclosing(self._client.list_pages(NAMESPACES, label_selector=selector)) as pages:
+        lists = CompleteLists(self._client, self._log)
+        async with aclosing(lists.pages(NAMESPACES, label_selector=selector)) as pages:
             async for page in pages:
                 for item in page.items:
                     yield item

@@ -377,6 +377,32 @@ class KubeClient:
             async for page in pages:
                 yield page
 
+    async def count(
+        self, resource: APIResource, namespace: str | None = None, *, resource_version: str
+    ) -> int | None:
+        """Return how many objects a list has at a resource version; None if the server does not say.
+
+        Raises:
+            Gone: the server does not keep this version any more.
+            APIStatusError, ConnectionFailed: the failure of the last attempt.
+        """
+        params = {
+            "limit": "1",
+            "resourceVersion": resource_version,
+            "resourceVersionMatch": "Exact",
+        }
+        request = Request(
+            method="GET",
+            path=with_query(resource.path(namespace), params),
+            timeout_seconds=self._timeout_seconds,
+            comparable=False,
+        )
+        within = (namespace or "") if resource.namespaced else ""
+        page = await self._sender.fetch(
+            request, partial(parse_page, resource=resource, namespace=within)
+        )
+        return page.total
+
     async def list_all(
         self,
         resource: APIResource,

@@ -210,6 +210,16 @@ class Page:
     continue_token: str = ""
     restarted: bool = False
 
+    @property
+    def total(self) -> int | None:
+        """How many objects the list has, told by its first page; None if the server does not say.
+
+        A page with a successor cannot be empty: an object that is missing from it counts too.
+        """
+        if not self.continue_token:
+            return len(self.items)
+        return max(len(self.items), 1) + self.remaining if self.remaining is not None else None
+
 
 @dataclass(frozen=True, slots=True)
 class ListOutline:

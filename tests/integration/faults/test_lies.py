@@ -5,20 +5,22 @@ said Completed.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from hack.cluster.faults import ActAndRespond, Fault, Respond
+from hack.cluster.faults import ActAndRespond, Fault, Respond, Rewrite
 from hack.cluster.proxy import FaultProxy
 from pinnace.api.backup import BackupPhase
+from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.restore import RestorePhase
-from pinnace.kube.client import KubeClient
+from pinnace.kube.client import PAGE_LIMIT, KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_store import BackupStore
-from tests.integration.faults.world import Lab, SmallPages, config_map, objects_in, results_of
+from tests.integration.faults.world import PAGE, Lab, SmallPages, config_map, objects_in, results_of
 from tests.support.faulty_parts import Reach
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
@@ -86,6 +88,47 @@ async def test_a_backup_through_a_liar_loses_nothing(
     target = lab.new_target()
     await lab.restore(store, target, source=crowd)
     assert await objects_in(lab.client, target) == await objects_in(lab.client, crowd)
+
+
+def without_a_third(body: bytes) -> bytes:
+    """A list of which every third object is cut out; any other answer as it is."""
+    document = json.loads(body)
+    items = document.get("items")
+    if not isinstance(items, list) or not document["kind"].endswith("List"):
+        return body
+    kept = [item for number, item in enumerate(items) if number % 3]
+    return json.dumps({**document, "items": kept}).encode()
+
+
+@pytest.mark.parametrize("pages", [KubeClient, SmallPages], ids=["one-page", "several-pages"])
+async def test_a_backup_through_lists_with_objects_cut_out_loses_nothing(
+    lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach, crowd: str, pages: type[KubeClient]
+) -> None:
+    limit = {"limit": f"^{PAGE if pages is SmallPages else PAGE_LIMIT}$"}
+    rule = proxy.rules.add(Rewrite(without_a_third), path="/configmaps$", query=limit, times=2)
+    through = await reach(proxy, kind=pages)
+    discovery = await Discovery.load(through)
+    done = await lab.back_up(store, client=through, discovery=discovery, included_namespaces=[crowd])
+
+    assert rule.hits == 2
+    assert (done.status.phase, done.status.errors) == (BackupPhase.COMPLETED, 0)
+    target = lab.new_target()
+    await lab.restore(store, target, source=crowd)
+    assert await objects_in(lab.client, target) == await objects_in(lab.client, crowd)
+
+
+async def test_a_backup_through_lists_that_always_lack_objects_says_which(
+    lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach, crowd: str
+) -> None:
+    proxy.rules.add(Rewrite(without_a_third), path="/configmaps$")
+    through = await reach(proxy)
+    discovery = await Discovery.load(through)
+    done = await lab.back_up(store, client=through, discovery=discovery, included_namespaces=[crowd])
+
+    assert (done.status.phase, done.status.errors) == (BackupPhase.PARTIALLY_FAILED, 1)
+    async with store.read_text(DownloadTargetKind.BACKUP_LOG, "b1") as stream:
+        text = b"".join([chunk async for chunk in stream]).decode()
+    assert "of the 241 objects that the API server counts" in text
 
 
 async def test_a_liar_that_never_stops_is_an_error_for_each_object(

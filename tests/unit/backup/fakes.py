@@ -123,10 +123,13 @@ class FakeCluster:
     page_size: int = 2
     list_errors: dict[str, KubeError] = field(default_factory=dict)
     get_errors: dict[str, KubeError] = field(default_factory=dict)
+    count_errors: dict[str, KubeError] = field(default_factory=dict)
     fail_after_first_page: set[str] = field(default_factory=set)
     restart_after_first_page: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
     before_list: Callable[[str], Any] | None = None
+    cut_out: dict[str, list[int]] = field(default_factory=dict)
+    """How many objects are missing from the next lists of a group-resource."""
 
     def add(self, resource: APIResource, *names: str, **fields: Any) -> "FakeCluster":
         """Add objects named `namespace/name` or `name`."""
@@ -155,6 +158,8 @@ class FakeCluster:
             if namespace in (None, item["metadata"].get("namespace"))
             and selector.matches(item["metadata"].get("labels"))
         ]
+        if cuts := self.cut_out.get(name):
+            found = found[cuts.pop(0) :]
         pages = [found[start : start + self.page_size] for start in range(0, len(found), self.page_size)] or [
             []
         ]
@@ -181,6 +186,15 @@ class FakeCluster:
             "items": bare,
         }
         return parse_page(json.dumps(document).encode(), restarted=restarted)
+
+    async def count(
+        self, resource: APIResource, namespace: str | None = None, *, resource_version: str
+    ) -> int | None:
+        assert resource_version == "1"
+        if resource.group_resource in self.count_errors:
+            raise self.count_errors[resource.group_resource]
+        found = self.objects.get(resource.group_resource, [])
+        return sum(namespace in (None, item["metadata"].get("namespace")) for item in found)
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
         group_resource = resource.group_resource

@@ -7,6 +7,7 @@ from contextlib import aclosing
 import pytest
 from aiohttp import web
 
+from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ConnectionFailed, DeadlineExceeded, Gone, InvalidResponse, ServerFault
 from pinnace.kube.listing import MAXIMUM_RESTARTS
 from pinnace.kube.pages import Page
@@ -232,3 +233,28 @@ async def test_all_namespaces(server: ScriptedServer) -> None:
     async with connected(server) as client:
         assert await client.list_all(CONFIGMAPS, limit=0) == []
     assert server.seen[0].query == {}
+
+
+async def test_objects_of_a_version_are_counted_by_a_page_of_one(server: ScriptedServer) -> None:
+    server.on(LIST, answer_json(listing(["a"], token="t1", remaining=476)))
+    async with connected(server) as client:
+        assert await client.count(CONFIGMAPS, "demo", resource_version="77") == 477
+    [seen] = server.seen
+    assert seen.query == {"limit": "1", "resourceVersion": "77", "resourceVersionMatch": "Exact"}
+
+
+@pytest.mark.parametrize(
+    ("page", "count"),
+    [
+        (listing(["a"]), 1),
+        (listing(["a", "b"]), 2),
+        pytest.param(listing([], token="t1", remaining=4), 5, id="the-one-cut-out"),
+        pytest.param(listing(["a"], token="t1"), None, id="not-told"),
+    ],
+)
+async def test_a_count_is_what_the_page_says(
+    server: ScriptedServer, page: JSONObject, count: int | None
+) -> None:
+    server.on(LIST, answer_json(page))
+    async with connected(server) as client:
+        assert await client.count(CONFIGMAPS, "demo", resource_version="77") == count

@@ -1,0 +1,56 @@
+"""Lists from which something on the way has removed objects. (ADR 028)"""
+
+from pathlib import Path
+
+import pytest
+
+from pinnace.kube.errors import status_error
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS, APIResource
+from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
+
+LISTED = pytest.mark.parametrize("resource", [PODS, CONFIGMAPS], ids=["decoded", "raw"])
+
+
+def three_of(resource: APIResource) -> FakeCluster:
+    return FakeCluster().add(resource, "foo/a", "foo/b", "foo/c")
+
+
+@LISTED
+@pytest.mark.parametrize("missing", [1, 3])
+async def test_an_incomplete_list_is_read_again(tmp_path: Path, resource: APIResource, missing: int) -> None:
+    cluster, name = three_of(resource), resource.group_resource
+    cluster.cut_out[name] = [missing, missing]
+    outcome = await run_backup(tmp_path, cluster)
+    assert sorted(outcome.items) == [f"{name}/foo/{each}" for each in "abc"]
+    assert (outcome.errors, outcome.warnings) == (0, 0)
+    assert cluster.calls.count(f"list {name} *") == 3
+
+
+@LISTED
+async def test_a_list_that_stays_incomplete_is_an_error_naming_the_kind(
+    tmp_path: Path, resource: APIResource
+) -> None:
+    cluster, name = three_of(resource), resource.group_resource
+    cluster.cut_out[name] = [2, 2, 2]
+    outcome = await run_backup(tmp_path, cluster)
+    assert outcome.items == [f"{name}/foo/c"]
+    assert outcome.errors == 1
+    [line] = [line for line in outcome.log.splitlines() if "level=error" in line]
+    assert "the list has only 1 of the 3 objects that the API server counts" in line
+    assert f"resource={name}" in line
+
+
+async def test_a_list_that_cannot_be_counted_is_believed(tmp_path: Path) -> None:
+    cluster = three_of(PODS)
+    cluster.cut_out["pods"] = [1]
+    cluster.count_errors["pods"] = status_error(410, {"reason": "Expired", "message": "too old"})
+    outcome = await run_backup(tmp_path, cluster)
+    assert (len(outcome.items), outcome.errors) == (2, 0)
+
+
+async def test_namespaces_that_are_missing_from_a_list_are_matched_by_patterns(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "shop-a", "shop-b").add(PODS, "shop-a/x", "shop-b/y")
+    cluster.cut_out["namespaces"] = [1]
+    outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=["shop-*"]))
+    assert {"pods/shop-a/x", "pods/shop-b/y"} <= set(outcome.items)
+    assert outcome.errors == 0
