@@ -10,6 +10,7 @@ import asyncio
 import sys
 import tempfile
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -35,6 +36,7 @@ from pinnace.nonadmin.controllers.parts import NonAdminOptions
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from pinnace.nonadmin.queue_position import NEAR
 from pinnace.nonadmin.settings_source import SettingsFlags
+from pinnace.runtime.informer import Informer, wait_for_caches
 from pinnace.runtime.keys import Key
 from pinnace.runtime.manager import Manager, ManagerPhase
 
@@ -161,9 +163,7 @@ class Crowd:
             backup["metadata"]["creationTimestamp"] for backup in self._backups.values() if not _ended(backup)
         )
         return {
-            key: 0
-            if _ended(backup)
-            else 1 + sum(each < backup["metadata"]["creationTimestamp"] for each in waiting)
+            key: 0 if _ended(backup) else 1 + bisect_left(waiting, backup["metadata"]["creationTimestamp"])
             for key, backup in self._backups.items()
         }
 
@@ -228,20 +228,18 @@ class Crowd:
         await self._client.patch(BACKUPS, name, {"status": {"phase": "InProgress"}}, SERVER)
 
     async def _watch(self, waiting: "Waiting") -> None:
-        while True:
-            # A position counts as shown late only if it was due before the list was asked for.
-            due, now = self.positions(), time.monotonic()
-            non_admin_backups = await self._client.list_all(NON_ADMIN_BACKUPS)
-            waiting.saw(
-                {
+        # From a watch: a list of all, ten times a second, would take most of the time of the machine.
+        informer = Informer(self._client, NON_ADMIN_BACKUPS)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informer.run())
+            await wait_for_caches([informer], DEADLINE_SECONDS)
+            while True:
+                shown = {
                     Key.of(non_admin_backup): _position(non_admin_backup)
-                    for non_admin_backup in non_admin_backups
-                    if Key.of(non_admin_backup) in due
-                },
-                due,
-                now,
-            )
-            await asyncio.sleep(POLL_SECONDS)
+                    for non_admin_backup in informer.objects()
+                }
+                waiting.saw(shown, self.positions(), time.monotonic())
+                await asyncio.sleep(POLL_SECONDS)
 
     async def _until(self, holds: Any) -> None:
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -262,7 +260,8 @@ class Waiting:
     """What tenants saw of the line while it was worked off.
 
     Attributes:
-        near_seconds: for how long, at most, a near position was shown too high.
+        near_seconds: how long ago, at most, a position that was shown had been right last, counted from when
+            the right one was near.
         rises: how often a position went up.
         calls: of the API server meanwhile.
     """
@@ -272,17 +271,21 @@ class Waiting:
         self.rises = 0
         self.calls = 0
         self._shown: dict[Key, int] = {}
-        self._late_since: dict[Key, float] = {}
+        self._below: dict[Key, dict[int, float]] = {}
+        """Of each key, since when the right position has been lower than each value."""
 
     def saw(self, shown: dict[Key, int], due: dict[Key, int], now: float) -> None:
-        """Take what is shown now, and what was due at that time."""
-        for key, position in shown.items():
+        """Take what is shown now, and what is right."""
+        for key, right in due.items():
+            position = shown[key]
             self.rises += position > self._shown.get(key, position)
-            if due[key] <= NEAR and position > due[key]:
-                since = self._late_since.setdefault(key, now)
-                self.near_seconds = max(self.near_seconds, now - since)
-            else:
-                self._late_since.pop(key, None)
+            if right > NEAR:
+                continue
+            since = self._below.setdefault(key, {})
+            for value in range(right + 1, NEAR + 2):
+                since.setdefault(value, now)
+            if position > right:
+                self.near_seconds = max(self.near_seconds, now - since[min(position, NEAR + 1)])
         self._shown = shown
 
 

@@ -45,8 +45,9 @@ class RetryPolicy:
         connect_seconds: the timeout for connecting, TLS included.
         silence_seconds: how long no data may flow, in either direction, before a request fails: the timeout
             of the first byte of an answer, and of each block after it.
-        retry_seconds: no attempt starts later than this after the first one, so that a service that accepts
-            connections and never answers is an error after one or two silences.
+        retry_seconds: no attempt starts later than this after the first one. Only the second may start later
+            by one silence: a single connection that hangs is tried again on another, and a service that accepts
+            connections and never answers is an error after two silences.
     """
 
     attempts: int = 5
@@ -78,8 +79,10 @@ class Tries:
     @property
     def used_up(self) -> bool:
         """Whether the attempt that just ended was the last one."""
-        late = asyncio.get_running_loop().time() - self.since >= self.policy.retry_seconds
-        return late or self.count >= self.policy.attempts
+        policy = self.policy
+        limit_seconds = policy.retry_seconds + (policy.silence_seconds if self.count == 1 else 0.0)
+        late = asyncio.get_running_loop().time() - self.since >= limit_seconds
+        return late or self.count >= policy.attempts
 
     async def wait(self) -> None:
         """Wait before the next attempt."""

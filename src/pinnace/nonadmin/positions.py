@@ -1,14 +1,17 @@
 """Shows tenants that their requests have moved up in the queue, without a write for every step of every one.
 
 When a backup ends, all that wait behind it have moved. Written at once for each, that is a number of writes
-that grows with the square of the queue. So positions are looked at together, once a second: near ones are
-written when they have changed, far ones now and then. What else is written to a request shows its position of
-that moment.
+that grows with the square of the queue. So positions are looked at together, twice a second: near ones are
+written when they have changed, far ones now and then and for a short time, so that near ones never wait long
+for them. What else is written to a request shows its position of that moment.
 (docs/spec: NAC 7, docs/adr/015)
 """
 
 import asyncio
-from collections.abc import Iterator
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,12 +28,12 @@ from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
 
-PERIOD_SECONDS: Final = 1.0
-FAR_EVERY: Final = 10
+PERIOD_SECONDS: Final = 0.5
+FAR_EVERY: Final = 20
 """Of so many rounds one looks at the far positions too."""
 
-FAR_WRITES: Final = 40
-"""Far positions written in one round; near ones wait for the next round until these are done."""
+FAR_SECONDS: Final = 0.25
+"""How long after its beginning a round may begin to write a far position."""
 
 AT_ONCE: Final = 8
 """Writes under way at the same time."""
@@ -56,9 +59,12 @@ class Queue:
 class Positions:
     """Keeps the positions that the requests of one kind show."""
 
-    def __init__(self, client: KubeClient, queue: Queue) -> None:
+    def __init__(
+        self, client: KubeClient, queue: Queue, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._client = client
         self._queue = queue
+        self._monotonic = monotonic
         self._round = 0
         self._far_left = False
         self._near_seen: int | None = None
@@ -70,14 +76,16 @@ class Positions:
         changes, far = self._queue.line.changes, self._far_left or self._round % FAR_EVERY == 0
         if changes == (self._far_seen if far else self._near_seen):
             return
-        wanted = list(self._wanted(far=far))
-        near = sum(position <= NEAR for _, position in wanted)
-        now = wanted[: near + FAR_WRITES]
-        self._far_left = len(now) < len(wanted)
-        done = await self._write_all(now)
-        if done == len(now):
+        far_until = self._monotonic() + FAR_SECONDS
+        wanted = deque(self._wanted(far=far))
+        near = deque(wanted.popleft() for _ in range(sum(position <= NEAR for _, position in wanted)))
+        all_near = await self._write_all(near)
+        all_far = await self._write_all(wanted, until=far_until)
+        self._far_left = bool(wanted)
+        if all_near:
             self._near_seen = changes
-            self._far_seen = changes if far and not self._far_left else self._far_seen
+        if far and all_near and all_far:
+            self._far_seen = changes
 
     def _wanted(self, *, far: bool) -> Iterator[tuple[JSONObject, int]]:
         """The requests that are to show another position, nearest first."""
@@ -92,20 +100,20 @@ class Positions:
                 if request and is_worth_showing(shown_position(mapping(request, "status")), position):
                     yield request, position
 
-    async def _write_all(self, wanted: list[tuple[JSONObject, int]]) -> int:
-        """How many were stored."""
-        left = iter(wanted)
-        done = 0
+    async def _write_all(self, wanted: deque[tuple[JSONObject, int]], *, until: float = math.inf) -> bool:
+        """Whether all were stored; those that are not begun at that time are left in `wanted`."""
+        refused = False
 
         async def worker() -> None:
-            nonlocal done
-            for request, position in left:
-                done += await self._write(request, position)
+            nonlocal refused
+            while wanted and self._monotonic() < until:
+                stored = await self._write(*wanted.popleft())
+                refused = refused or not stored
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(AT_ONCE, len(wanted))):
                 group.create_task(worker())
-        return done
+        return not refused and not wanted
 
     async def _write(self, request: JSONObject, position: int) -> bool:
         """Whether it was stored; one that has changed since is looked at again in the next round."""

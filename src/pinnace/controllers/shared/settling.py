@@ -6,11 +6,12 @@ after the upload and the status is taken from there; everything else is Failed, 
 """
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode, encode
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
@@ -19,7 +20,7 @@ from pinnace.kube.errors import APIStatusError, KubeError
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
-from pinnace.storage.errors import StorageError
+from pinnace.storage.errors import StorageError, StoreUnavailable
 
 log = get_logger(__name__)
 
@@ -30,9 +31,13 @@ INTERRUPTED_REASON: Final = "the server was stopped before the {kind} had ended"
 STORE_SECONDS: Final = 30.0
 """How long one location is asked; a location out of reach must not keep a server from starting."""
 
+LOCATIONS_AT_ONCE: Final = 16
+
 INTERRUPTED_SECONDS: Final = 4.0
 """For the whole of an interrupted run. Shorter than what lies between giving up a lease and its end, so that
 a server that lost the lease is done before another one begins."""
+
+_UNKNOWN_END: Final = "Cannot tell whether the backup was stored"
 
 TERMINAL: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED})
 
@@ -48,14 +53,30 @@ class Settler:
         """Settle what a dead server left. Only while no other server can be working.
 
         One that the API server refuses to change is logged and does not keep the server from starting.
+        Locations are asked side by side; one that did not answer once is not asked again.
         """
+        lanes: dict[str, list[tuple[APIResource, JSONObject]]] = {}
         for resource in (BACKUPS, RESTORES):
             for obj in await self._scope.client.list_all(resource, self._scope.namespace):
-                if not is_in_progress(obj):
-                    continue
+                if is_in_progress(obj):
+                    lanes.setdefault(_location(obj), []).append((resource, obj))
+        waiting = iter(lanes.values())
+        settled = await asyncio.gather(
+            *(self._settle_lanes(waiting) for _ in range(min(len(lanes), LOCATIONS_AT_ONCE))),
+            return_exceptions=True,
+        )
+        for failure in settled:
+            if isinstance(failure, BaseException):
+                raise failure
+
+    async def _settle_lanes(self, lanes: Iterator[list[tuple[APIResource, JSONObject]]]) -> None:
+        """Settle the orphans of one location after the other."""
+        for orphans in lanes:
+            answers = True
+            for resource, obj in orphans:
                 with bound_fields(**{resource.kind.lower(): str(Key.of(obj))}):
                     log.warning(f"{resource.kind} was left InProgress by a former server")
-                    await self._settle(resource, obj, ORPHAN_REASON)
+                    answers = await self._settle(resource, obj, ORPHAN_REASON, ask=answers)
 
     async def settle_late(self, resource: APIResource, obj: JSONObject) -> None:
         """Settle an orphan that shows up later, as its claim was stored after the former server ended.
@@ -76,8 +97,24 @@ class Settler:
         except (KubeError, TimeoutError) as error:
             log.warning("Interrupted work stays InProgress until a server starts", error=error)
 
-    async def _settle(self, resource: APIResource, obj: JSONObject, reason: str) -> None:
-        status = await self._stored_status(obj) if resource == BACKUPS else None
+    async def _settle(
+        self, resource: APIResource, obj: JSONObject, reason: str, *, ask: bool = True
+    ) -> bool:
+        """Settle one orphan; return whether its location is worth asking about another.
+
+        Args:
+            ask: whether the location of a backup is asked about its end.
+        """
+        status = None
+        if resource == BACKUPS:
+            if ask:
+                try:
+                    status = await self._stored_status(obj)
+                except (StoreUnavailable, TimeoutError) as error:
+                    log.warning(_UNKNOWN_END, key=str(Key.of(obj)), error=error)
+                    ask = False
+            else:
+                log.warning(_UNKNOWN_END, key=str(Key.of(obj)), error="its location did not answer before")
         if status is None:
             status = {
                 "phase": str(BackupPhase.FAILED),
@@ -92,21 +129,32 @@ class Settler:
             log.warning("Could not settle an orphan, it is left InProgress", key=str(key), error=error)
         else:
             log.info("Settled", key=str(key), phase=status["phase"])
+        return ask
 
     async def _stored_status(self, obj: JSONObject) -> dict[str, Any] | None:
-        """What the location says of this very backup, if it ended there."""
-        key = Key.of(obj)
-        location = (obj.get("spec") or {}).get("storageLocation") or ""
+        """What the location says of this very backup, if it ended there.
+
+        Raises:
+            StoreUnavailable, TimeoutError: the location does not answer.
+        """
+        key, location = Key.of(obj), _location(obj)
         try:
             async with asyncio.timeout(STORE_SECONDS), self._locations.open(location) as store:
                 if not await store.exists(key.name):
                     return None
                 stored = decode(Backup, await store.get_metadata(key.name))
-        except (StorageError, KubeError, DecodeError, TimeoutError) as error:
-            log.warning("Cannot tell whether the backup was stored", key=str(key), error=error)
+        except StoreUnavailable:
+            raise
+        except (StorageError, KubeError, DecodeError) as error:
+            log.warning(_UNKNOWN_END, key=str(key), error=error)
             return None
         ours = stored.metadata.uid == obj["metadata"]["uid"] and stored.status.phase in TERMINAL
         return encode(stored.status) if ours else None
+
+
+def _location(obj: JSONObject) -> str:
+    """The location of a Backup; "" if it names none, and for Restores."""
+    return text(obj, "spec", "storageLocation")
 
 
 def is_in_progress(obj: JSONObject) -> bool:
