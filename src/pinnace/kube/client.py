@@ -398,9 +398,7 @@ class KubeClient:
             comparable=False,
         )
         within = (namespace or "") if resource.namespaced else ""
-        page = await self._sender.fetch(
-            request, partial(parse_page, resource=resource, namespace=within)
-        )
+        page = await self._sender.fetch(request, partial(parse_page, resource=resource, namespace=within))
         return page.total
 
     async def list_all(

@@ -97,9 +97,7 @@ class Settler:
         except (KubeError, TimeoutError) as error:
             log.warning("Interrupted work stays InProgress until a server starts", error=error)
 
-    async def _settle(
-        self, resource: APIResource, obj: JSONObject, reason: str, *, ask: bool = True
-    ) -> bool:
+    async def _settle(self, resource: APIResource, obj: JSONObject, reason: str, *, ask: bool = True) -> bool:
         """Settle one orphan; return whether its location is worth asking about another.
 
         Args:
