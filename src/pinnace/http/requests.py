@@ -46,8 +46,8 @@ class RetryPolicy:
         silence_seconds: how long no data may flow, in either direction, before a request fails: the timeout
             of the first byte of an answer, and of each block after it.
         retry_seconds: no attempt starts later than this after the first one. Only the second may start later
-            by one silence: a single connection that hangs is tried again on another, and a service that accepts
-            connections and never answers is an error after two silences.
+            by one silence: a single connection that hangs is tried again on another, and a service that
+            accepts connections and never answers is an error after two silences.
     """
 
     attempts: int = 5
