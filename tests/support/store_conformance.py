@@ -13,7 +13,7 @@ from itertools import pairwise
 import pytest
 
 from pinnace.storage.errors import ObjectNotFound, StorageError
-from pinnace.storage.interface import ObjectStore, read_all
+from pinnace.storage.interface import ObjectStore, RangedStore, read_all
 
 MEBIBYTE = 1 << 20
 LIMIT = 64 * MEBIBYTE
@@ -75,6 +75,37 @@ class Hanging:
 async def content(store: ObjectStore, key: str) -> bytes:
     """The whole object."""
     return await read_all(store, key, limit_bytes=LIMIT)
+
+
+class RangeConformance:
+    """Inherit beside StoreConformance, for a store that can read parts of objects."""
+
+    @pytest.mark.parametrize(
+        ("offset", "length"),
+        [(0, 1), (0, 3 * MEBIBYTE), (1, 2), (MEBIBYTE - 1, 2), (2 * MEBIBYTE, 10 * MEBIBYTE)],
+        ids=["first byte", "all", "early", "across blocks", "beyond the end"],
+    )
+    async def test_reads_a_part_of_an_object(self, store: ObjectStore, offset: int, length: int) -> None:
+        body = b"".join([block async for block in blocks(3)])
+        await store.put("a/b", body)
+
+        assert isinstance(store, RangedStore)
+        async with store.get_range("a/b", offset, length) as stream:
+            found = b"".join([block async for block in stream])
+
+        assert found == body[offset : offset + length]
+
+    async def test_a_part_that_does_not_exist_is_an_error(self, store: ObjectStore) -> None:
+        assert isinstance(store, RangedStore)
+        await store.put("a/b", b"12345")
+
+        for offset, length in ((5, 1), (100, 1), (-1, 2), (0, 0)):
+            with pytest.raises(StorageError):
+                async with store.get_range("a/b", offset, length) as stream:
+                    [block async for block in stream]
+        with pytest.raises(ObjectNotFound):
+            async with store.get_range("a/c", 0, 1):
+                pass
 
 
 class StoreConformance:

@@ -27,6 +27,8 @@ class DownloadTargetKind(StrEnum):
     RESTORE_RESOURCE_LIST = "RestoreResourceList"
     RESTORE_ITEM_OPERATIONS = "RestoreItemOperations"
     RESTORE_VOLUME_INFO = "RestoreVolumeInfo"
+    ITEM_INDEX = "BackupItemIndex"
+    """Not of Velero, whose definition refuses it; a client then reads the tarball instead. (docs/adr/057)"""
 
 
 OF_RESTORES: Final = frozenset(

@@ -52,6 +52,11 @@ class MemberDirectory:
         self._is_plain = path.isascii() and len(self._raw) <= _NAME_BYTES
         self._sum = _byte_sum(self._raw) + _PLAIN_SUM if self._is_plain else 0
 
+    @property
+    def path(self) -> str:
+        """The directory, with its last slash."""
+        return self._path
+
     def header(self, file: "MemberFile") -> bytes:
         """Header block(s) of a regular file in it, mode 0755, owner 0.
 

@@ -1,5 +1,9 @@
 """Writes a backup tarball: `add` is cheap and never waits, compression and disk are one worker thread's.
 
+Each batch is a gzip member of its own, cut between two items, so that one item can be read later without the
+rest of the tarball: the index beside it (`item_index.py`), written in the same pass, says in which member and
+where each item lies. Together the members are one valid .tar.gz.
+
 Memory is bounded: one batch is filled while at most one other is being compressed; `flush_if_full` waits for
 the worker when it falls behind. Any failure to write is fatal and comes out at the next flush or at close:
 a tarball cut off by a full disk must never pass for a backup. (docs/spec: BKP 14)
@@ -19,6 +23,7 @@ from typing import BinaryIO, Self
 from pinnace.aio.temporary import problem_text
 from pinnace.archive.deflate import new_compressor
 from pinnace.archive.errors import ArchiveWriteError
+from pinnace.archive.item_index import IndexWriter, Span
 from pinnace.archive.paths import FORMAT_VERSION, VERSION_FILE
 from pinnace.archive.tarformat import (
     END_OF_ARCHIVE,
@@ -30,7 +35,18 @@ from pinnace.archive.tarformat import (
 )
 
 BATCH_BYTES = 1024 * 1024
-"""Uncompressed bytes handed to the worker at once: large enough that the hand-over does not show."""
+"""Uncompressed bytes handed to the worker at once, and in one gzip member: large enough that neither the
+hand-over nor the fresh start of the compression shows, small enough to be read for one item."""
+
+
+class _Batch:
+    """Members of the tarball that are compressed together, and where the first copy of each file lies."""
+
+    __slots__ = ("buffer", "files")
+
+    def __init__(self) -> None:
+        self.buffer = BytesIO()
+        self.files: list[tuple[str, str, int, int]] = []
 
 
 class ArchiveWriter:
@@ -42,19 +58,21 @@ class ArchiveWriter:
     Args:
         path: where to write; must not exist yet.
         clock: gives the modification time of the members.
+        index: where to write the index; must not exist yet. None writes none.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, path: Path, *, clock: Callable[[], datetime], index: Path | None = None) -> None:
         self.path = path
+        self._index_path = index
+        self._index: IndexWriter | None = None
         self.compressed_size_bytes = 0
         self.members = 0
         self._clock = clock
         # Two buffers change places: items are copied while they are in the processor's cache, nothing is
         # allocated for a batch, and the worker reads one while the other is filled.
-        self._batch = BytesIO()
-        self._spare = BytesIO()
+        self._batch = _Batch()
+        self._spare = _Batch()
         self._modified = b""
-        self._compressor = new_compressor()
         self._file: BinaryIO | None = None
         self._worker: ThreadPoolExecutor | None = None
         self._pending: Future[None] | None = None
@@ -62,6 +80,8 @@ class ArchiveWriter:
 
     async def __aenter__(self) -> Self:
         try:
+            if self._index_path is not None:
+                self._index = IndexWriter(self._index_path)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise ArchiveWriteError(
@@ -99,9 +119,15 @@ class ArchiveWriter:
         size_bytes = len(head) + len(rest)
         file = MemberFile(name, size_field(size_bytes), self._modified)
         fill = padding(size_bytes)
-        write = self._batch.write
+        batch = self._batch
+        write = batch.buffer.write
+        is_first = self._index is not None
         for directory in directories:
             write(directory.header(file))
+            if is_first:
+                # The first copy is the one under the version; the others have the same content.
+                batch.files.append((directory.path, name, batch.buffer.tell(), size_bytes))
+                is_first = False
             write(head)
             write(rest)
             write(fill)
@@ -110,7 +136,7 @@ class ArchiveWriter:
     @property
     def is_full(self) -> bool:
         """Whether a batch is together, so that `flush_if_full` has something to do."""
-        return self._batch.tell() >= BATCH_BYTES
+        return self._batch.buffer.tell() >= BATCH_BYTES
 
     async def flush_if_full(self) -> None:
         """Hand a full batch to the worker, waiting first for the one before it.
@@ -136,7 +162,7 @@ class ArchiveWriter:
             return
         try:
             await self._settle()
-            self._batch.write(END_OF_ARCHIVE)
+            self._batch.buffer.write(END_OF_ARCHIVE)
             self._hand_over()
             await self._settle()
             self._submit(self._finish)
@@ -155,6 +181,9 @@ class ArchiveWriter:
         with contextlib.suppress(OSError):  # it goes away; why it cannot be closed does not matter
             file.close()
         self.path.unlink(missing_ok=True)
+        if self._index is not None:
+            with contextlib.suppress(OSError):
+                self._index.discard()
 
     def _hand_over(self) -> None:
         batch, self._batch, self._spare = self._batch, self._spare, self._batch
@@ -178,16 +207,22 @@ class ArchiveWriter:
             ) from error
         self._pending = None
 
-    def _write(self, batch: BytesIO) -> None:
-        with batch.getbuffer() as buffer, buffer[: batch.tell()] as filled:
-            compressed = self._compressor.compress(filled)
-        batch.seek(0)
+    def _write(self, batch: _Batch) -> None:
+        with batch.buffer.getbuffer() as buffer, buffer[: batch.buffer.tell()] as filled:
+            compressor = new_compressor()
+            compressed = compressor.compress(filled) + compressor.flush()
+            if self._index is not None:
+                span = Span(self.compressed_size_bytes, len(compressed))
+                self._index.add_batch(span, filled, batch.files)
+        batch.buffer.seek(0)
+        batch.files.clear()
         self._put(compressed)
 
     def _finish(self) -> None:
         assert self._file is not None
-        self._put(self._compressor.flush())
         self._file.close()
+        if self._index is not None:
+            self._index.close(self.compressed_size_bytes)
 
     def _put(self, data: bytes) -> None:
         assert self._file is not None

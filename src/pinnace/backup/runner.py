@@ -137,7 +137,11 @@ class _Run:
         result: EngineResult | None = None
         fatal: Exception | None = None
         try:
-            async with ArchiveWriter(directory / "contents.tar.gz", clock=self.context.clock) as writer:
+            async with ArchiveWriter(
+                directory / "contents.tar.gz",
+                clock=self.context.clock,
+                index=directory / "index.json.gz",
+            ) as writer:
                 result, fatal = await self._make_tarball(writer, log)
         except ArchiveWriteError as error:
             contents, fatal = None, error
@@ -152,6 +156,7 @@ class _Run:
             # A tarball that could not be written is no backup: only the log is kept.
             metadata=encode_metadata(self.backup) if contents is not None else None,
             contents=contents,
+            index=directory / "index.json.gz" if contents is not None else None,
             log=log.path if _close(log) else None,
             pod_volume_backups=self._pod_volume_backups(),
             snapshots=snapshots,

@@ -26,6 +26,7 @@ class BackupFiles:
         name: the Backup's name.
         metadata: `velero-backup.json` as encode_metadata() gives it; None stores the log alone.
         contents: the tarball.
+        index: the index of the tarball; None leaves the file out. (docs/adr/057)
         log: the gzip'd log; its upload may fail without harm.
         pod_volume_backups: whole PodVolumeBackup objects.
         snapshots: records of native snapshots.
@@ -38,6 +39,7 @@ class BackupFiles:
     name: str
     metadata: bytes | None
     contents: Path | None
+    index: Path | None = None
     log: Path | None = None
     pod_volume_backups: Sequence[Mapping[str, Any]] = ()
     snapshots: Sequence[VolumeSnapshot] = ()

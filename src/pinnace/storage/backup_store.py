@@ -34,13 +34,14 @@ from pinnace.storage.errors import (
     BackupExists,
     InvalidLocation,
     ObjectNotFound,
+    RangesUnsupported,
     ReadOnlyLocation,
     StorageError,
     StoreUnavailable,
     UnreadableObject,
     combined,
 )
-from pinnace.storage.interface import ObjectStore, read_all, save_stream, stream_file
+from pinnace.storage.interface import ObjectStore, RangedStore, read_all, save_stream, stream_file
 from pinnace.storage.layout import Layout, check_name, directory_names, invalid_directories_message
 from pinnace.storage.together import together
 
@@ -163,15 +164,22 @@ class BackupStore:
         await self._put_log(files)
         if files.metadata is None:
             return
-        contents_key = self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, files.name)
+        whole_files = {
+            self._layout.target(kind, files.name): path
+            for kind, path in (
+                (DownloadTargetKind.BACKUP_CONTENTS, files.contents),
+                (DownloadTargetKind.ITEM_INDEX, files.index),
+            )
+            if path is not None
+        }
         try:
             await together(
-                *([self._put_file(contents_key, files.contents)] if files.contents is not None else []),
+                *(self._put_file(key, path) for key, path in whole_files.items()),
                 *(self._put(key, body) for key, body in side_files.items()),
             )
             await self._put_metadata(files.name, files.metadata)
         except BaseException as error:  # whatever it was: an unfinished backup must not stay; passed on
-            await self._undo(files.name, [contents_key, *side_files], error)
+            await self._undo(files.name, [*whole_files, *side_files], error)
             raise
 
     async def _put_log(self, files: BackupFiles) -> None:
@@ -273,6 +281,11 @@ class BackupStore:
         async with self.read_bytes(DownloadTargetKind.BACKUP_CONTENTS, backup) as stream:
             return await save_stream(stream, path)
 
+    async def put_index(self, backup: str, index: Path) -> None:
+        """Store the index of a finished backup that has none, or a damaged one."""
+        self._check_writable(f"write the index of backup {backup}")
+        await self._put_file(self._layout.target(DownloadTargetKind.ITEM_INDEX, backup), index)
+
     async def read_snapshots(self, backup: str) -> list[VolumeSnapshot]:
         """The records of native snapshots; none if the file is missing, as in old backups."""
         key = self._layout.target(DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, backup)
@@ -350,6 +363,28 @@ class BackupStore:
     def read_bytes(self, kind: str, name: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """The stored bytes of a download target; raises ObjectNotFound on entering."""
         return self._store.get(self.object_key(kind, name))
+
+    def read_range(
+        self, kind: str, name: str, offset: int, length: int
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """A part of the stored bytes of a download target.
+
+        Raises:
+            RangesUnsupported: the store can only read whole objects.
+            ObjectNotFound: as read_bytes().
+        """
+        if not isinstance(self._store, RangedStore):
+            raise RangesUnsupported(self.object_key(kind, name))
+        return self._store.get_range(self.object_key(kind, name), offset, length)
+
+    async def stored_size(self, kind: str, name: str) -> int:
+        """The size of a download target in bytes. Raises ObjectNotFound."""
+        return await self._store.size(self.object_key(kind, name))
+
+    async def file_names(self, backup: str) -> list[str]:
+        """The names of all files in a backup's directory, known or not."""
+        directory = self._layout.backup_directory(backup)
+        return sorted(key[len(directory) :] for key in await self._store.list_keys(directory))
 
     @asynccontextmanager
     async def read_text(self, kind: str, name: str) -> AsyncIterator[AsyncIterator[bytes]]:

@@ -1,6 +1,7 @@
 """Downloads as streams that go on where a connection broke."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -50,15 +51,27 @@ class Source:
 
 
 class Download:
-    """One object's bytes. Open it, iterate `blocks()` once, close it."""
+    """One object's bytes, or a part of them. Open it, iterate `blocks()` once, close it.
 
-    def __init__(self, session: aiohttp.ClientSession, source: Source, policy: RetryPolicy) -> None:
+    Args:
+        span: offset and length of the part; None for all.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        source: Source,
+        policy: RetryPolicy,
+        *,
+        span: tuple[int, int] | None = None,
+    ) -> None:
         self._session = session
         self._source = source
         self._policy = policy
         self._answer: aiohttp.ClientResponse | None = None
         self._etag: str | None = None
-        self._offset = 0
+        self._start = self._offset = span[0] if span is not None else 0
+        self._last = str(span[0] + span[1] - 1) if span is not None else ""
         self._moved = 0  # since the last break
         self._tries: Tries | None = None
 
@@ -128,8 +141,9 @@ class Download:
     async def _request(self) -> Reply | None:
         """Keep an answer that is the object from where we are; return any other."""
         wanted = {"accept-encoding": "identity"}
-        if self._offset:
-            wanted["range"] = f"bytes={self._offset}-"
+        is_part = bool(self._offset or self._last)
+        if is_part:
+            wanted["range"] = f"bytes={self._offset}-{self._last}"
         timeout = aiohttp.ClientTimeout(
             total=None,
             sock_connect=self._policy.connect_seconds,
@@ -142,16 +156,25 @@ class Download:
             )
         try:
             reply = Reply(status=answer.status, headers=answer.headers, body=b"")
-            if answer.status != (206 if self._offset else 200) or _is_strange(reply):
+            if answer.status != (206 if is_part else 200) or _is_strange(reply):
                 return replace(reply, body=await answer.content.read(_MAX_REFUSAL_BYTES))
             etag = answer.headers.get("ETag")
-            if self._offset and etag != self._etag:
+            if is_part and not _begins_at(self._offset, answer.headers.get("Content-Range", "")):
+                place = f"{self._source.key!r} from byte {self._offset} on"
+                raise StorageError(f"cannot read {place}: another part came, or none")
+            if self._offset > self._start and etag != self._etag:
                 raise StorageError(f"cannot read {self._source.key!r}: it changed while it was read")
         except BaseException:  # cancellation too: the connection must not stay open
             answer.close()
             raise
         self._etag, self._answer = etag, answer
         return None
+
+
+def _begins_at(offset: int, content_range: str) -> bool:
+    """Whether an answer has at least one byte, and the first of them is the one that was asked for."""
+    found = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", content_range)
+    return found is not None and int(found[1]) == offset <= int(found[2])
 
 
 def _is_strange(reply: Reply) -> bool:

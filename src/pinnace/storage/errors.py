@@ -6,6 +6,7 @@ StorageError               the base, which the HTTP layer raises too (http/error
 ├── StoreConfigError       a setting, a credential or a file it names is wrong: trying again is useless
 ├── InvalidLocation        the location itself is unusable (bucket name, foreign directories)
 ├── UnreadableObject       the object exists but is not what its name promises
+├── RangesUnsupported      the store can only read whole objects
 ├── BackupExists           a backup of that name is already complete in the location
 └── ReadOnlyLocation       the location's access mode forbids the write
 """
@@ -18,6 +19,7 @@ __all__ = [
     "BackupExists",
     "InvalidLocation",
     "ObjectNotFound",
+    "RangesUnsupported",
     "ReadOnlyLocation",
     "StorageError",
     "StoreConfigError",
@@ -57,6 +59,13 @@ class UnreadableObject(StorageError):
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"object {key!r} cannot be read: {reason}")
         self.key = key
+
+
+class RangesUnsupported(StorageError):
+    """The store of this location can only read whole objects, as those of plugins."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the store cannot read a part of {key!r}")
 
 
 class BackupExists(StorageError):

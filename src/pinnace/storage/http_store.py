@@ -19,7 +19,7 @@ from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy, new_session
 from pinnace.storage.downloads import Download, Source
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.interface import Body, ListPage, check_key, check_prefix
+from pinnace.storage.interface import Body, ListPage, check_key, check_prefix, check_range
 
 _FORGET_SECONDS = 30.0
 
@@ -96,10 +96,22 @@ class HTTPStore(ABC):
     @asynccontextmanager
     async def get(self, key: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """See ObjectStore.get."""
+        async with self._download(key, None) as blocks:
+            yield blocks
+
+    @asynccontextmanager
+    async def get_range(self, key: str, offset: int, length: int) -> AsyncIterator[AsyncIterator[bytes]]:
+        """See RangedStore.get_range."""
+        check_range(offset, length)
+        async with self._download(key, (offset, length)) as blocks:
+            yield blocks
+
+    @asynccontextmanager
+    async def _download(self, key: str, span: tuple[int, int] | None) -> AsyncIterator[AsyncIterator[bytes]]:
         check_key(key)
         requests = self._requests()
         assert self._session is not None, "it is made with the requests"
-        download = Download(self._session, requests.source(key), self._policy)
+        download = Download(self._session, requests.source(key), self._policy, span=span)
         try:
             await download.open()
             async with aclosing(download.blocks()) as blocks:

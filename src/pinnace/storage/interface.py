@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.temporary import problem_text
@@ -110,6 +110,30 @@ class ObjectStore(Protocol):
     async def close(self) -> None:
         """Release connections. Can be called twice; nothing else may be called afterwards."""
         ...
+
+
+@runtime_checkable
+class RangedStore(Protocol):
+    """A store that can also read a part of an object; those of plugins cannot."""
+
+    def get_range(
+        self, key: str, offset: int, length: int
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open `length` bytes of `key` from `offset` on, as `ObjectStore.get` does.
+
+        Fewer bytes come only where the object ends.
+
+        Raises (on entering):
+            ObjectNotFound: there is no such object.
+            StorageError: `offset` is not inside of the object.
+        """
+        ...
+
+
+def check_range(offset: int, length: int) -> None:
+    """Raise StorageError for a part that no object can have."""
+    if offset < 0 or length <= 0:
+        raise StorageError(f"invalid range of {length} bytes from {offset} on")
 
 
 def check_key(key: str) -> None:

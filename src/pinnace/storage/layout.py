@@ -17,6 +17,7 @@ _BACKUP_FILES = {
     "BackupLog": "-logs.gz",
     "BackupVolumeSnapshots": "-volumesnapshots.json.gz",
     "BackupResourceList": "-resource-list.json.gz",
+    "BackupItemIndex": "-pinnace-index.json.gz",
     "BackupResults": "-results.gz",
     "BackupVolumeInfos": "-volumeinfo.json.gz",
     "BackupItemOperations": "-itemoperations.json.gz",

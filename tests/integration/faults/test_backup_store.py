@@ -38,6 +38,7 @@ HANG_SECONDS = 45.0
 FILES = [
     "b1-logs.gz",
     "b1.tar.gz",
+    "b1-pinnace-index.json.gz",
     "b1-podvolumebackups.json.gz",
     "b1-volumesnapshots.json.gz",
     "b1-resource-list.json.gz",

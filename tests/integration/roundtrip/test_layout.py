@@ -75,7 +75,13 @@ async def test_the_files_beside_the_tarball(
 
     stored = files(tmp_path, "b1")
     lists = {f"b1-{name}.json.gz" for name in (*NULL_LISTS, "resource-list")}
-    assert stored.keys() == {*lists, "b1-logs.gz", "b1.tar.gz", "velero-backup.json"}
+    assert stored.keys() == {
+        *lists,
+        "b1-logs.gz",
+        "b1-pinnace-index.json.gz",
+        "b1.tar.gz",
+        "velero-backup.json",
+    }
     for name, data in stored.items():
         if name.endswith(".gz"):
             assert data[:4] == b"\x1f\x8b\x08\x00", f"{name} is gzip without a file name in its header"

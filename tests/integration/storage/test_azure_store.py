@@ -20,6 +20,7 @@ from tests.support.http_store_faults import HTTPStoreFaults, StoreBehindALiar
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
+    RangeConformance,
     StoreConformance,
     blocks,
     broken,
@@ -34,7 +35,7 @@ BUSY = Respond(503, b"<Error><Code>ServerBusy</Code><Message>Busy.\nRequestId:1\
 SMALL_BLOCKS = {"blockSizeInBytes": str(1 << 20)}
 
 
-class TestConformance(StoreConformance):
+class TestConformance(RangeConformance, StoreConformance):
     @pytest.fixture
     def store(self, azure: AzureBlobServer, azure_container: str, open_azure: OpenAzure) -> ObjectStore:
         return open_azure(azure, azure_container)

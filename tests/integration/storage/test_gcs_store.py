@@ -20,6 +20,7 @@ from tests.support.http_store_faults import HTTPStoreFaults, StoreBehindALiar
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
+    RangeConformance,
     StoreConformance,
     blocks,
     broken,
@@ -34,7 +35,7 @@ BUSY = Respond(503, b'{"error": {"code": 503, "message": "We encountered an inte
 DENIED = Respond(403, b'{"error": {"code": 403, "message": "tests has no storage.objects.create access."}}')
 
 
-class TestConformance(StoreConformance):
+class TestConformance(RangeConformance, StoreConformance):
     @pytest.fixture
     def store(self, gcs: GCSServer, gcs_bucket: str, open_gcs: OpenGCS) -> ObjectStore:
         return open_gcs(gcs, gcs_bucket)

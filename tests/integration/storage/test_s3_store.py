@@ -32,6 +32,7 @@ from tests.support.http_store_faults import StoreBehindALiar
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
+    RangeConformance,
     StoreConformance,
     blocks,
     broken,
@@ -45,7 +46,7 @@ SLOW_DOWN = Respond(503, b"<Error><Code>SlowDown</Code><Message>Please reduce yo
 DENIED = Respond(403, b"<Error><Code>AccessDenied</Code><Message>Access Denied.</Message></Error>")
 
 
-class TestConformance(StoreConformance):
+class TestConformance(RangeConformance, StoreConformance):
     @pytest.fixture
     def store(self, bucket: Bucket, open_store: OpenStore) -> ObjectStore:
         return open_store(bucket)

@@ -54,6 +54,7 @@ ALL_FILES = [
     "b1-csi-volumesnapshotcontents.json.gz",
     "b1-csi-volumesnapshots.json.gz",
     "b1-logs.gz",
+    "b1-pinnace-index.json.gz",
     "b1-podvolumebackups.json.gz",
     "b1-resource-list.json.gz",
     "b1-volumesnapshots.json.gz",

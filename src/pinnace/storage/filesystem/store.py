@@ -29,7 +29,7 @@ from pinnace.storage.filesystem.spool import (
     remove_leftovers,
     sync_directory,
 )
-from pinnace.storage.interface import READ_SIZE_BYTES, Body, check_key, check_prefix
+from pinnace.storage.interface import READ_SIZE_BYTES, Body, check_key, check_prefix, check_range
 
 _TEXTS = {
     errno.EMFILE: TOO_MANY_OPEN,
@@ -106,6 +106,26 @@ class FilesystemStore:
                 await in_thread(self._check_root)
                 raise ObjectNotFound(key)
             async with aclosing(_read_blocks(descriptor, key)) as blocks:
+                yield blocks
+        finally:
+            await in_thread(opened.close)
+
+    @asynccontextmanager
+    async def get_range(self, key: str, offset: int, length: int) -> AsyncIterator[AsyncIterator[bytes]]:
+        """See RangedStore.get_range."""
+        check_range(offset, length)
+        path = self._path(key)
+        opened = ExitStack()
+        try:
+            with _translated(f"cannot read {key!r}"):
+                descriptor = await in_thread(_open_for_reading, self._root, path, opened)
+            if descriptor is None:
+                await in_thread(self._check_root)
+                raise ObjectNotFound(key)
+            size_bytes = os.fstat(descriptor).st_size
+            if offset >= size_bytes:
+                raise StorageError(f"cannot read {key!r} from byte {offset} on: it has {size_bytes}")
+            async with aclosing(_range_blocks(descriptor, key, offset, length)) as blocks:
                 yield blocks
         finally:
             await in_thread(opened.close)
@@ -307,6 +327,16 @@ async def _read_blocks(descriptor: int, key: str) -> AsyncGenerator[bytes, None]
         yield block
     if read_bytes < size_bytes:
         raise StorageError(f"cannot read {key!r}: it ended after {read_bytes} of {size_bytes} bytes")
+
+
+async def _range_blocks(descriptor: int, key: str, offset: int, length: int) -> AsyncGenerator[bytes, None]:
+    while length:
+        with _translated(f"cannot read {key!r}"):
+            block = await in_thread(os.pread, descriptor, min(length, READ_SIZE_BYTES), offset)
+        if not block:
+            return
+        offset, length = offset + len(block), length - len(block)
+        yield block
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy, new_session, tls_context
 from pinnace.storage.downloads import Download
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.interface import Body, check_key, check_prefix
+from pinnace.storage.interface import Body, check_key, check_prefix, check_range
 from pinnace.storage.s3.config import S3Config
 from pinnace.storage.s3.requests import PARTITION_URLS, BucketRequests, find_bucket_region
 from pinnace.storage.s3.signing_v1 import signed_url_v1
@@ -98,9 +98,21 @@ class S3Store:
     @asynccontextmanager
     async def get(self, key: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """See ObjectStore.get."""
+        async with self._download(key, None) as blocks:
+            yield blocks
+
+    @asynccontextmanager
+    async def get_range(self, key: str, offset: int, length: int) -> AsyncIterator[AsyncIterator[bytes]]:
+        """See RangedStore.get_range."""
+        check_range(offset, length)
+        async with self._download(key, (offset, length)) as blocks:
+            yield blocks
+
+    @asynccontextmanager
+    async def _download(self, key: str, span: tuple[int, int] | None) -> AsyncIterator[AsyncIterator[bytes]]:
         check_key(key)
         opened = await self._open()
-        download = Download(opened.requests.session, opened.requests.source(key), self._policy)
+        download = Download(opened.requests.session, opened.requests.source(key), self._policy, span=span)
         try:
             await download.open()
             async with aclosing(download.blocks()) as blocks:

@@ -21,6 +21,7 @@ from pinnace.storage.interface import ObjectStore, stream_file
 from tests.support.store_conformance import (
     BrokenBodyError,
     Hanging,
+    RangeConformance,
     StoreConformance,
     blocks,
     broken,
@@ -46,7 +47,7 @@ def names(directory: Path) -> list[str]:
     return sorted(os.listdir(directory))
 
 
-class TestConformance(StoreConformance):
+class TestConformance(RangeConformance, StoreConformance):
     @pytest.fixture
     def store(self, root: Path) -> ObjectStore:
         return FilesystemStore(root)

@@ -1,0 +1,261 @@
+"""The index of a backup: where in the tarball each item lies, and what identifies its content. (docs/adr/057)
+
+A gzip'd file of JSON lines, written and read as a stream:
+
+    {"pinnaceIndex":1}
+    {"member":0,"length":104857}                      a gzip member of the tarball; the items in it follow
+    ["deployments.apps","v1-preferredversion","shop","web","apps/v1","Deployment",
+     "<uid>","<resourceVersion>",{"app":"web"},2345,"<SHA-256>",512]
+    …
+    {"items":476,"size":503089}                       the end: how many items, and the tarball's size in bytes
+
+An item's last three fields are its length, its checksum (`content.py`) and its offset in the decompressed
+member. In a tarball of a single member, as Velero writes them, the member is the whole file.
+"""
+
+import os
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import msgspec
+import orjson
+
+from pinnace.archive.content import Facts, facts_of
+from pinnace.archive.deflate import new_compressor
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.paths import ITEM_SUFFIX, PREFERRED_SUFFIX, ItemLocation, parse_item_path
+
+FORMAT = 1
+_HEADER: Final = b'{"pinnaceIndex":%d}\n' % FORMAT
+_WRITE_FROM_BYTES: Final = 256 * 1024
+
+_MAX_LINE_BYTES: Final = 4 * 1024**2
+_MAX_ENTRIES: Final = 10_000_000
+_MAX_OFFSET: Final = 1 << 50
+_MAX_RATIO: Final = 100
+_RATIO_FROM_BYTES: Final = 16 * 1024**2
+_INFLATE_BYTES: Final = 1024**2
+
+
+class Span(NamedTuple):
+    """A part of the tarball: one gzip member."""
+
+    offset: int
+    length: int
+
+
+class Entry(msgspec.Struct, array_like=True, gc=False):
+    """What the index says about an item. `span` is the gzip member that holds it."""
+
+    resource: str
+    version_directory: str
+    namespace: str
+    name: str
+    api_version: str
+    kind: str
+    uid: str
+    resource_version: str
+    labels: dict[str, str] | None
+    size_bytes: int
+    checksum: str
+    offset: int
+    span: Span = Span(0, 0)
+
+    @property
+    def location(self) -> ItemLocation:
+        """Its place in the tarball."""
+        return ItemLocation(self.resource, self.version_directory, self.namespace, self.name)
+
+    @property
+    def is_preferred(self) -> bool:
+        """Whether this is the copy in the preferred version, and not a further copy of the same object."""
+        return not self.version_directory or self.version_directory.endswith(PREFERRED_SUFFIX)
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Resource, namespace and name: equal for the same object in two backups."""
+        return self.resource, self.namespace, self.name
+
+
+def entry_of(location: ItemLocation, content: bytes, facts: Facts, *, offset: int = 0) -> Entry:
+    """The entry of an item whose content is at hand."""
+    return Entry(
+        *location,
+        api_version=orjson.loads(facts.api_version),
+        kind=orjson.loads(facts.kind),
+        uid=orjson.loads(facts.uid),
+        resource_version=orjson.loads(facts.resource_version),
+        labels=orjson.loads(facts.labels),
+        size_bytes=len(content),
+        checksum=facts.checksum,
+        offset=offset,
+    )
+
+
+class IndexWriter:
+    """Writes an index while the tarball is written. Not safe for several threads at once."""
+
+    def __init__(self, path: Path) -> None:
+        """Creates the file, readable by this user only. Raises OSError."""
+        self.path = path
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._file: BinaryIO = os.fdopen(descriptor, "wb")
+        self._compressor = new_compressor()
+        self._prefixes: dict[str, bytes | None] = {}
+        self._lines: list[bytes] = [_HEADER]
+        self._pending_bytes = 0
+        self._items = 0
+
+    def begin_member(self, span: Span) -> None:
+        """Say in which member the items lie that follow."""
+        self._lines.append(b'{"member":%d,"length":%d}\n' % span)
+
+    def add(
+        self, directory: str, file: str, content: bytes, offset: int, *, facts: Callable[[bytes], Facts]
+    ) -> None:
+        """Add a file of the tarball; one that is no item is left out. Raises OSError."""
+        if directory not in self._prefixes:
+            location = parse_item_path(f"{directory}x{ITEM_SUFFIX}")
+            self._prefixes[directory] = orjson.dumps(location[:3])[:-1] if location is not None else None
+        prefix = self._prefixes[directory]
+        if prefix is None:
+            return
+        name = orjson.dumps(file[: -len(ITEM_SUFFIX)])
+        known = facts(content)
+        line = b'%b,%b,%b,%b,%b,%b,%b,%d,"%b",%d]\n' % (
+            prefix,
+            name,
+            *known[:5],
+            len(content),
+            known.checksum.encode(),
+            offset,
+        )
+        self._items += 1
+        self._lines.append(line)
+        self._pending_bytes += len(line)
+        if self._pending_bytes >= _WRITE_FROM_BYTES:
+            self._write()
+
+    def add_batch(
+        self, span: Span, batch: bytes | memoryview, files: Iterable[tuple[str, str, int, int]]
+    ) -> None:
+        """Add the files of a member: directory, name, offset and size of each in the decompressed batch."""
+        self.begin_member(span)
+        for directory, file, offset, size_bytes in files:
+            self.add(directory, file, bytes(batch[offset : offset + size_bytes]), offset, facts=facts_of)
+
+    def close(self, tarball_bytes: int) -> None:
+        """Write the end. Raises OSError."""
+        self._lines.append(b'{"items":%d,"size":%d}\n' % (self._items, tarball_bytes))
+        self._write()
+        self._file.write(self._compressor.flush())
+        self._file.close()
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        self._file.write(self._compressor.compress(b"".join(self._lines)))
+        self._lines, self._pending_bytes = [], 0
+
+
+class DamagedIndex(ArchiveError):
+    """The index cannot be used; the tarball may be sound."""
+
+
+_decode_entry = msgspec.json.Decoder(Entry).decode
+
+
+class IndexParser:
+    """Takes an index apart as it comes in; the file is hostile input.
+
+    Attributes:
+        tarball_bytes: the size of the tarball, known at the end.
+    """
+
+    def __init__(self) -> None:
+        self.tarball_bytes = 0
+        self.items = 0
+        self._inflater = zlib.decompressobj(31)
+        self._rest = b""
+        self._span: Span | None = None
+        self._started = self._ended = False
+        self._in_bytes = self._out_bytes = 0
+
+    def feed(self, data: bytes) -> list[Entry]:
+        """The entries that a further piece of the file completes.
+
+        Raises:
+            DamagedIndex: what came is not an index of a known format, or is beyond all limits.
+        """
+        self._in_bytes += len(data)
+        found: list[Entry] = []
+        while data:
+            try:
+                text = self._inflater.decompress(data, _INFLATE_BYTES)
+            except zlib.error as error:
+                raise DamagedIndex(f"not valid gzip data: {error}") from None
+            self._out_bytes += len(text)
+            if self._out_bytes > _RATIO_FROM_BYTES and self._out_bytes > _MAX_RATIO * self._in_bytes:
+                raise DamagedIndex(f"compressed more than {_MAX_RATIO} times")
+            data = self._inflater.unconsumed_tail
+            if self._inflater.eof and self._inflater.unused_data:
+                raise DamagedIndex("data follows its end")
+            self._take(text, found)
+        return found
+
+    def finish(self) -> None:
+        """Check that all of it came. Raises DamagedIndex."""
+        if not self._ended or not self._inflater.eof:
+            raise DamagedIndex("it is cut off")
+
+    def _take(self, text: bytes, found: list[Entry]) -> None:
+        lines = (self._rest + text).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > _MAX_LINE_BYTES:
+            raise DamagedIndex(f"a line has more than {_MAX_LINE_BYTES} bytes")
+        try:
+            for line in lines:
+                if line[:1] == b"[":
+                    found.append(self._entry(line))
+                else:
+                    self._note(orjson.loads(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, orjson.JSONDecodeError, RecursionError) as error:
+            raise DamagedIndex(f"a line is not as it should be: {error}") from None
+
+    def _entry(self, line: bytes) -> Entry:
+        entry = _decode_entry(line)
+        if self._span is None or self._ended:
+            raise DamagedIndex("an item stands outside of the members")
+        if entry.offset < 0 or entry.size_bytes < 0 or entry.offset + entry.size_bytes > _MAX_OFFSET:
+            raise DamagedIndex(f"the place of an item is impossible: {entry.offset}, {entry.size_bytes}")
+        if len(entry.checksum) != 64:
+            raise DamagedIndex("a checksum is not as long as it should be")
+        self.items += 1
+        if self.items > _MAX_ENTRIES:
+            raise DamagedIndex(f"more than {_MAX_ENTRIES} items")
+        entry.span = self._span
+        return entry
+
+    def _note(self, note: Any) -> None:
+        if not isinstance(note, dict) or not all(type(value) is int for value in note.values()):
+            raise DamagedIndex("a line is neither an item nor a note")
+        if not self._started:
+            if note.get("pinnaceIndex") != FORMAT:
+                raise DamagedIndex("it is of another format")
+            self._started = True
+        elif "member" in note:
+            span = Span(note["member"], note.get("length", -1))
+            if not 0 <= span.offset <= _MAX_OFFSET or not 0 <= span.length <= _MAX_OFFSET:
+                raise DamagedIndex(f"the place of a member is impossible: {span.offset}, {span.length}")
+            self._span = span
+        elif "items" in note:
+            if note["items"] != self.items:
+                raise DamagedIndex(f"it has {self.items} items and says {note['items']}")
+            self.tarball_bytes, self._ended = note.get("size", -1), True
+        else:
+            raise DamagedIndex("a line is neither an item nor a note")

@@ -1,0 +1,158 @@
+"""The index beside a tarball: it says where each item lies, and is hostile input when it is read."""
+
+import gzip
+import io
+import json
+import tarfile
+import zlib
+from pathlib import Path
+
+import orjson
+import pytest
+
+from pinnace.archive.content import checksum_of, facts_of, facts_of_foreign
+from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
+from pinnace.archive.tarformat import MemberDirectory
+from pinnace.archive.writer import ArchiveWriter
+from tests.unit.archive.helpers import clock, entries, run
+
+HEAD = b'{"pinnaceIndex":1}\n'
+MEMBER = b'{"member":0,"length":9}\n'
+ITEM = b'["pods","v1-preferredversion","ns","a","v1","Pod","u","1",null,2,"%b",512]\n' % (b"0" * 64)
+END = b'{"items":1,"size":9}\n'
+
+
+def stored(
+    name: str, *, version: str = "7", labels: str = '{"a":"b"}', managed: str = "m", text: str = "x"
+) -> bytes:
+    """An object of a built-in type as the API server writes it."""
+    fields = '{"f:data":{".":{},"k:{\\"p\\":[1]}":{}}}'
+    return (
+        f'{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"ns","uid":"u-{name}",'
+        f'"resourceVersion":"{version}","creationTimestamp":"2021-08-11T21:43:26Z","labels":{labels},'
+        f'"managedFields":[{{"manager":"{managed}","fieldsV1":{fields}}}]}},"data":{{"k":"{text}"}}}}'
+    ).encode()
+
+
+def sorted_form(content: bytes) -> bytes:
+    return orjson.dumps(orjson.loads(content), option=orjson.OPT_SORT_KEYS)
+
+
+def parse(data: bytes, size: int = 1000) -> list[Entry]:
+    parser = IndexParser()
+    found = [entry for at in range(0, len(data), size) for entry in parser.feed(data[at : at + size])]
+    parser.finish()
+    return found
+
+
+async def write(folder: Path, count: int = 1500) -> tuple[bytes, bytes, dict[str, bytes]]:
+    contents = {f"n{number}": stored(f"n{number}", text="x" * 2000) for number in range(count)}
+    heads = ["resources/configmaps/v1-preferredversion/namespaces/ns/", "resources/configmaps/namespaces/ns/"]
+    directories = [MemberDirectory(head) for head in heads]
+    async with ArchiveWriter(folder / "a.tar.gz", clock=clock, index=folder / "i.gz") as writer:
+        for name, content in contents.items():
+            writer.add_copies(directories, f"{name}.json", content[:5], content[5:])
+            await writer.flush_if_full()
+    return (folder / "a.tar.gz").read_bytes(), (folder / "i.gz").read_bytes(), contents
+
+
+async def test_each_item_is_found_by_one_member_alone(tmp_path: Path) -> None:
+    tarball, index, contents = await write(tmp_path)
+
+    found = parse(index)
+
+    assert [entry.name for entry in found] == list(contents)
+    assert len({entry.span for entry in found}) > 3
+    for entry in found:
+        member = tarball[entry.span.offset : entry.span.offset + entry.span.length]
+        text = zlib.decompress(member, 31)
+        content = text[entry.offset : entry.offset + entry.size_bytes]
+        assert content == contents[entry.name]
+        assert entry.checksum == checksum_of(content)
+    first = found[0]
+    assert first.location == ("configmaps", "v1-preferredversion", "ns", "n0")
+    assert (first.api_version, first.kind, first.uid) == ("v1", "ConfigMap", "u-n0")
+    assert (first.resource_version, first.labels) == ("7", {"a": "b"})
+
+
+async def test_a_tarball_of_several_members_is_valid_for_gnu_tar_and_python(tmp_path: Path) -> None:
+    tarball, _, contents = await write(tmp_path)
+
+    listed = run("tar", "-tzf", tmp_path / "a.tar.gz").stdout.decode().split()
+    run("gzip", "-t", tmp_path / "a.tar.gz")
+    with tarfile.open(fileobj=io.BytesIO(tarball)) as tar:
+        members = tar.getnames()
+
+    assert listed == members
+    assert len(members) == 2 * len(contents) + 1
+
+
+async def test_a_discarded_archive_leaves_no_index(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        async with ArchiveWriter(tmp_path / "a", clock=clock, index=tmp_path / "i"):
+            raise KeyError
+    assert entries(tmp_path) == []
+
+
+class TestChecksum:
+    @pytest.mark.parametrize("form", [bytes, sorted_form], ids=["API server's", "sorted"])
+    def test_ignores_resource_version_and_managed_fields_alone(self, form: type[bytes]) -> None:
+        same = checksum_of(form(stored("a")))
+
+        assert checksum_of(form(stored("a", version="8", managed="n"))) == same
+        assert checksum_of(form(stored("a", text="y"))) != same
+        assert checksum_of(form(stored("a", labels='{"a":"c"}'))) != same
+
+    @pytest.mark.parametrize("form", [bytes, sorted_form], ids=["API server's", "sorted"])
+    def test_facts_are_the_same_in_both_forms(self, form: type[bytes]) -> None:
+        assert facts_of(form(stored("a")))[:5] == (b'"v1"', b'"ConfigMap"', b'"u-a"', b'"7"', b'{"a":"b"}')
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"{", b"[]", b'"x"', b"\xff", b'{"metadata":7}', b"[" * 100_000], ids=range(7)
+    )
+    def test_what_is_no_object_has_only_a_checksum(self, content: bytes) -> None:
+        assert facts_of_foreign(content)[:5] == (b'""', b'""', b'""', b'""', b"null")
+
+    def test_foreign_bytes_cannot_break_a_line(self) -> None:
+        for labels in ('{"a"}', "{]", '{"a":"\udcff"}'):
+            content = stored("a").replace(b'{"a":"b"}', labels.encode("utf-8", "surrogateescape"))
+            for text in facts_of_foreign(content)[:5]:
+                json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("index", "reason"),
+    [
+        (b"not gzip", "not valid gzip"),
+        (gzip.compress(HEAD + MEMBER + ITEM + END)[:-9], "cut off"),
+        (gzip.compress(HEAD + MEMBER + ITEM), "cut off"),
+        (gzip.compress(b'{"pinnaceIndex":2}\n'), "another format"),
+        (gzip.compress(HEAD + ITEM + END), "outside"),
+        (gzip.compress(HEAD + MEMBER + END), "0 items and says 1"),
+        (gzip.compress(HEAD + MEMBER + ITEM.replace(b"512", b"-1") + END), "impossible"),
+        (gzip.compress(HEAD + MEMBER + ITEM.replace(b"512", b"9" * 19) + END), "impossible|as it should"),
+        (gzip.compress(HEAD + MEMBER.replace(b"9", b"-9") + END), "impossible"),
+        (gzip.compress(HEAD + MEMBER + ITEM.replace(b'"a"', b"7") + END), "as it should"),
+        (gzip.compress(HEAD + MEMBER + b"[" * 100_000 + b"\n"), "as it should"),
+        (gzip.compress(HEAD + b'"x"\n'), "neither"),
+        (gzip.compress(HEAD + MEMBER + ITEM + END) + b"more", "follows"),
+        (gzip.compress(HEAD + b"x" * (5 << 20)), "a line has more"),
+        (gzip.compress(HEAD + b"{}\n"), "neither"),
+    ],
+    ids=range(15),
+)
+def test_a_damaged_or_hostile_index_is_refused(index: bytes, reason: str) -> None:
+    with pytest.raises(DamagedIndex, match=reason):
+        parse(index)
+
+
+def test_a_sound_index_is_read_in_pieces_of_any_size() -> None:
+    index = gzip.compress(HEAD + MEMBER + ITEM + END)
+    assert [parse(index, size) for size in (1, 7)] == [parse(index)] * 2
+
+
+def test_an_index_that_is_compressed_too_well_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pinnace.archive.item_index._RATIO_FROM_BYTES", 1 << 20)
+    index = gzip.compress(HEAD + MEMBER * (3 << 16))
+    with pytest.raises(DamagedIndex, match="times"):
+        parse(index)
