@@ -163,4 +163,4 @@ def test_exit_code_without_wait_is_refused(
     cluster = connected(monkeypatch, tmp_path)
     assert run(["restore", "create", "--from-backup", "b", "--exit-code"]) == 1
     assert "--exit-code goes with --wait" in capsys.readouterr().err
-    assert cluster.writes == []
+    assert cluster.writes() == []

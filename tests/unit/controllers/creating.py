@@ -7,48 +7,30 @@ from typing import Any
 import orjson
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.locations import LocationStores
-from pinnace.kube.errors import AlreadyExists, Invalid
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
-from tests.support.clock import FrozenClock
 from tests.unit.controllers.fakes import NAMESPACE, FakeCluster, World
 
 
 class CreatingCluster(FakeCluster):
-    """Gives new objects a uid, a creation time by the clock, and a name where there is only its beginning."""
-
-    def __init__(self, clock: FrozenClock) -> None:
-        super().__init__()
-        self._clock = clock
-        self._created = 0
+    """Takes new objects of the server's namespace only, each with its kind and namespace in it."""
 
     async def create(
-        self, resource: APIResource, body: JSONObject | bytes, namespace: str, *, dry_run: bool = False
+        self,
+        resource: APIResource,
+        body: JSONObject | bytes,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
     ) -> JSONObject:
         assert not dry_run
         obj: JSONObject = orjson.loads(body if isinstance(body, bytes) else orjson.dumps(body))
-        metadata = obj["metadata"]
         assert (obj["apiVersion"], obj["kind"]) == (resource.api_version, resource.kind)
-        assert metadata["namespace"] == namespace == NAMESPACE
-        self._created += 1
-        metadata.setdefault("name", f"{metadata.get('generateName', '')}{self._created}")
-        metadata.setdefault("labels", {})
-        name = metadata["name"]
-
-        def store() -> JSONObject:
-            if metadata.get("resourceVersion"):
-                raise Invalid(422, reason="Invalid", message="resourceVersion should not be set")
-            if (resource.name, name) in self.objects:
-                raise AlreadyExists(409, reason="AlreadyExists", message=f'"{name}" already exists')
-            metadata["uid"] = f"created-{self._created}"
-            metadata["creationTimestamp"] = format_time(self._clock())
-            self.objects[resource.name, name] = self._stored(obj)
-            return obj
-
-        return self._call("create", resource.name, name, store)
+        assert obj["metadata"]["namespace"] == namespace == NAMESPACE
+        obj["metadata"].setdefault("labels", {})
+        return await super().create(resource, obj, namespace)
 
 
 class CreatingWorld(World):

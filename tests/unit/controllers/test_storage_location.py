@@ -185,7 +185,7 @@ async def test_our_own_writes_that_raise_the_generation_do_not_make_a_location_d
     world: World,
 ) -> None:
     """As on definitions without a status subresource: those of Velero 1.18."""
-    world.cluster.with_status_subresource.discard("backupstoragelocations")
+    world.cluster.with_status.discard("backupstoragelocations")
     world.add_location(default=True)
     controller = reconciler(world)
     await controller.reconcile(key("default"))

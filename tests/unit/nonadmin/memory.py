@@ -1,22 +1,15 @@
-"""A cluster in memory that keeps the API server's rules which the flows lean on, and everything at once.
+"""A scripted API server for the flows of self-service, and caches that are in step with it or lag behind."""
 
-Status subresources, generations, resourceVersions, finalizers, uids and generated names behave as the real
-ones; integration tests prove that they do. Caches are views of it, or lag behind on command.
-"""
-
-import asyncio
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.times import format_time
-from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, Conflict, InvalidName, KubeError, NotFound
+from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource, velero
 from pinnace.nonadmin.caches import CACHED, Cached
 from pinnace.nonadmin.collector import Leftovers
@@ -36,6 +29,7 @@ from pinnace.nonadmin.specs.limits import Places
 from pinnace.runtime.controller import Result
 from pinnace.runtime.keys import Key
 from tests.support.clock import FrozenClock
+from tests.support.scripted_api import Call, ScriptedAPI, ignore
 
 SERVER = "velero"
 BACKUPS, RESTORES = velero("backups"), velero("restores")
@@ -58,175 +52,57 @@ class Crash(BaseException):
     """The process ends between two calls."""
 
 
-class MemoryCluster:
-    """Objects by resource and key.
+class MemoryCluster(ScriptedAPI[tuple[str, Key]]):
+    """Objects by plural and key, which tell time by a clock that tests move.
 
     Attributes:
-        calls: (verb, plural, namespace, name) of all calls.
         before_write: called with each write before it takes effect; raise there what shall fail.
     """
 
     def __init__(self, clock: FrozenClock | None = None) -> None:
-        self.clock = clock or FrozenClock()
-        self.objects: dict[tuple[str, Key], JSONObject] = {}
-        self.calls: list[tuple[str, str, str, str]] = []
-        self.before_write: Callable[[str, str, str], None] = lambda *_: None
-        self._versions = itertools.count(1)
-        self._uids = itertools.count(1)
-        self._names = itertools.count(1)
+        super().__init__(clock)
+        self.with_status = {resource.name for resource in WITH_STATUS}
+        self.before_write: Callable[[str, str, str], None] = ignore
+        self.after = self._note_write
+        self._written: list[tuple[str, str, str]] = []
         self._uuids = itertools.count(1)
 
     def new_uuid(self) -> str:
         """A UUID that no process has drawn before, one before a crash included."""
         return f"00000000-0000-4000-8000-{next(self._uuids):012d}"
 
-    @property
-    def client(self) -> KubeClient:
-        return cast("KubeClient", self)
+    def key(self, resource: APIResource, namespace: str, name: str) -> tuple[str, Key]:
+        return resource.name, Key(namespace, name)
 
-    def of(self, resource: APIResource) -> list[JSONObject]:
-        return [obj for (plural, _), obj in self.objects.items() if plural == resource.name]
+    def describe(self, verb: str, resource: APIResource, namespace: str, name: str) -> Call:
+        return (verb, resource.name, namespace, name)
 
-    def peek(self, resource: APIResource, namespace: str, name: str) -> JSONObject | None:
-        return self.objects.get((resource.name, Key(namespace, name)))
+    def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
+        if verb not in ("get", "list"):
+            self.before_write(verb, resource.name, name)
 
-    def writes(self) -> list[tuple[str, str, str, str]]:
-        return [call for call in self.calls if call[0] not in ("get", "list")]
+    def _note_write(self, verb: str, plural: str, name: str) -> None:
+        if verb not in ("get", "list"):
+            self._written.append((verb, plural, name))
+
+    def writes(self) -> list[Call]:
+        """Return the writes that took effect: those refused are tried again in each round."""
+        return list(self._written)
 
     # --- What a user or a server does, without record ---------------------------------------------------
 
     def add(self, resource: APIResource, namespace: str, name: str, **members: Any) -> JSONObject:
         metadata = {"name": name, "namespace": namespace, **members.pop("metadata", {})}
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **members}
-        return self._store_new(resource, namespace, body)
+        return self.add_new(resource, namespace, body)
 
     def change(self, resource: APIResource, namespace: str, name: str, **members: Any) -> JSONObject:
         """Replace members of an object as a whole."""
-        obj = copy.deepcopy(self._existing(resource, namespace, name))
+        obj = copy.deepcopy(self.objects[self.key(resource, namespace, name)])
         obj.update(copy.deepcopy(members))
         if "spec" in members:
             obj["metadata"]["generation"] += 1
-        return self._store(resource, obj)
-
-    def remove(self, resource: APIResource, namespace: str, name: str) -> None:
-        if self.peek(resource, namespace, name) is not None:
-            self._remove(resource, Key(namespace, name))
-
-    # --- What controllers call --------------------------------------------------------------------------
-
-    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
-        self.calls.append(("get", resource.name, namespace or "", name))
-        if not name or "/" in name or "%" in name or name in (".", ".."):
-            raise InvalidName(f"{name!r} cannot be the name of an object")
-        await asyncio.sleep(0)
-        return copy.deepcopy(self._existing(resource, namespace or "", name))
-
-    async def list_all(
-        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
-    ) -> list[JSONObject]:
-        self.calls.append(("list", resource.name, namespace or "", ""))
-        chosen = Selector.parse(label_selector)
-        return [
-            copy.deepcopy(obj)
-            for obj in self.of(resource)
-            if obj["metadata"].get("namespace") == namespace
-            and chosen.matches(obj["metadata"].get("labels") or {})
-        ]
-
-    async def create(
-        self, resource: APIResource, body: JSONObject, namespace: str | None = None
-    ) -> JSONObject:
-        self._write("create", resource, namespace, body["metadata"].get("name") or "")
-        return copy.deepcopy(self._store_new(resource, namespace or "", body))
-
-    async def patch(
-        self,
-        resource: APIResource,
-        name: str,
-        patch: JSONObject,
-        namespace: str | None = None,
-        *,
-        subresource: str | None = None,
-    ) -> JSONObject:
-        self._write("patch", resource, namespace, name)
-        former = self._existing(resource, namespace or "", name)
-        version = (patch.get("metadata") or {}).get("resourceVersion")
-        if version not in (None, former["metadata"]["resourceVersion"]):
-            raise Conflict(409, reason="Conflict", message="the object has been modified")
-        changed = merged(former, patch)
-        if resource in WITH_STATUS:
-            kept = {"status"} if subresource is None else {"spec", "metadata"}
-            changed = {**changed, **{member: former[member] for member in kept if member in former}}
-            for member in kept - former.keys():
-                changed.pop(member, None)
-        if changed.get("spec") != former.get("spec"):
-            changed["metadata"]["generation"] += 1
-        stored = self._store(resource, changed)
-        if stored["metadata"].get("deletionTimestamp") and not stored["metadata"].get("finalizers"):
-            del self.objects[resource.name, Key.of(stored)]
-        return copy.deepcopy(stored)
-
-    async def delete(
-        self, resource: APIResource, name: str, namespace: str | None = None, *, uid: str | None = None
-    ) -> JSONObject:
-        self._write("delete", resource, namespace, name)
-        obj = self._existing(resource, namespace or "", name)
-        if uid not in (None, obj["metadata"]["uid"]):
-            raise Conflict(409, reason="Conflict", message="the uid is another")
-        self._remove(resource, Key(namespace or "", name))
-        return copy.deepcopy(obj)
-
-    def _write(self, verb: str, resource: APIResource, namespace: str | None, name: str) -> None:
-        self.before_write(verb, resource.name, name)
-        self.calls.append((verb, resource.name, namespace or "", name))
-
-    def _existing(self, resource: APIResource, namespace: str, name: str) -> JSONObject:
-        obj = self.peek(resource, namespace, name)
-        if obj is None:
-            text = f'{resource.group_resource} "{name}" not found'
-            raise NotFound(404, reason="NotFound", message=text)
-        return obj
-
-    def _store_new(self, resource: APIResource, namespace: str, body: JSONObject) -> JSONObject:
-        obj = copy.deepcopy(body)
-        metadata = obj["metadata"]
-        metadata["namespace"] = namespace
-        if not metadata.get("name"):
-            metadata["name"] = f"{metadata['generateName'][:58]}{next(self._names):05d}"
-        if (resource.name, Key.of(obj)) in self.objects:
-            raise AlreadyExists(409, reason="AlreadyExists", message=f"{metadata['name']} already exists")
-        metadata["uid"] = f"uid-{next(self._uids)}"
-        metadata["generation"] = 1
-        metadata["creationTimestamp"] = format_time(self.clock())
-        return self._store(resource, obj)
-
-    def _store(self, resource: APIResource, obj: JSONObject) -> JSONObject:
-        obj = copy.deepcopy(obj)
-        obj["metadata"]["resourceVersion"] = str(next(self._versions))
-        self.objects[resource.name, Key.of(obj)] = obj
-        return obj
-
-    def _remove(self, resource: APIResource, key: Key) -> None:
-        obj = copy.deepcopy(self.objects[resource.name, key])
-        if not obj["metadata"].get("finalizers"):
-            del self.objects[resource.name, key]
-        elif not obj["metadata"].get("deletionTimestamp"):
-            obj["metadata"]["deletionTimestamp"] = format_time(self.clock())
-            obj["metadata"]["generation"] += 1
-            self._store(resource, obj)
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, Mapping):
-        return copy.deepcopy(patch)
-    result = copy.deepcopy(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
+        return self.store(resource, namespace, obj)
 
 
 class View:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.errors import AlreadyExists
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import APIResource, velero
 from tests.unit.controllers.fakes import NAMESPACE, FakeCluster
 
 
@@ -27,27 +26,30 @@ class VolumeCluster(FakeCluster):
         self.elsewhere[plural, namespace, name] = obj
         return obj
 
-    async def get(self, resource: APIResource, name: str, namespace: str = "") -> JSONObject:
-        found = self.elsewhere.get((resource.name, namespace, name))
-        if found is not None:
-            return self._call("get", resource.name, name, lambda: copy.deepcopy(found))
-        return await super().get(resource, name, namespace or NAMESPACE)
+    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        found = self.elsewhere.get((resource.name, namespace or "", name))
+        if found is None:
+            return await super().get(resource, name, namespace)
+        self.calls.append(self.describe("get", resource, namespace or "", name))
+        self.before("get", resource.name, name)
+        return copy.deepcopy(found)
 
-    async def create(self, resource: APIResource, body: JSONObject, namespace: str) -> JSONObject:
+    def new_uid(self, resource: APIResource, name: str) -> str:
+        return f"uid-{name}"
+
+    async def create(
+        self,
+        resource: APIResource,
+        body: JSONObject | bytes,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> JSONObject:
         assert namespace == NAMESPACE
-        name = body["metadata"]["name"]
-
-        def effect() -> JSONObject:
-            if (resource.name, name) in self.objects:
-                raise AlreadyExists(409, reason="AlreadyExists", message=f"{name} already exists")
-            metadata = {**body["metadata"], "uid": f"uid-{name}"}
-            self.objects[resource.name, name] = self._stored({**body, "metadata": metadata})
-            return copy.deepcopy(self.objects[resource.name, name])
-
-        created = self._call("create", resource.name, name, effect)
+        created = await super().create(resource, body, namespace, dry_run=dry_run)
         self.on_create(created)
         return created
 
-    def of(self, plural: str) -> list[JSONObject]:
-        """All objects of a kind, in the order of their making."""
-        return [obj for (kind, _), obj in self.objects.items() if kind == plural]
+    def all_of(self, plural: str) -> list[JSONObject]:
+        """The objects of one of our kinds, in the order of their creation."""
+        return self.of(velero(plural))

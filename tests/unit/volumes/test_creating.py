@@ -37,7 +37,7 @@ async def test_a_lost_message_makes_one_object(moment: str) -> None:
 
     created = await create_generated(cluster.client, RESOURCE, body(), NAMESPACE)
 
-    assert [obj["metadata"]["name"] for obj in cluster.of(RESOURCE.name)] == [created["metadata"]["name"]]
+    assert [obj["metadata"]["name"] for obj in cluster.all_of(RESOURCE.name)] == [created["metadata"]["name"]]
 
 
 async def test_a_request_that_is_carried_out_late_makes_one_object() -> None:
@@ -54,7 +54,7 @@ async def test_a_request_that_is_carried_out_late_makes_one_object() -> None:
     cluster.before = late
     created = await create_generated(cluster.client, RESOURCE, body(), NAMESPACE)
 
-    assert [obj["metadata"]["name"] for obj in cluster.of(RESOURCE.name)] == [created["metadata"]["name"]]
+    assert [obj["metadata"]["name"] for obj in cluster.all_of(RESOURCE.name)] == [created["metadata"]["name"]]
 
 
 async def test_a_name_that_is_taken_gives_way_to_another(monkeypatch: pytest.MonkeyPatch) -> None:

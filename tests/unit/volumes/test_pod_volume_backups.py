@@ -53,7 +53,7 @@ async def test_the_order(scene: OrderScene) -> None:
 
     await backups(scene).back_up(a_pod(claimed("data", "claim")), ["data"], scene.log)
 
-    [order] = scene.cluster.of(PLURAL)
+    [order] = scene.cluster.all_of(PLURAL)
     metadata = order["metadata"]
     assert metadata["generateName"] == "b1-"
     assert metadata["name"].startswith("b1-")
@@ -103,7 +103,7 @@ async def test_a_long_name_is_shortened_in_the_label_alone(scene: OrderScene) ->
 
     await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 
-    [order] = scene.cluster.of(PLURAL)
+    [order] = scene.cluster.all_of(PLURAL)
     assert order["metadata"]["labels"]["velero.io/backup-name"] == (
         "the-really-long-backup-name-that-is-much-more-than-63-cha6ca4bc"
     )
@@ -113,7 +113,7 @@ async def test_a_long_name_is_shortened_in_the_label_alone(scene: OrderScene) ->
 async def test_a_volume_without_claim_has_no_marks_of_one(scene: OrderScene) -> None:
     await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 
-    [order] = scene.cluster.of(PLURAL)
+    [order] = scene.cluster.all_of(PLURAL)
     assert "annotations" not in order["metadata"]
     assert "velero.io/pvc-uid" not in order["metadata"]["labels"]
     assert "pvc-uid" not in order["spec"]["tags"]
@@ -125,7 +125,7 @@ async def test_a_generic_ephemeral_volume_is_its_claim(scene: OrderScene) -> Non
 
     assert await backups(scene).back_up(pod, ["scratch"], scene.log) == []
 
-    [order] = scene.cluster.of(PLURAL)
+    [order] = scene.cluster.all_of(PLURAL)
     assert order["metadata"]["annotations"] == {"velero.io/pvc-name": "p-scratch"}
 
 
@@ -133,7 +133,7 @@ async def test_a_generic_ephemeral_volume_is_its_claim(scene: OrderScene) -> Non
 async def test_a_volume_that_the_pod_has_not_is_a_warning(scene: OrderScene) -> None:
     assert await backups(scene).back_up(a_pod(empty_dir("one")), ["other", "one"], scene.log) == []
 
-    assert [obj["spec"]["volume"] for obj in scene.cluster.of(PLURAL)] == ["one"]
+    assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["one"]
     assert (scene.log.warnings, scene.log.errors) == (1, 0)
 
 
@@ -152,7 +152,7 @@ async def test_host_paths_are_left_out(scene: OrderScene) -> None:
     errors = await backups(scene).back_up(a_pod(*volumes), [v["name"] for v in volumes], scene.log)
 
     assert errors == []
-    assert [obj["spec"]["volume"] for obj in scene.cluster.of(PLURAL)] == ["unbound", "bound"]
+    assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["unbound", "bound"]
     assert scene.log.warnings == 2
 
 
@@ -187,7 +187,7 @@ async def test_an_order_that_somebody_deletes_is_an_error(scene: OrderScene) -> 
     task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))
     await scene.ordered.wait()
 
-    scene.outcomes.gone(scene.cluster.of(PLURAL)[0])
+    scene.outcomes.gone(scene.cluster.all_of(PLURAL)[0])
 
     [error] = await task
     assert str(error).endswith("was deleted")
@@ -207,7 +207,7 @@ async def test_what_is_not_done_in_time_is_one_error_and_not_recorded(scene: Ord
     text = "timed out waiting for all PodVolumeBackups to complete"
     assert [str(error) for error in errors] == [text, text]
     assert [obj["spec"]["volume"] for obj in work.pod_volume_backups] == ["done"]
-    assert len(scene.cluster.of(PLURAL)) == 3
+    assert len(scene.cluster.all_of(PLURAL)) == 3
 
 
 async def test_a_watch_that_does_not_begin_is_an_error(scene: OrderScene) -> None:
@@ -220,7 +220,7 @@ async def test_a_watch_that_does_not_begin_is_an_error(scene: OrderScene) -> Non
     [error] = await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 
     assert str(error) == "timed out waiting for caches to sync"
-    assert scene.cluster.of(PLURAL) == []
+    assert scene.cluster.all_of(PLURAL) == []
 
 
 async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
@@ -231,7 +231,7 @@ async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
     [error] = await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 
     assert str(error) == "restic repository is not ready: m"
-    assert scene.cluster.of(PLURAL) == []
+    assert scene.cluster.all_of(PLURAL) == []
 
 
 @pytest.mark.spec("PVL-057")
@@ -244,7 +244,7 @@ async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: Ord
     await asyncio.sleep(0)
     assert not prune.done()
 
-    order = scene.cluster.of(PLURAL)[0]
+    order = scene.cluster.all_of(PLURAL)[0]
     scene.outcomes.seen({**order, "status": {"phase": "Completed"}})
 
     assert await task == []

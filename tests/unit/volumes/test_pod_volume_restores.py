@@ -38,7 +38,7 @@ async def test_the_orders(scene: OrderScene) -> None:
 
     assert await restores(scene).restore_pod_volumes(pod, "shop", SNAPSHOTS) == []
 
-    first, second = scene.cluster.of(PLURAL)
+    first, second = scene.cluster.all_of(PLURAL)
     metadata = first["metadata"]
     assert metadata["generateName"] == "r1-"
     assert metadata["labels"] == {
@@ -76,7 +76,7 @@ async def test_what_is_not_done_in_time_is_one_error(scene: OrderScene) -> None:
     errors = await restores(scene, scene.timeout(0.0)).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
 
     assert errors == ["timed out waiting for all PodVolumeRestores to complete"]
-    assert len(scene.cluster.of(PLURAL)) == 2
+    assert len(scene.cluster.all_of(PLURAL)) == 2
 
 
 async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
@@ -85,4 +85,4 @@ async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
     errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
 
     assert errors == ["restic repository is not ready: m"]
-    assert scene.cluster.of(PLURAL) == []
+    assert scene.cluster.all_of(PLURAL) == []

@@ -38,7 +38,7 @@ class Scene:
     async def _sleep(self, _seconds: float) -> None:
         if self.becomes is None:
             await asyncio.get_running_loop().create_future()
-        for obj in self.cluster.of(PLURAL):
+        for obj in self.cluster.all_of(PLURAL):
             obj["status"] = dict(self.becomes or {})
 
 
@@ -51,7 +51,7 @@ def scene() -> Scene:
 async def test_the_first_one_is_made_and_used_when_ready(scene: Scene) -> None:
     repository = await scene.repositories(Duration.hours(5)).ensure("shop", "default")
 
-    [made] = scene.cluster.of(PLURAL)
+    [made] = scene.cluster.all_of(PLURAL)
     assert made["metadata"]["generateName"] == "shop-default-"
     assert made["metadata"]["labels"] == {
         "velero.io/volume-namespace": "shop",
@@ -137,7 +137,7 @@ async def test_asked_for_by_several_at_once_it_is_made_once(scene: Scene) -> Non
     found = await asyncio.gather(*(repositories.ensure("shop", "default") for _ in range(5)))
 
     assert len({repository.metadata.name for repository in found}) == 1
-    assert len(scene.cluster.of(PLURAL)) == 1
+    assert len(scene.cluster.all_of(PLURAL)) == 1
 
 
 @pytest.mark.parametrize("moment", ["before", "after"], ids=["request lost", "answer lost"])
@@ -146,7 +146,7 @@ async def test_a_broken_connection_makes_neither_none_nor_two(scene: Scene, mome
 
     await scene.repositories().ensure("shop", "default")
 
-    assert len(scene.cluster.of(PLURAL)) == 1
+    assert len(scene.cluster.all_of(PLURAL)) == 1
 
 
 async def test_one_that_cannot_be_made_is_an_error(scene: Scene) -> None:
@@ -169,7 +169,7 @@ async def test_without_a_namespace_there_is_no_repository(scene: Scene) -> None:
 async def test_only_a_backup_asks_for_a_new_repository(scene: Scene, initialize: bool) -> None:
     await scene.repositories().ensure("shop", "default", initialize=initialize)
 
-    [made] = scene.cluster.of(PLURAL)
+    [made] = scene.cluster.all_of(PLURAL)
     assert (labels.INITIALIZE_REPOSITORY in made["metadata"].get("annotations", {})) is initialize
 
 
@@ -179,5 +179,5 @@ async def test_a_backup_has_a_repository_tried_again_that_a_restore_did_not_find
     repository = await scene.repositories().ensure("shop", "default", initialize=True)
 
     assert repository.status.phase == "Ready"
-    [found] = scene.cluster.of(PLURAL)
+    [found] = scene.cluster.all_of(PLURAL)
     assert found["metadata"]["annotations"] == {labels.INITIALIZE_REPOSITORY: "true"}

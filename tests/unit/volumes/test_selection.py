@@ -26,7 +26,7 @@ async def test_a_volume_without_its_claim_costs_the_pod_but_not_the_other_volume
             run_backup(tmp_path, cluster, backup, collaborators=Collaborators(pod_volumes=saver))
         )
         await scene.ordered.wait()
-        (order,) = scene.cluster.of("podvolumebackups")
+        (order,) = scene.cluster.all_of("podvolumebackups")
         done, _ = await asyncio.wait((running,), timeout=0)
         assert not done, "the volume that can be saved is waited for"
         scene.outcomes.seen({**order, "status": completed(order)})

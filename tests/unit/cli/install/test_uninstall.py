@@ -101,7 +101,7 @@ def test_it_asks(
 
     assert run(["uninstall"]) == 0
 
-    assert cluster.writes == []
+    assert cluster.writes() == []
     assert capsys.readouterr().out == (
         "You are about to uninstall Velero.\nAre you sure you want to continue (Y/N)? "
     )
@@ -139,7 +139,7 @@ async def test_only_our_finalizers_are_taken_off(cluster: FakeCluster) -> None:
 
     left_on = cluster.named(RESTORES, "r1")["metadata"]["finalizers"]
     assert left_on == ["example.com/keep", "notvelero.io/keep"]
-    assert [name for verb, _, name in cluster.writes if verb == "patch"] == ["r1"]
+    assert [name for verb, _, name in cluster.writes() if verb == "patch"] == ["r1"]
 
 
 def test_the_role_goes_with_the_binding_if_it_is_ours(cluster: FakeCluster) -> None:
@@ -233,7 +233,7 @@ def test_a_cluster_that_is_away(
     monkeypatch.setattr(cluster, "get", refused)
     assert run(["uninstall", "--force"]) == 1
     assert capsys.readouterr() == ("", "An error occurred: connection refused\n")
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 def test_a_location_needs_no_uninstalling(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:

@@ -71,7 +71,7 @@ def test_what_create_refuses(
 ) -> None:
     assert run(["backup-location", "create", "x", *words]) == 1
     assert capsys.readouterr().err == f"An error occurred: {text}\n"
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_create_refuses_too(
 ) -> None:
     assert run(["backup-location", "create", "x", *words]) == 1
     assert text in capsys.readouterr().err
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 @pytest.mark.spec("CLI-030")
@@ -104,7 +104,7 @@ def test_the_least_that_create_sends(capsys: pytest.CaptureFixture[str], cluster
         "spec": {"accessMode": "ReadWrite", "objectStorage": {"bucket": "b"}, "provider": "p"},
         "status": {},
     }
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 def test_all_that_create_sends(
@@ -152,7 +152,7 @@ def test_there_is_one_default(cluster: FakeCluster) -> None:
 
     assert cluster.named(BACKUP_LOCATIONS, "old")["spec"] == {"default": False, "config": {"region": "r"}}
     assert cluster.named(BACKUP_LOCATIONS, "x")["spec"]["default"] is True
-    assert [write[:2] for write in cluster.writes] == [
+    assert [write[:2] for write in cluster.writes()] == [
         ("patch", "backupstoragelocations"),
         ("create", "backupstoragelocations"),
     ]
@@ -266,7 +266,7 @@ def test_what_set_refuses(capsys: pytest.CaptureFixture[str], cluster: FakeClust
     assert 'backupstoragelocations.velero.io "nope" not found' in capsys.readouterr().err
     assert run(["backup-location", "set", "old", "--credential", "a=b,c=d"]) == 1
     assert "--credential can only contain 1 key/value pair" in capsys.readouterr().err
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 # --- backup-location delete -----------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_set_writes_a_snapshot_location_as_it_is(
     assert run(["snapshot-location", "set", "v"]) == 0
 
     assert capsys.readouterr().out == 'Volume snapshot location "v" configured successfully.\n'
-    assert cluster.writes == [("replace", "volumesnapshotlocations", "v")]
+    assert cluster.writes() == [("replace", "volumesnapshotlocations", "v")]
     assert cluster.named(SNAPSHOT_LOCATIONS, "v") == before
     assert run(["snapshot-location", "--help"]) == 0
     assert " set " not in capsys.readouterr().out

@@ -142,7 +142,7 @@ def test_what_is_refused(
     deploy(cluster)
     assert run(["plugin", *words]) == 1
     assert text in capsys.readouterr().err
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 def test_a_deployment_of_something_else(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:

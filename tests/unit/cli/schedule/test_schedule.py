@@ -90,7 +90,7 @@ def test_output_prints_without_sending(capsys: pytest.CaptureFixture[str], clust
         },
         "status": {},
     }
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 @pytest.mark.spec("CLI-046")
@@ -105,7 +105,7 @@ def test_the_same_of_other_kinds(capsys: pytest.CaptureFixture[str], cluster: Fa
     location = yaml.safe_load(capsys.readouterr().out)
     assert location["spec"] == {"provider": "p"}
     assert location["status"] == {}
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 def test_all_flags_of_a_backup_reach_the_template(
@@ -174,7 +174,7 @@ def test_what_create_refuses(
 ) -> None:
     assert run(["schedule", "create", *words]) == 1
     assert text in capsys.readouterr().err
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_locations_must_exist(
 ) -> None:
     assert run(["schedule", "create", "s", "--schedule", "@daily", flag, "nope"]) == 1
     assert capsys.readouterr().err == f"An error occurred: {error}\n"
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 @pytest.mark.spec("CLI-010")
@@ -284,14 +284,14 @@ def test_what_pause_refuses(
 ) -> None:
     assert run(["schedule", "pause", *words]) == 1
     assert text in capsys.readouterr().err
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 def test_a_schedule_can_be_created_paused(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     spec = created(capsys, "--schedule", "@daily", "--paused", "--skip-immediately=false")["spec"]
 
     assert (spec["paused"], spec["skipImmediately"]) == (True, False)
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 # --- get ------------------------------------------------------------------------------------------------
@@ -446,7 +446,7 @@ def test_what_delete_refuses(
 ) -> None:
     assert run(["schedule", "delete", *words, "--confirm"]) == 1
     assert text in capsys.readouterr().err
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 @pytest.mark.spec("CLI-024")

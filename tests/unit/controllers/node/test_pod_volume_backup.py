@@ -134,12 +134,12 @@ async def test_what_fails_has_its_reason(world: NodeWorld, error: Exception, mes
         (
             {"name": "data", "persistentVolumeClaim": {"claimName": "none"}},
             (),
-            'error getting volume directory name: shop\'s persistentvolumeclaims.velero.io "none" not found',
+            'error getting volume directory name: persistentvolumeclaims "none" not found',
         ),
         (
             {"name": "data", "persistentVolumeClaim": {"claimName": "lost"}},
             (),
-            'error getting volume directory name: persistentvolumes.velero.io "lost-pv" not found',
+            'error getting volume directory name: persistentvolumes "lost-pv" not found',
         ),
         ({"name": "data"}, (), "error getting volume path on host: expected one matching path, got 0"),
         (

@@ -130,7 +130,7 @@ BARE = "backupstoragelocations"
 async def test_a_status_is_patched_on_the_main_resource_where_the_definition_has_no_status_subresource(
     world: World,
 ) -> None:
-    world.cluster.with_status_subresource.discard(BARE)
+    world.cluster.with_status.discard(BARE)
     world.cluster.add(BARE, "default", spec={"provider": "aws"})
 
     for phase in ("Available", "Unavailable"):
@@ -144,11 +144,11 @@ async def test_a_status_is_patched_on_the_main_resource_where_the_definition_has
 async def test_a_status_goes_to_the_subresource_again_once_the_definition_has_one(
     world: World,
 ) -> None:
-    world.cluster.with_status_subresource.discard(BARE)
+    world.cluster.with_status.discard(BARE)
     world.cluster.add(BARE, "default", spec={"provider": "aws"})
     await patch_status(world.scope, LOCATIONS, key("default"), {"phase": "Available"})
 
-    world.cluster.with_status_subresource.add(BARE)
+    world.cluster.with_status.add(BARE)
     await patch_status(world.scope, LOCATIONS, key("default"), {"phase": "Unavailable"})
 
     assert world.cluster.status(BARE, "default") == {"phase": "Unavailable"}
@@ -160,6 +160,6 @@ async def test_the_status_of_an_object_that_is_gone_is_not_found_with_and_withou
 ) -> None:
     for served in (True, False):
         if not served:
-            world.cluster.with_status_subresource.discard(BARE)
+            world.cluster.with_status.discard(BARE)
         with pytest.raises(NotFound):
             await patch_status(world.scope, LOCATIONS, key("absent"), {"phase": "Available"})

@@ -134,7 +134,7 @@ async def test_backups_of_all_locations_become_objects_of_this_cluster(scene: Sc
         assert metadata["labels"] == {"a": "b", labels.STORAGE_LOCATION: labels.label_value(location)}
         assert metadata["annotations"] == {"c": "d"}
         assert metadata["creationTimestamp"] == NOW
-        added = {"uid", "resourceVersion", "creationTimestamp"}
+        added = {"uid", "resourceVersion", "creationTimestamp", "generation"}
         assert set(metadata) == {"name", "namespace", "labels", "annotations", *added}
         assert (metadata["name"], metadata["namespace"]) == (name, NAMESPACE)
         assert backup["spec"] == {**stored["spec"], "storageLocation": location}
