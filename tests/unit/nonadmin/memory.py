@@ -62,7 +62,7 @@ class MemoryCluster(ScriptedAPI[tuple[str, Key]]):
     def __init__(self, clock: FrozenClock | None = None) -> None:
         super().__init__(clock)
         self.with_status = {resource.name for resource in WITH_STATUS}
-        self.before_write: Callable[[str, str, str], None] = ignore
+        self.before_write: Callable[[str, str, str], object] = ignore
         self.after = self._note_write
         self._written: list[tuple[str, str, str]] = []
         self._uuids = itertools.count(1)
