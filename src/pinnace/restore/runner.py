@@ -80,6 +80,8 @@ async def execute_restore(
     except OSError as error:
         reason = f"error making temporary files: {problem_text(context.workdir, error)}"
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=reason)
+    except Exception as error:  # noqa: BLE001 - a defect: the restore must not look as if it still ran
+        return _finished(restore, RestorePhase.FAILED, context, recorder, reason=_defect(error))
     phase = RestorePhase.PARTIALLY_FAILED if results.errors.count else RestorePhase.COMPLETED
     return _finished(restore, phase, context, recorder, results=results)
 
@@ -106,13 +108,14 @@ class _Run:
             context.plugins.log_to(log)
             try:
                 results = await self._run(log)
-            except RestoreFailed as error:
-                log.error("error restoring", error=str(error))
+            except Exception as error:  # noqa: BLE001 - a defect as well: the log says how far it came
+                failure = self._failure(error)
+                log.error("error restoring", error=str(failure))
                 problem = await _upload_log(context.store, name, log, log_path)
                 if problem is not None:
                     # The log file is closed by now; this reaches only the other outputs of the log.
                     log.warning("the log of a failed restore was not kept", error=problem)
-                raise
+                raise failure from error
             try:
                 store = context.store if context.reopen_store is None else await context.reopen_store()
             except (StorageError, KubeError) as error:
@@ -128,6 +131,13 @@ class _Run:
                 if store is not context.store:
                     await close_reopened(store)
         return results
+
+    def _failure(self, error: Exception) -> RestoreFailed:
+        if isinstance(error, RestoreFailed):
+            return error
+        if isinstance(error, OSError):
+            return RestoreFailed(f"error with temporary files: {problem_text(self.directory, error)}")
+        return RestoreFailed(_defect(error))
 
     async def _run(self, log: RunLog) -> Results:
         backup_name = self.restore.spec.backup_name
@@ -198,6 +208,10 @@ class _Run:
             await asyncio.to_thread(contents.unlink)
             with raised_gc_thresholds():
                 return await engine.run(request, archive)
+
+
+def _defect(error: Exception) -> str:
+    return f"error running restore: {' '.join(error_text(error).split())}"
 
 
 def _new_log(restore: Restore, path: Path, context: RunContext) -> RunLog:

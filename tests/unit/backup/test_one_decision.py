@@ -4,9 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,47 +18,23 @@ from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from tests.support.backup_runs import Store, prepared
+from tests.support.failing import Break, failing_at
 from tests.support.runs import run_context
 from tests.unit.backup.fakes import FakeCluster, discovery_of
 
-Break = Callable[[pytest.MonkeyPatch, Exception], None]
-
-
-def at(owner: Any, name: str, *, after: bool = False) -> Break:
-    """A function that fails, before or after it does its work."""
-
-    def install(patch: pytest.MonkeyPatch, error: Exception) -> None:
-        real = getattr(owner, name)
-
-        def failing(*args: Any, **kwargs: Any) -> Any:
-            if after:
-                real(*args, **kwargs)
-            raise error
-
-        async def failing_later(*args: Any, **kwargs: Any) -> Any:
-            if after:
-                await real(*args, **kwargs)
-            raise error
-
-        is_async = getattr(real, "__code__", None) is not None and real.__code__.co_flags & 0x80
-        patch.setattr(owner, name, failing_later if is_async else failing)
-
-    return install
-
-
 STEPS: dict[str, Break] = {
-    "folder": at(tempfile, "mkdtemp"),
-    "log made": at(RunLog, "__init__"),
-    "log closed": at(RunLog, "close"),
-    "tarball opened": at(ArchiveWriter, "__aenter__"),
-    "tarball written": at(ArchiveWriter, "_write"),
-    "engine": at(BackupEngine, "run"),
-    "metadata encoded": at(runner, "encode_metadata"),
-    "files encoded": at(BackupFiles, "encoded"),
-    "looked for": at(Store, "exists"),
-    "upload": at(Store, "put_backup"),
-    "closed": at(Store, "close", after=True),
-    "folder removed": at(shutil, "rmtree"),
+    "folder": failing_at(tempfile, "mkdtemp"),
+    "log made": failing_at(RunLog, "__init__"),
+    "log closed": failing_at(RunLog, "close"),
+    "tarball opened": failing_at(ArchiveWriter, "__aenter__"),
+    "tarball written": failing_at(ArchiveWriter, "_write"),
+    "engine": failing_at(BackupEngine, "run"),
+    "metadata encoded": failing_at(runner, "encode_metadata"),
+    "files encoded": failing_at(BackupFiles, "encoded"),
+    "looked for": failing_at(Store, "exists"),
+    "upload": failing_at(Store, "put_backup"),
+    "closed": failing_at(Store, "close", after=True),
+    "folder removed": failing_at(shutil, "rmtree"),
 }
 ERRORS = [
     OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
