@@ -19,6 +19,7 @@ from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import printable
+from pinnace.cli.output.cells import empty_warning
 from pinnace.cli.output.progress import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
@@ -98,8 +99,8 @@ def say_outcome(what: str, run: Backup | Restore, items: int) -> None:
         f"{what} {name} {status.phase}: {counted(items, 'item')}{_duration(run)}, "
         f"{counted(status.errors, 'error')}, {counted(status.warnings, 'warning')}."
     )
-    if not items and status.phase == "Completed":
-        say(f"WARNING: the {what.lower()} is empty: its filters select no object.", err=True)
+    if warning := empty_warning(what.lower(), status.phase, items):
+        say(warning, err=True)
     if status.failure_reason:
         say(f"Reason: {status.failure_reason}", err=True)
 

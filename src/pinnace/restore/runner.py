@@ -108,7 +108,7 @@ class _Run:
             context.plugins.log_to(log)
             try:
                 results = await self._run(log)
-            except Exception as error:  # noqa: BLE001 - a defect as well: the log says how far it came
+            except Exception as error:
                 failure = self._failure(error)
                 log.error("error restoring", error=str(failure))
                 problem = await _upload_log(context.store, name, log, log_path)

@@ -95,6 +95,7 @@ async def test_a_misspelt_resource_ends_with_2_and_an_empty_selection_is_said(
     )
     assert missing.code == 3, missing
     assert ", 1 error, 1 warning." in missing.out
+    assert "WARNING: the backup is empty: no object was saved; its errors and filters say why." in missing.err
 
 
 async def test_what_cannot_be_created_makes_a_restore_partially_failed(

@@ -15,7 +15,7 @@ from pinnace.restore.engine import RestoreEngine
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
 from tests.support.failing import Break, failing_at
-from tests.unit.restore.test_runner import Stage
+from tests.unit.restore.stage import Stage
 from tests.unit.restore.world import Numbers, World, configmap
 
 STEPS: dict[str, Break] = {
@@ -69,9 +69,7 @@ async def test_a_restore_ends_and_is_completed_only_if_all_was_done(
         assert "\n" not in status.failure_reason
 
 
-async def test_a_defect_is_in_the_log_of_the_restore(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_defect_is_in_the_log_of_the_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(tmp_path)
     await stage.put_backup(configmap("a"))
     with monkeypatch.context() as patch:

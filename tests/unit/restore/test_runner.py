@@ -4,138 +4,23 @@ import asyncio
 import gzip
 import io
 import tarfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
-from pinnace.api.backup import Backup, BackupStatus
-from pinnace.api.download_request import DownloadTargetKind
-from pinnace.api.meta import ObjectMeta
-from pinnace.api.pod_volume import PodVolumeBackup
-from pinnace.api.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
-from pinnace.archive.paths import item_path
-from pinnace.archive.writer import ArchiveWriter
+from pinnace.api.restore import RestorePhase
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import APIResource
-from pinnace.plugins.protocols import RestoreItemAction
-from pinnace.restore.errors import RestoreFailed
-from pinnace.restore.runner import RestoreInputs, execute_restore
-from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.errors import StorageError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
-from tests.support.clock import FrozenClock
-from tests.support.runs import run_context
+from tests.unit.restore.stage import Stage
 from tests.unit.restore.world import (
-    Numbers,
-    World,
     configmap,
-    discovery,
-    key_of,
 )
-
-
-class FaultyStore(BackupStore):
-    """A store in which some things fail: by name of the method."""
-
-    faults: dict[str, StorageError]
-
-    def _maybe(self, method: str) -> None:
-        if method in self.faults:
-            raise self.faults[method]
-
-    async def download_contents(self, backup: str, path: Path) -> int:
-        self._maybe("download_contents")
-        return await super().download_contents(backup, path)
-
-    async def read_snapshots(self, backup: str) -> list[Any]:
-        self._maybe("read_snapshots")
-        return await super().read_snapshots(backup)
-
-    async def put_restore_log(self, restore: str, log: Path) -> None:
-        self._maybe("put_restore_log")
-        await super().put_restore_log(restore, log)
-
-    async def put_restore_results(self, restore: str, results: Mapping[str, Any]) -> None:
-        self._maybe("put_restore_results")
-        await super().put_restore_results(restore, results)
-
-
-class Stage:
-    """Everything around one restore."""
-
-    def __init__(self, directory: Path) -> None:
-        self.workdir = directory / "work"
-        self.workdir.mkdir()
-        self.store = FaultyStore(FilesystemStore(directory / "bucket"), Layout(""), location="default")
-        self.store.faults = {}
-        self.world = World()
-        self.clock = FrozenClock()
-        self.numbers = Numbers()
-        self.fail_actions = ""
-        self.fail_backups = False
-        self.fail_reopening = False
-        self.reopened: BackupStore | None = None
-        self._directory = directory
-
-    async def put_backup(self, *items: dict[str, Any], contents: bytes | None = None) -> None:
-        path = self._directory / "contents.tar.gz"
-        if contents is None:
-            async with ArchiveWriter(path, clock=self.clock) as writer:
-                for item in items:
-                    kind, namespace, name = key_of(item)
-                    writer.add(item_path(kind, None, namespace, name), orjson.dumps(item))
-        else:
-            path.write_bytes(contents)
-        await self.store.put_backup(BackupFiles(name="backup-1", metadata=b"{}", contents=path))
-
-    async def restore(self) -> Restore:
-        spec = RestoreSpec(backup_name="backup-1")
-        status = RestoreStatus(phase=RestorePhase.IN_PROGRESS, start_timestamp=self.clock())
-        restore = Restore(metadata=ObjectMeta(name="restore-1", namespace="velero"), spec=spec, status=status)
-
-        async def actions() -> Sequence[RestoreItemAction]:
-            if self.fail_actions:
-                raise RestoreFailed(self.fail_actions)
-            self.clock.advance(timedelta(minutes=1))
-            return ()
-
-        async def pod_volume_backups() -> Sequence[PodVolumeBackup]:
-            if self.fail_backups:
-                raise Forbidden(403, message="you may not list")
-            return ()
-
-        async def reopen_store() -> BackupStore:
-            if self.fail_reopening:
-                raise StoreUnavailable("no answer")
-            return self.reopened or self.store
-
-        return await execute_restore(
-            restore,
-            Backup(metadata=ObjectMeta(name="backup-1"), status=BackupStatus()),
-            run_context(
-                self.store,
-                self.world,
-                discovery(),
-                self.workdir,
-                reopen_store=reopen_store,
-                progress=self.numbers.publish,
-                clock=self.clock,
-            ),
-            RestoreInputs(actions=actions, pod_volume_backups=pod_volume_backups),
-        )
-
-    async def log(self) -> str:
-        async with self.store.read_bytes(DownloadTargetKind.RESTORE_LOG, "restore-1") as stream:
-            return gzip.decompress(b"".join([chunk async for chunk in stream])).decode()
-
-    async def results(self) -> Any:
-        return await self.store.read_restore_results("restore-1")
 
 
 @pytest.fixture

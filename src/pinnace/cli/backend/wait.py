@@ -11,8 +11,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.connect import program_name
 from pinnace.cli.guard import complain, printable
+from pinnace.cli.output.cells import empty_warning, reasons
 from pinnace.cli.output.cells import phase as phase_of
-from pinnace.cli.output.cells import reasons
 from pinnace.cli.output.progress import ProgressView
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Gone, KubeError, NotFound
@@ -75,8 +75,8 @@ async def wait_for_end(
         )
         for reason in reasons(ended):
             click.echo(printable(f"Reason: {reason}"))
-        if phase == "Completed" and not _progress(ended).get(done_field):
-            complain(f"WARNING: the {what} is empty: its filters select no object.")
+        if warning := empty_warning(what, phase, _progress(ended).get(done_field) or 0):
+            complain(warning)
     return ended
 
 

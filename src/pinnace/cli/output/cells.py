@@ -90,6 +90,19 @@ def reasons(obj: JSONObject) -> list[str]:
     return [*([failure] if failure else []), *(found.get("validationErrors") or [])]
 
 
+def empty_warning(what: str, ended: str, items: int) -> str:
+    """What to say of a backup or restore without objects that ended in this phase; "" of any other.
+
+    Filters that select nothing leave it Completed; in a PartiallyFailed one, errors may be the reason too.
+    """
+    if items or ended not in ("Completed", "PartiallyFailed"):
+        return ""
+    if ended == "Completed":
+        return f"WARNING: the {what} is empty: its filters select no object."
+    done = "saved" if what == "backup" else "restored"
+    return f"WARNING: the {what} is empty: no object was {done}; its errors and filters say why."
+
+
 def listed(items: Sequence[str] | None, empty: str) -> str:
     """A list as people read it, or the word for an empty one."""
     return ", ".join(items) if items else empty

@@ -8,9 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from pinnace.api.backup import Backup, BackupPhase, BackupStatus
+from pinnace.api.meta import ObjectMeta
 from pinnace.cli.backend import lease, wait
 from pinnace.cli.backend.wait import wait_for_end
+from pinnace.cli.local import say_outcome
 from pinnace.cli.main import run
+from pinnace.cli.output.cells import empty_warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError, NotFound
 from pinnace.kube.resources import velero
@@ -267,12 +271,44 @@ async def test_of_a_backup_that_has_begun_no_lease_is_looked_at(capsys: pytest.C
     assert "No Pinnace server" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("done", "warned"), [(0, True), (3, False)])
-async def test_an_empty_result_is_said(capsys: pytest.CaptureFixture[str], done: int, warned: bool) -> None:
-    ended = modified("Completed")
-    ended.object["status"]["progress"] = {"totalItems": done, "itemsBackedUp": done}
+FILTERS = "its filters select no object."
+ERRORS = "its errors and filters say why."
 
-    assert await waited(Script([ended])) == "Completed"
 
-    printed = capsys.readouterr().err
-    assert (printed == "WARNING: the backup is empty: its filters select no object.\n") == warned
+@pytest.mark.parametrize(
+    ("what", "done_field", "phase", "done", "warning"),
+    [
+        ("backup", "itemsBackedUp", "Completed", 0, f"the backup is empty: {FILTERS}"),
+        (
+            *("backup", "itemsBackedUp", "PartiallyFailed", 0),
+            f"the backup is empty: no object was saved; {ERRORS}",
+        ),
+        ("backup", "itemsBackedUp", "Completed", 3, ""),
+        ("backup", "itemsBackedUp", "Failed", 0, ""),
+        ("restore", "itemsRestored", "Completed", 0, f"the restore is empty: {FILTERS}"),
+        (
+            *("restore", "itemsRestored", "PartiallyFailed", 0),
+            f"the restore is empty: no object was restored; {ERRORS}",
+        ),
+        ("restore", "itemsRestored", "PartiallyFailed", 1, ""),
+    ],
+)
+async def test_an_empty_result_is_said(
+    capsys: pytest.CaptureFixture[str], what: str, done_field: str, phase: str, done: int, warning: str
+) -> None:
+    ended = modified(phase)
+    ended.object["status"]["progress"] = {"totalItems": done, done_field: done}
+
+    client = cast("KubeClient", Script([ended]))
+    assert await wait_for_end(client, velero(f"{what}s"), CREATED, what, done_field) is not None
+
+    assert capsys.readouterr().err == (f"WARNING: {warning}\n" if warning else "")
+
+
+@pytest.mark.parametrize("phase", ["Completed", "PartiallyFailed"])
+def test_an_empty_result_without_a_server_is_said_alike(
+    capsys: pytest.CaptureFixture[str], phase: str
+) -> None:
+    backup = Backup(metadata=ObjectMeta(name="b"), status=BackupStatus(phase=BackupPhase(phase)))
+    say_outcome("Backup", backup, 0)
+    assert capsys.readouterr().err == empty_warning("backup", phase, 0) + "\n"
