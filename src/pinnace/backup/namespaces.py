@@ -6,7 +6,7 @@ contain. A user who may not read namespaces can still back up those that they na
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from pinnace.api.backup import BackupSpec
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.listing import CompleteLists
@@ -64,8 +65,15 @@ class _LookUp:
             facts = await self._of_patterns()
         else:
             facts = await self._of_names()
-        self._tell(facts)
+        self._tell(facts, facts.existing or (await self._all_names() if facts.missing else ()))
         return facts
+
+    async def _all_names(self) -> Collection[str]:
+        """The namespaces that a misspelt name may stand for; none if they may not be listed."""
+        try:
+            return [item.name async for item in self._list()]
+        except KubeError:
+            return ()
 
     async def _of_all(self) -> NamespaceFacts:
         try:
@@ -124,9 +132,11 @@ class _LookUp:
                 for item in page.items:
                     yield item
 
-    def _tell(self, facts: NamespaceFacts) -> None:
+    def _tell(self, facts: NamespaceFacts, existing: Collection[str]) -> None:
         for name in sorted(facts.missing):
-            self._log.error("Error getting namespace", error=f'namespaces "{name}" not found', namespace=name)
+            more = did_you_mean(near_names(name, existing))
+            error = f'namespaces "{name}" not found{more}'
+            self._log.error("Error getting namespace", error=error, namespace=name)
         for name in sorted(facts.labelled):
             if not self._filter.matches(name):
                 continue

@@ -12,7 +12,7 @@ import click
 
 from pinnace.api.values.error_texts import cause_of
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.guard import silence_loggers
+from pinnace.cli.guard import complain, silence_loggers
 from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.errors import KubeError, NotFound
@@ -53,12 +53,15 @@ def settings_of(ctx: click.Context) -> Settings:
     return resolve_settings(ctx.ensure_object(GlobalFlags))
 
 
-def run_async(work: Coroutine[Any, Any, T]) -> T:
+def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
     """Run a command's coroutine; errors of the lower rooms become what the user reads.
 
     The first SIGINT or SIGTERM cancels the work, which cleans up after itself; an impatient second one does
     not cut the clean-up short, which has deadlines of its own and says so when it takes long. Then
     KeyboardInterrupt is raised.
+
+    Args:
+        interrupted: what is printed then: what is left, and what goes on.
     """
 
     done: list[T] = []
@@ -87,12 +90,16 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.run(guarded())
     except asyncio.CancelledError:
+        if interrupted:
+            complain(interrupted)
         raise KeyboardInterrupt from None
     except Exception as error:  # one of a group is handled as it would be alone; what is not known goes on
         if done:
             return done[0]  # the work has ended; the loop could not end as usual, for want of a thread
         cause = cause_of(error)
         if isinstance(cause, asyncio.CancelledError):
+            if interrupted:
+                complain(interrupted)
             raise KeyboardInterrupt from None
         if isinstance(cause, NotFound) and not cause.reason:
             raise CommandError(f"{no_kinds()} ({cause})") from error

@@ -2,6 +2,7 @@
 
     CommandError            exit 1, `An error occurred: ...` (docs/spec: CLI 1.7)
     |- PlainError           the text stands alone, without that prefix
+    |- Refused              a question was not answered: exit 2, nothing was done
     `- InvalidInput         what the user gave is wrong: exit 1, with --location 2
 
 Exit codes of a command that works without a server (`--location`): see `ExitCode`.
@@ -11,7 +12,10 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """Exit codes. With a server only OK and ERROR occur, as in the compatible command line."""
+    """Exit codes. With a server only OK and ERROR occur, as in the compatible command line.
+
+    Two exceptions: `create --wait --exit-code` (docs/adr/060), and a question that gets no answer.
+    """
 
     OK = 0
     ERROR = 1
@@ -32,6 +36,12 @@ class PlainError(CommandError):
     """Printed without the `An error occurred` prefix."""
 
     prefix = ""
+
+
+class Refused(CommandError):
+    """Nothing was done, as a question was not answered with yes or no."""
+
+    exit_code = ExitCode.INVALID_INPUT
 
 
 class InvalidInput(CommandError):

@@ -89,20 +89,33 @@ class KeyValueMap(FlagType):
         for entry in value.split(","):
             key, found, item = entry.partition(self.separator)
             if not found:
-                raise ValueError(f'error parsing "{entry}"')
+                from pinnace.cli.output.near import not_of_this_form
+
+                raise ValueError(not_of_this_form(entry, self.separator))
             result[key] = item
         return result
 
 
 class DurationFlag(FlagType):
-    """A Go duration such as `720h` or `1h30m`."""
+    """A Go duration such as `720h` or `1h30m`; also with days and weeks, as `30d` or `2w`."""
 
     name = "duration"
 
     def parse(self, value: str) -> Any:
         from pinnace.api.values.durations import Duration
 
-        return Duration.parse(value)
+        try:
+            return Duration.parse(_DAYS.sub(_as_hours, value) if _WITH_DAYS.fullmatch(value) else value)
+        except ValueError as error:
+            raise ValueError(f"{error}; write for example 90m, 72h, 30d or 2w") from None
+
+
+_WITH_DAYS = re.compile(r"[+-]?(?:[0-9]{1,6}[wd])+(?:[0-9.]+[a-zµ]+)*")
+_DAYS = re.compile(r"([0-9]{1,6})([wd])")
+
+
+def _as_hours(found: re.Match[str]) -> str:
+    return f"{int(found[1]) * (168 if found[2] == 'w' else 24)}h"
 
 
 class SelectorFlag(FlagType):
@@ -245,11 +258,22 @@ def check_arguments(
 ) -> None:
     """Refuse a wrong number of positional arguments. Raises click.UsageError. (docs/spec: CLI 1.7)"""
     if exactly is not None and len(arguments) != exactly:
-        raise click.UsageError(f"accepts {exactly} arg(s), received {len(arguments)}")
+        raise click.UsageError(f"accepts {exactly} arg(s), received {len(arguments)}{_as_in()}")
     if least is not None and len(arguments) < least:
-        raise click.UsageError(f"requires at least {least} arg(s), only received {len(arguments)}")
+        raise click.UsageError(f"requires at least {least} arg(s), only received {len(arguments)}{_as_in()}")
     if most is not None and len(arguments) > most:
-        raise click.UsageError(f"accepts at most {most} arg(s), received {len(arguments)}")
+        raise click.UsageError(f"accepts at most {most} arg(s), received {len(arguments)}{_as_in()}")
+
+
+def _as_in() -> str:
+    """The form of the command that runs; empty outside of one."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return ""
+    words = [
+        param.make_metavar(context) for param in context.command.params if isinstance(param, click.Argument)
+    ]
+    return f": {' '.join([context.command_path, *words])}"
 
 
 _KLOG_VALUES = (

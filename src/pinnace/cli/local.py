@@ -21,6 +21,7 @@ from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.cells import empty_warning
 from pinnace.cli.output.progress import ProgressView
+from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
 
@@ -103,11 +104,6 @@ def say_outcome(what: str, run: Backup | Restore, items: int) -> None:
         say(warning, err=True)
     if status.failure_reason:
         say(f"Reason: {status.failure_reason}", err=True)
-
-
-def counted(number: int, what: str) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _duration(run: Backup | Restore) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from pinnace.api.values.error_texts import cause_of, error_text
-from pinnace.cli.errors import CommandError, ExitCode
+from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.flags import Group
 from pinnace.cli.guard import (
     TRACEBACK_VARIABLE,
@@ -111,7 +111,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if str(error):
             complain(f"{error.prefix}{error}")
             _show_traceback(error)
-        wrong = error.exit_code == ExitCode.INVALID_INPUT
+        wrong = isinstance(error, InvalidInput)
         return ExitCode.ERROR if wrong and not _without_server(flags) else error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
@@ -223,7 +223,38 @@ def _commands_like(error: click.NoSuchCommand) -> list[str]:
         return []
     from difflib import get_close_matches
 
-    return get_close_matches(error.command_name, error.ctx.command.shown_commands(error.ctx))
+    commands = error.ctx.command.shown_commands(error.ctx)
+    meant = [name for name in _SYNONYMS.get(error.command_name, ()) if name in commands]
+    return meant or get_close_matches(error.command_name, commands)
+
+
+_SYNONYMS = {
+    "list": ("get",),
+    "ls": ("get",),
+    "status": ("describe", "version"),
+    "show": ("describe",),
+    "info": ("describe", "version"),
+    "inspect": ("describe",),
+    "log": ("logs",),
+    "rm": ("delete",),
+    "remove": ("delete",),
+    "destroy": ("delete",),
+    "new": ("create",),
+    "add": ("create",),
+    "run": ("create",),
+    "start": ("create",),
+    "edit": ("set",),
+    "update": ("set",),
+    "bsl": ("backup-location",),
+    "vsl": ("snapshot-location",),
+    "location": ("backup-location", "snapshot-location"),
+    "backups": ("backup",),
+    "restores": ("restore",),
+    "schedules": ("schedule",),
+    "upgrade": ("install",),
+    "config": ("client",),
+}
+"""Words of other programs, and what they are here; only those that the group has are proposed."""
 
 
 def _meant(names: Sequence[str]) -> str:

@@ -77,8 +77,16 @@ describe = Verb(
         "backups": (f"{_BACKUP}:describe", "Describe backups."),
         "restores": (f"{_RESTORE}:describe", "Describe restores."),
         "schedules": (f"{_SCHEDULE}:describe", "Describe schedules."),
+        "backup-locations": (f"{_BACKUP_LOCATION}:describe", "Describe backup locations."),
+        "snapshot-locations": (f"{_SNAPSHOT_LOCATION}:describe", "Describe snapshot locations."),
     },
-    {"backup": "backups", "restore": "restores", "schedule": "schedules"},
+    {
+        "backup": "backups",
+        "restore": "restores",
+        "schedule": "schedules",
+        "backup-location": "backup-locations",
+        "snapshot-location": "snapshot-locations",
+    },
 )
 delete = Verb(
     "delete",

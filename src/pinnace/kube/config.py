@@ -5,11 +5,12 @@ Order of the sources: the given file, else the files in KUBECONFIG, merged, else
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.kube.auth.credentials import Authenticator, Impersonation, StaticAuth, TokenFileAuth
 from pinnace.kube.auth.users import authenticator, client_certificate, cluster_ca, impersonation
 from pinnace.kube.errors import ConfigError
@@ -35,6 +36,7 @@ class ClusterConfig:
         proxy: URL of the HTTP proxy, which may hold a password.
         impersonation: the user to impersonate.
         origin: the source of these settings, for error texts.
+        user: the user and the context as a person names them, for error texts.
         namespace: of the context, if it names one.
         patience_seconds: how long an outage of the server is waited out. (docs/adr/010)
     """
@@ -45,6 +47,7 @@ class ClusterConfig:
     proxy: str | None = field(default=None, repr=False)
     impersonation: Impersonation | None = None
     origin: str = ""
+    user: str = ""
     namespace: str = ""
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 
@@ -84,11 +87,15 @@ def _find_config(
         if merged is not None and chosen:
             return _from_kubeconfig(merged, chosen, environ)
         if context:
-            raise ConfigError(f"context {context!r} does not exist: there is no kubeconfig file")
+            text = f"context {context!r} does not exist: there is no kubeconfig file{_missing(paths)}"
+            raise ConfigError(text)
         if must_exist:
             raise ConfigError(f"{paths[0]}: current-context is not set, and no context was given")
         if merged is None or "KUBERNETES_SERVICE_HOST" in environ:
-            return in_cluster_config(environ=environ, service_account_dir=service_account_dir)
+            try:
+                return in_cluster_config(environ=environ, service_account_dir=service_account_dir)
+            except ConfigError as error:
+                raise ConfigError(f"{error}{_missing(paths)}") from error
         shown = ", ".join(str(path) for path in paths)
         raise ConfigError(f"{shown}: current-context is not set, and no context was given")
     except ConfigError as error:
@@ -123,7 +130,14 @@ def in_cluster_config(
         auth=TokenFileAuth(token_file),
         proxy=environment_proxy(server, environ),
         origin=str(service_account_dir),
+        user="the service account of this pod",
     )
+
+
+def _missing(paths: Sequence[Path]) -> str:
+    """The kubeconfig files that were looked for and do not exist."""
+    missing = [str(path) for path in paths if not path.exists()]
+    return f" ({', '.join(missing)} does not exist)" if missing else ""
 
 
 def _kubeconfig_paths(kubeconfig: str | None, environ: Mapping[str, str]) -> tuple[list[Path], bool]:
@@ -140,7 +154,9 @@ def _kubeconfig_paths(kubeconfig: str | None, environ: Mapping[str, str]) -> tup
 def _from_kubeconfig(merged: Kubeconfig, name: str, environ: Mapping[str, str]) -> ClusterConfig:
     context = merged.contexts.get(name)
     if context is None:
-        raise ConfigError(f"context {name!r} does not exist")
+        near = near_names(name, merged.contexts)
+        listed = "" if near else f"; there are {', '.join(sorted(merged.contexts)) or 'none'}"
+        raise ConfigError(f"context {name!r} does not exist{did_you_mean(near)}{listed}")
     cluster = merged.clusters.get(context.value.cluster or "")
     if cluster is None:
         wanted = context.value.cluster or ""
@@ -159,6 +175,7 @@ def _from_kubeconfig(merged: Kubeconfig, name: str, environ: Mapping[str, str]) 
         proxy=proxy,
         impersonation=None if user is None else impersonation(user),
         origin=context.origin(),
+        user=f"user {context.value.user!r} of context {name!r}" if user is not None else f"context {name!r}",
         namespace=context.value.namespace or "",
     )
 

@@ -6,15 +6,11 @@ makes an empty backup or restore that looks like a success.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource
-
-_MOST_SUGGESTIONS = 3
-_LEAST_LIKENESS = 0.65
-"""The ratio of difflib: 0.9 for `deploymnets` and `deployments`, 0.67 for `pdo` and `pod`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +30,6 @@ def unserved_names(names: Iterable[str], discovery: Discovery) -> list[UnservedN
     """Return the names that select no resource which can be backed up, sorted, each once."""
     wanted = sorted({name for name in names if name not in ("", EVERYTHING)})
     return [found for name in wanted if (found := _unserved(name, discovery)) is not None]
-
-
-def near_names(name: str, candidates: Iterable[str]) -> list[str]:
-    """Return the candidates that are similar to a misspelt name, the most similar first."""
-    by_lower = {candidate.lower(): candidate for candidate in candidates}
-    close = get_close_matches(name.lower(), by_lower, n=_MOST_SUGGESTIONS, cutoff=_LEAST_LIKENESS)
-    return [by_lower[found] for found in close]
-
-
-def did_you_mean(near: Iterable[str]) -> str:
-    """Return `; did you mean a or b?`, or nothing without a near match."""
-    names = list(near)
-    return f"; did you mean {' or '.join(names)}?" if names else ""
 
 
 def _unserved(name: str, discovery: Discovery) -> UnservedName | None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import secrets
 import tarfile
 from pathlib import Path
@@ -198,13 +199,18 @@ async def test_deleting_backups(pinnace: Pinnace, location: Path, world: str) ->
     assert (await pinnace("restore", "create", "r2", "--from-backup", "b2")).code == 0
 
     asked = await pinnace("backup", "delete", "b1", stdin="maybe\nn\n")
-    assert (asked.code, asked.out) == (0, "Are you sure you want to continue (Y/N)? " * 2)
+    listed, what, questions = asked.out.splitlines()
+    assert (asked.code, listed) == (0, "To be deleted:")
+    assert re.fullmatch(r"  backup b1 \(Completed, \d+ items, \d+s ago, 1 restore\)", what)
+    assert questions == "Are you sure you want to continue (Y/N)? " * 2
+    unanswered = await pinnace("backup", "delete", "--all")
+    assert (unanswered.code, len(unanswered.lines)) == (2, 5)
     assert (location / "backups/b1/b1.tar.gz").exists()
 
     agreed = await pinnace("backup", "delete", "b1", "nope", stdin="Y\n")
     assert agreed.code == 1
     assert agreed.out.endswith('Backup "b1" deleted\n')
-    assert agreed.err == 'An error occurred: backups.velero.io "nope" not found\n'
+    assert agreed.err.startswith('An error occurred: backups.velero.io "nope" not found; ')
     left = {path.name for folder in ("backups", "restores") for path in (location / folder).iterdir()}
     assert left == {"b10", "b2", "r2"}
 

@@ -143,7 +143,7 @@ def test_selectors(capsys: pytest.CaptureFixture[str]) -> None:
         (["backup", "create", "b", "--ttl"], "flag needs an argument: --ttl"),
         (["backup", "create", "b", "-n"], "flag needs an argument: 'n' in -n"),
         (["backup", "create", "b", "-xw"], "unknown shorthand flag: 'x' in -xw"),
-        (["backup", "create", "b", "--ttl", "1d"], 'invalid argument "1d" for "--ttl" flag: '),
+        (["backup", "create", "b", "--ttl", "1y"], 'invalid argument "1y" for "--ttl" flag: '),
         (["backup", "logs"], "accepts 1 arg(s), received 0"),
         (["bakup"], 'unknown command "bakup" for "pinnace"'),
         (["backup", "delete"], "you must specify exactly one of: specific backup name(s)"),

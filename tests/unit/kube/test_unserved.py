@@ -2,8 +2,9 @@
 
 import pytest
 
+from pinnace.api.values.near import near_names
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.unserved import near_names, unserved_names
+from pinnace.kube.unserved import unserved_names
 from tests.support.discovered import resource, served
 
 DISCOVERY = Discovery.from_documents(

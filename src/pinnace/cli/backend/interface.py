@@ -27,6 +27,15 @@ class FileMissing(CommandError):
 class Backend(Protocol):
     """What `get`, `describe`, `logs` and `download` need."""
 
+    @property
+    def title(self) -> str:
+        """Where the objects are, as a person names it."""
+        ...
+
+    async def why_empty(self, plural: str) -> str:
+        """Why there may be no object of a kind, such as a namespace that does not exist; empty if unknown."""
+        ...
+
     async def object(self, plural: str, name: str) -> JSONObject:
         """One object of a velero.io kind. Raises NotFound. A location has backups and restores."""
         ...

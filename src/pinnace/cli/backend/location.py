@@ -22,6 +22,7 @@ from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
+from pinnace.cli.output.near import instead_of
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError
 from pinnace.storage.location_url import location_from_url, location_title
@@ -78,7 +79,7 @@ class LocationBackend:
                 return _raw_backup(await self.store.get_metadata(name), name)
             restore = encode(await self.store.read_restore(name))
         except ObjectNotFound as error:
-            raise NotFound(f'{plural}.velero.io "{name}" not found') from error
+            raise await self.not_found(plural, name) from error
         restore["metadata"]["name"] = name
         return restore
 
@@ -86,6 +87,27 @@ class LocationBackend:
         if plural not in ("backups", "restores"):
             return []  # requests and the like exist only with a server
         return await self._read_all(plural, selector)
+
+    async def why_empty(self, plural: str) -> str:
+        """Folders without readable metadata, or what else is in the location."""
+        unread = await self.names(plural)
+        if unread:
+            return f"{len(unread)} folders of {plural} have no metadata file, as of an unfinished backup"
+        if plural == "backups" and not self.location.spec.object_storage.prefix:
+            return "if they lie under a prefix, add it to the location" if self._is_bucket else ""
+        return ""
+
+    @property
+    def _is_bucket(self) -> bool:
+        return "://" in self.title
+
+    async def not_found(self, plural: str, name: str) -> NotFound:
+        """The error for a name that no object has, with the names that there are."""
+        try:
+            more = instead_of(name, await self.names(plural), plural, self.title)
+        except StorageError:
+            more = ""
+        return NotFound(f'{plural}.velero.io "{name}" not found{more}')
 
     async def names(self, plural: str) -> list[str]:
         """The names of the directories, whether or not there is something readable in them."""

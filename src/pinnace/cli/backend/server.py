@@ -15,13 +15,15 @@ from pinnace.api.download_request import OF_RESTORES, DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocationPhase
 from pinnace.api.values.error_texts import error_text
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.times import utcnow
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.errors import CommandError
+from pinnace.cli.output.near import instead_of
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import DOWNLOAD_REQUESTS, VOLUME_SNAPSHOT_CONTENTS, velero
+from pinnace.kube.resources import DOWNLOAD_REQUESTS, NAMESPACES, VOLUME_SNAPSHOT_CONTENTS, velero
 
 POLL_SECONDS = 0.025
 LATE_POLL_SECONDS = 0.5
@@ -43,7 +45,33 @@ class ServerBackend:
         except kube_errors.NotFound as error:
             if not error.reason:
                 raise  # the cluster does not serve the kind
-            raise NotFound(str(error)) from error
+            raise NotFound(f"{error}{await self._instead_of(plural, name)}") from error
+
+    @property
+    def title(self) -> str:
+        """Where the objects are, as a person names it."""
+        return f"namespace {self.namespace}"
+
+    async def _instead_of(self, plural: str, name: str) -> str:
+        try:
+            names = [obj["metadata"]["name"] for obj in await self.objects(plural)]
+        except kube_errors.KubeError:
+            return ""
+        return instead_of(name, names, plural, self.title)
+
+    async def why_empty(self, plural: str) -> str:
+        try:
+            await self.client.get(NAMESPACES, self.namespace)
+        except kube_errors.NotFound:
+            try:
+                found = await self.client.list_all(NAMESPACES)
+            except kube_errors.KubeError:
+                return f"namespace {self.namespace} does not exist"
+            near = near_names(self.namespace, [obj["metadata"]["name"] for obj in found])
+            return f"namespace {self.namespace} does not exist{did_you_mean(near)}"
+        except kube_errors.KubeError:
+            return ""
+        return ""
 
     async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
         return await self.client.list_all(velero(plural), self.namespace, label_selector=selector)

@@ -7,9 +7,10 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
+from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.backup.options import BackupCreateOptions
 from pinnace.cli.common import outcome
-from pinnace.cli.connect import open_cluster, run_async, settings_of
+from pinnace.cli.connect import open_cluster, program_name, run_async, settings_of
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
@@ -30,7 +31,10 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
     output, settings = options.printed(), settings_of(ctx)
     outcome.check(settings, options)
     if not options.names and not options.from_schedule:
-        raise InvalidInput("A backup name is required, unless you are creating based on a schedule.")
+        raise InvalidInput(
+            "A backup name is required, unless you are creating based on a schedule."
+            f" Give one, as in `{program_name()} backup create NAME`, or --from-schedule SCHEDULE."
+        )
     if settings.location is not None:
         _refuse_server_options(options)
     if settings.location is not None or (output.format and not options.from_schedule):
@@ -40,7 +44,10 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
             return ExitCode.OK
         from pinnace.cli.backup.local import make_backup
 
-        return run_async(make_backup(settings, backup))
+        return run_async(
+            make_backup(settings, backup),
+            interrupted=f"Interrupted: nothing that looks like backup {_name(options)} is left behind.",
+        )
     return run_async(_submit(settings, output, options))
 
 
@@ -83,10 +90,11 @@ async def _submit(settings: Settings, output: OutputFlags, options: BackupCreate
 
 async def _check_locations(client: KubeClient, namespace: str, options: BackupCreateOptions) -> None:
     """Check that the locations exist: a typing error should not become a failed backup. Raises NotFound."""
+    backend = ServerBackend(client, namespace)
     if options.storage_location:
-        await client.get(BACKUP_STORAGE_LOCATIONS, options.storage_location, namespace)
+        await backend.object(BACKUP_STORAGE_LOCATIONS.name, options.storage_location)
     for location in options.volume_snapshot_locations:
-        await client.get(VOLUME_SNAPSHOT_LOCATIONS, location, namespace)
+        await backend.object(VOLUME_SNAPSHOT_LOCATIONS.name, location)
 
 
 async def _backup(client: KubeClient, namespace: str, options: BackupCreateOptions) -> JSONObject:
@@ -94,5 +102,5 @@ async def _backup(client: KubeClient, namespace: str, options: BackupCreateOptio
     name = _name(options)
     if not options.from_schedule:
         return encode(build.requested_backup(name, namespace, options), unsent=True)
-    schedule = await client.get(SCHEDULES, options.from_schedule, namespace)
+    schedule = await ServerBackend(client, namespace).object(SCHEDULES.name, options.from_schedule)
     return build.backup_from_schedule(name, namespace, schedule, options.labels, utcnow())

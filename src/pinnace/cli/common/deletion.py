@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 import click
 
@@ -13,6 +13,7 @@ from pinnace.cli.common.get import settings_for
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
+from pinnace.cli.guard import printable
 from pinnace.cli.kinds import KINDS, Kind
 from pinnace.cli.output.prompt import confirmed, exactly_one
 from pinnace.cli.settings import Settings
@@ -30,34 +31,81 @@ def delete(ctx: click.Context, noun: str, options: DeleteOptions) -> None:
         raise InvalidInput(f"--selector must not be empty; use --all to delete all {noun}s")
     if options.restic_password_file and settings.location is None:
         raise InvalidInput("--restic-password-file goes with --location; a server knows the password")
-    if not options.confirm and not confirmed():
-        return
-    errors = run_async(_delete(settings, kind, options, str(selector)))
+    errors: list[str] = []
+    if options.confirm:
+        errors += run_async(_choose_and_delete(settings, kind, options, str(selector)))
+    else:
+        # What is asked about is what is deleted: not what matches by the time of the answer.
+        chosen, errors = run_async(_listed(settings, kind, options, str(selector)))
+        if chosen:
+            if not confirmed():
+                return
+            errors += run_async(_delete(settings, kind, options, chosen))
     if errors:
         raise CommandError(aggregate(errors))
 
 
-async def _delete(settings: Settings, kind: Kind, options: DeleteOptions, selector: str) -> list[str]:
-    """Delete the named objects, or those that the selector matches. Returns the errors."""
-    names: Sequence[str] = list(dict.fromkeys(options.names))
+async def _choose_and_delete(
+    settings: Settings, kind: Kind, options: DeleteOptions, selector: str
+) -> list[str]:
     async with open_deleter(settings, kind, options) as deleter:
-        errors: list[str] = []
-        chosen = [] if names else await deleter.matching(selector)
-        for name in names:
-            try:
-                chosen.append(await deleter.named(name))
-            except NotFound as error:
-                errors.append(str(error))
-        if not chosen and not errors:
-            click.echo(f"No {kind.noun}s found")
-        for obj in chosen:
-            try:
-                text = await deleter.delete(obj)
-            except (KubeError, StorageError, CommandError) as error:
-                errors.append(str(error))
-            else:
-                click.echo(text.format(obj["metadata"]["name"]))
-        return errors
+        chosen, errors = await _chosen(deleter, kind, options.names, selector)
+        return errors + await _delete_each(deleter, chosen)
+
+
+async def _listed(
+    settings: Settings, kind: Kind, options: DeleteOptions, selector: str
+) -> tuple[list[JSONObject], list[str]]:
+    """Print what would be deleted. Returns the objects, and the errors of names that were not found."""
+    async with open_deleter(settings, kind, options) as deleter:
+        chosen, errors = await _chosen(deleter, kind, options.names, selector)
+        lines = [await deleter.summary(obj) for obj in chosen[:_MOST_LISTED]]
+    if chosen:
+        click.echo("To be deleted:")
+        for line in lines:
+            click.echo(printable(f"  {line}"))
+        if len(chosen) > _MOST_LISTED:
+            click.echo(f"  and {len(chosen) - _MOST_LISTED} more: {len(chosen)} {kind.noun}s in all")
+    return chosen, errors
+
+
+async def _chosen(
+    deleter: "Deleter", kind: Kind, given: Sequence[str], selector: str
+) -> tuple[list[JSONObject], list[str]]:
+    """The named objects, or those that the selector matches, and the errors."""
+    names, errors = list(dict.fromkeys(given)), []
+    chosen = [] if names else await deleter.matching(selector)
+    for name in names:
+        try:
+            chosen.append(await deleter.named(name))
+        except NotFound as error:
+            errors.append(str(error))
+    if not chosen and not errors:
+        click.echo(f"No {kind.noun}s found")
+    return chosen, errors
+
+
+async def _delete(
+    settings: Settings, kind: Kind, options: DeleteOptions, chosen: Sequence[JSONObject]
+) -> list[str]:
+    async with open_deleter(settings, kind, options) as deleter:
+        return await _delete_each(deleter, chosen)
+
+
+async def _delete_each(deleter: "Deleter", chosen: Sequence[JSONObject]) -> list[str]:
+    """Delete the objects. Returns the errors."""
+    errors: list[str] = []
+    for obj in chosen:
+        try:
+            text = await deleter.delete(obj)
+        except (KubeError, StorageError, CommandError) as error:
+            errors.append(str(error))
+        else:
+            click.echo(text.format(obj["metadata"]["name"]))
+    return errors
+
+
+_MOST_LISTED: Final = 20
 
 
 class Deleter(Protocol):
@@ -69,6 +117,10 @@ class Deleter(Protocol):
 
     async def matching(self, selector: str) -> list[JSONObject]:
         """The objects that the label selector text matches; all for an empty one."""
+        ...
+
+    async def summary(self, obj: JSONObject) -> str:
+        """What the object is and how much goes with it, in one line; best effort."""
         ...
 
     async def delete(self, obj: JSONObject) -> str:

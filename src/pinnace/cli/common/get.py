@@ -9,6 +9,7 @@ from pinnace.cli.backend.interface import Backend
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.options import GetOptions
 from pinnace.cli.connect import need_no_location, run_async, settings_of
+from pinnace.cli.guard import complain
 from pinnace.cli.kinds import IN_LOCATIONS, KINDS, Kind
 from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
 from pinnace.cli.settings import Settings
@@ -38,11 +39,24 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     output, kind = options.printed(default="table"), KINDS[noun]
     settings = settings_for(ctx, kind, "get")
 
-    async def work() -> list[JSONObject]:
+    async def work() -> tuple[list[JSONObject], str]:
         async with open_backend(settings) as backend:
-            return await find(backend, kind, options.names, options.selector)
+            found = await find(backend, kind, options.names, options.selector)
+            return found, "" if found else await nothing_found(backend, kind, options.selector)
 
-    print_list(run_async(work()), kind, output)
+    found, nothing = run_async(work())
+    print_list(found, kind, output)
+    if nothing and output.format not in ("json", "yaml"):
+        complain(nothing)
+
+
+async def nothing_found(backend: Backend, kind: Kind, selector: str) -> str:
+    """Say that there are no objects, where was looked, and why there may be none."""
+    with_labels = f" match {selector!r}" if selector else ""
+    text = f"No {kind.noun}s in {backend.title}{with_labels}."
+    if why := await backend.why_empty(kind.plural):
+        text += f" {why[0].upper()}{why[1:]}" + ("" if why.endswith("?") else ".")
+    return text
 
 
 def print_list(objects: Sequence[JSONObject], kind: Kind, output: OutputFlags) -> None:

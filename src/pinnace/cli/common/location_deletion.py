@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.interface import NotFound
 from pinnace.cli.backend.location import LocationBackend, backup_of_restore
+from pinnace.cli.errors import CommandError
 from pinnace.cli.kinds import BACKUP, Kind
+from pinnace.cli.output.summary import counted, summary_of
+from pinnace.storage.errors import StorageError
 
 VolumeDataDeletion = Callable[[LocationBackend, str], Awaitable[None]]
 """Deletes the volume data of a backup, by name; raises CommandError if the backup must stay for it."""
@@ -24,7 +26,7 @@ class LocationDeleter:
 
     async def named(self, name: str) -> JSONObject:
         if name not in await self._backend.names(self._kind.plural):
-            raise NotFound(f'{self._kind.plural}.velero.io "{name}" not found')
+            raise await self._backend.not_found(self._kind.plural, name)
         return {"metadata": {"name": name}}
 
     async def matching(self, selector: str) -> list[JSONObject]:
@@ -33,6 +35,23 @@ class LocationDeleter:
         # Without its metadata file, a backup may be in progress in another process.
         names, store = await self._backend.names(self._kind.plural), self._backend.store
         return [{"metadata": {"name": name}} for name in names if await store.exists(name)]
+
+    async def summary(self, obj: JSONObject) -> str:
+        name = obj["metadata"]["name"]
+        try:
+            stored = await self._backend.object(self._kind.plural, name)
+        except (CommandError, StorageError):
+            return f"{self._kind.noun} {name} (damaged or unfinished: its metadata cannot be read)"
+        more = []
+        if self._kind == BACKUP:
+            restores = sum(1 for of in (await self._backups_of_restores()).values() if of == name)
+            more += [counted(restores, "restore")] if restores else []
+            try:
+                volumes = await self._backend.volumes_of(name)
+            except StorageError:
+                volumes = []
+            more += [counted(len(volumes), "pod volume backup")] if volumes else []
+        return summary_of(stored, self._kind, *more)
 
     async def delete(self, obj: JSONObject) -> str:
         name, store = obj["metadata"]["name"], self._backend.store

@@ -1,5 +1,6 @@
 """How a run ended: its first errors, what to do about them, where to look, the exit code. (docs/adr/060)"""
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -11,9 +12,10 @@ from pinnace.cli.common.options import WaitOptions
 from pinnace.cli.connect import command_line
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import BACKUP, Kind
-from pinnace.cli.local import EXIT_CODES, counted, say
+from pinnace.cli.local import EXIT_CODES, say
 from pinnace.cli.output.cells import phase, status
 from pinnace.cli.output.findings import Finding, log_findings, report, result_findings
+from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
@@ -49,7 +51,12 @@ async def wait(
     from pinnace.cli.backend.wait import wait_for_end
 
     resource = velero(kind.plural)
-    ended = await wait_for_end(client, resource, created, kind.noun, _DONE_FIELDS[kind.noun])
+    try:
+        ended = await wait_for_end(client, resource, created, kind.noun, _DONE_FIELDS[kind.noun])
+    except asyncio.CancelledError:
+        look = command_line(settings, kind.noun, "describe", created["metadata"]["name"])
+        say(f"Stopped waiting; the {kind.noun} continues on the server. See how it goes: {look}", err=True)
+        raise
     if ended is not None:
         await say_findings(ServerBackend(client, settings.namespace), settings, kind, ended)
     return exit_code(ended) if (settings.exit_code if exactly is None else exactly) else ExitCode.OK

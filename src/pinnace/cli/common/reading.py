@@ -17,7 +17,7 @@ from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.connect import program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import printable
-from pinnace.cli.kinds import BACKUP, KINDS, RESTORE, SCHEDULE
+from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, KINDS, RESTORE, SCHEDULE, SNAPSHOT_LOCATION
 from pinnace.cli.output.cells import phase, reasons
 from pinnace.cli.restore.read import describe_stored_restore
 from pinnace.cli.schedule.describe import describe_schedule
@@ -42,10 +42,18 @@ async def _describe_schedule(_backend: Backend, schedule: JSONObject, view: View
     return describe_schedule(schedule, view)
 
 
+async def _describe_location(_backend: Backend, location: JSONObject, view: View) -> str:
+    from pinnace.cli.location.describe import describe_location
+
+    return describe_location(location, view)
+
+
 _DESCRIBERS: Final[dict[str, Callable[[Backend, JSONObject, View], Awaitable[str]]]] = {
     BACKUP.noun: describe_stored_backup,
     RESTORE.noun: describe_stored_restore,
     SCHEDULE.noun: _describe_schedule,
+    BACKUP_LOCATION.noun: _describe_location,
+    SNAPSHOT_LOCATION.noun: _describe_location,
 }
 
 
@@ -95,7 +103,9 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
             try:
                 obj = await backend.object(KINDS[noun].plural, name)
             except NotFound as error:
-                raise PlainError(f'{noun.capitalize()} "{name}" does not exist.') from error
+                more = str(error).partition(" not found; ")[2]
+                text = f'{noun.capitalize()} "{name}" does not exist.'
+                raise PlainError(f"{text} {more[0].upper()}{more[1:]}" if more else text) from error
             if phase(obj) == "FailedValidation":
                 why = "; ".join(reasons(obj)) or f"see `{program_name()} {noun} describe {name}`"
                 raise PlainError(f'{noun.capitalize()} "{name}" was refused and has no log: {why}')

@@ -6,7 +6,8 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.kinds import BACKUP, Kind
-from pinnace.kube.errors import NotFound
+from pinnace.cli.output.summary import counted, summary_of
+from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import DELETE_BACKUP_REQUESTS, velero
 
 
@@ -27,6 +28,21 @@ class ServerDeleter:
 
     async def matching(self, selector: str) -> list[JSONObject]:
         return await self._backend.objects(self._kind.plural, selector)
+
+    async def summary(self, obj: JSONObject) -> str:
+        if self._kind != BACKUP:
+            return summary_of(obj, self._kind)
+        name = obj["metadata"]["name"]
+        more = []
+        try:
+            restores = await self._backend.objects("restores")
+            volumes = await self._backend.volumes_of(name)
+        except KubeError:
+            return summary_of(obj, self._kind)
+        own = sum(1 for restore in restores if (restore.get("spec") or {}).get("backupName") == name)
+        more += [counted(own, "restore")] if own else []
+        more += [counted(len(volumes), "pod volume backup")] if volumes else []
+        return summary_of(obj, self._kind, *more)
 
     async def delete(self, obj: JSONObject) -> str:
         client, namespace, name = self._backend.client, self._backend.namespace, obj["metadata"]["name"]

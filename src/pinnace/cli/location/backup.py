@@ -1,5 +1,6 @@
 """What `backup-location create|get|set` do. (docs/spec: CLI 7.1-7.3)"""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,17 +14,20 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import (
     BackupStorageLocation,
+    BackupStorageLocationPhase,
     BackupStorageLocationSpec,
     ObjectStorageLocation,
     SecretKeySelector,
 )
 from pinnace.api.values.durations import Duration
 from pinnace.cli.backend.interface import Backend
+from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.backend.open import open_backend
+from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.common.get import get as get_objects
 from pinnace.cli.common.get import print_list, server_settings
-from pinnace.cli.connect import open_cluster, run_async
-from pinnace.cli.errors import InvalidInput
+from pinnace.cli.connect import command_line, open_cluster, run_async
+from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.install.checks import FILESYSTEM, location_of
 from pinnace.cli.kinds import BACKUP_LOCATION
 from pinnace.cli.location.options import (
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
 
 
+VALIDATION_SECONDS = 60.0
+POLL_SECONDS = 0.25
 RESOURCE = velero(BACKUP_LOCATION.plural)
 
 
@@ -54,6 +60,40 @@ def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
         return
     run_async(_submit(settings, location))
     _configured(name)
+    if options.validate:
+        run_async(_validated(settings, name))
+    else:
+        click.echo(
+            f"Whether the server can use it says `{command_line(settings, _GET, 'get', name)}`.", err=True
+        )
+
+
+_GET = BACKUP_LOCATION.noun
+
+
+async def _validated(settings: Settings, name: str) -> None:
+    """Wait for the server's verdict. Raises CommandError if the location cannot be used, or none comes."""
+    status: JSONObject = {}
+    async with open_cluster(settings) as client, telling_of_absence(client, settings.namespace, "the check"):
+        try:
+            async with asyncio.timeout(VALIDATION_SECONDS):
+                while True:
+                    location = await client.get(RESOURCE, name, settings.namespace)
+                    status = location.get("status") or {}
+                    if status.get("phase"):
+                        break
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            raise CommandError(
+                f'backup storage location "{name}" was created, but no server has checked it within '
+                f"{VALIDATION_SECONDS:g} seconds: is one running in namespace {settings.namespace}?"
+            ) from None
+    if status["phase"] != BackupStorageLocationPhase.AVAILABLE:
+        raise CommandError(
+            f'backup storage location "{name}" was created, but is {status["phase"]}: '
+            f"{status.get('message') or 'the log of the server says why'}"
+        )
+    click.echo(f'Backup storage location "{name}" is Available.')
 
 
 def _configured(name: str) -> None:
@@ -188,7 +228,7 @@ def change(ctx: click.Context, options: BackupLocationSetOptions) -> None:
 async def _change(settings: Settings, name: str, spec: JSONObject) -> None:
     async with open_cluster(settings) as client:
         # Read first: a wrong name must not unset the default of the others.
-        await client.get(RESOURCE, name, settings.namespace)
+        await ServerBackend(client, settings.namespace).object(RESOURCE.name, name)
         if spec.get("default"):
             async with _others_not_default(client, settings.namespace, name):
                 await client.patch(RESOURCE, name, {"spec": spec}, settings.namespace)

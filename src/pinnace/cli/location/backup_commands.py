@@ -5,6 +5,7 @@ import click
 from pinnace.cli.common.commands import (
     Decorator,
     delete_command,
+    describe_command,
     group_of,
     labels_option,
     names_argument,
@@ -54,10 +55,12 @@ def _credential_option() -> Decorator:
     "--access-mode", type=Enum("ReadWrite", "ReadOnly"), default="ReadWrite", show_default=True,
     help="ReadOnly keeps new backups out.",
 )  # fmt: skip
+@boolean("--validate", help="Wait until the server has checked the location, and fail if it cannot use it.")
 @output_flags
 @takes(BackupLocationCreateOptions)
 def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
     """Create a location for backups. It is not looked at here: the server says whether it can use it.
+    With --validate the command waits for that.
 
     \b
     A bucket:  pinnace backup-location create main --provider aws --bucket backups \\
@@ -103,6 +106,13 @@ delete = delete_command(
     short_help="Delete backup locations; the stored backups stay.",
     help="Delete backup locations from the cluster. What is stored in them stays.",
 )
+describe = describe_command("backup-location", "Describe backup locations: phase, message, settings.")
 group = group_of(
-    "backup-location", "Work with the locations that backups are kept in.", create, get, set_, delete
+    "backup-location",
+    "Work with the locations that backups are kept in.",
+    create,
+    get,
+    describe,
+    set_,
+    delete,
 )

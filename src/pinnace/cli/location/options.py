@@ -27,6 +27,7 @@ class BackupLocationCreateOptions(OutputOptions):
     labels: Mapping[str, str]
     cacert: str
     access_mode: str
+    validate: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

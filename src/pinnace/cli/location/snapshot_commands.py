@@ -3,6 +3,7 @@
 import click
 
 from pinnace.cli.common.commands import (
+    describe_command,
     get_command,
     group_of,
     labels_option,
@@ -44,6 +45,12 @@ def set_(ctx: click.Context, /, names: tuple[str, ...]) -> None:
 
 
 get = get_command("snapshot-location", "snapshot locations")
+describe = describe_command("snapshot-location", "Describe snapshot locations.")
 group = group_of(
-    "snapshot-location", "Work with the locations that volume snapshots are kept in.", create, get, set_
+    "snapshot-location",
+    "Work with the locations that volume snapshots are kept in.",
+    create,
+    get,
+    describe,
+    set_,
 )

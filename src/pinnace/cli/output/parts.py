@@ -11,7 +11,15 @@ _PHASE_COLOURS = {
     "FailedValidation": _RED,
     "PartiallyFailed": _RED,
     "Failed": _RED,
+    "Available": _GREEN,
+    "Unavailable": _RED,
 }
+
+
+def painted(sheet: Sheet, phase: str) -> str:
+    """The phase in its colour, if it has one."""
+    colour = _PHASE_COLOURS.get(phase)
+    return sheet.paint(phase, colour) if colour else phase
 
 
 def metadata(sheet: Sheet, obj: JSONObject) -> None:

@@ -20,6 +20,7 @@ _LATE_CONTROLS = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 _AMBIGUOUS = re.compile(
     r"y|n|yes|no|on|off|true|false|null|~|=|<<"
     r"|[-+]?\.?[0-9][0-9a-f_.,:xo+-]*"
+    r"|[-+]?\.[0-9_.]+"
     r"|[-+]?\.(?:inf|nan)"
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*",
     re.IGNORECASE,

@@ -2,17 +2,17 @@
 
 import sys
 
-from pinnace.cli.guard import complain
-
 
 def confirmed() -> bool:
-    """Ask until the answer is y or n. The end of the input means no."""
+    """Ask until the answer is y or n. Raises Refused at the end of the input, where there is no answer."""
     while True:
         print("Are you sure you want to continue (Y/N)? ", end="", flush=True)
-        line = sys.stdin.readline()
+        line = sys.stdin.readline() if sys.stdin is not None else ""
         if not line.endswith("\n"):
-            complain("error reading user input: EOF")
-            return False
+            from pinnace.cli.errors import Refused
+
+            print()
+            raise Refused("error reading user input: EOF; nothing was done. --confirm or --force answers yes")
         answer = line.strip().lower()
         if answer in ("y", "n"):
             return answer == "y"

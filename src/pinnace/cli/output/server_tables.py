@@ -33,7 +33,7 @@ def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
 
 
 def backup_location_table() -> Table:
-    """NAME, PROVIDER, BUCKET/PREFIX, PHASE, LAST VALIDATED, ACCESS MODE, DEFAULT."""
+    """NAME, PROVIDER, BUCKET/PREFIX, PHASE, LAST VALIDATED, ACCESS MODE, DEFAULT; MESSAGE if any."""
 
     def row(location: JSONObject) -> list[str]:
         spec, status = cells.spec(location), cells.status(location)
@@ -47,10 +47,20 @@ def backup_location_table() -> Table:
             cells.local_time(status.get("lastValidationTime"), "Unknown"),
             spec.get("accessMode") or "ReadWrite",
             "true" if spec.get("default") else "",
+            "" if status.get("phase") == "Available" else " ".join(str(status.get("message") or "").split()),
         ]
 
-    columns = ("NAME", "PROVIDER", "BUCKET/PREFIX", "PHASE", "LAST VALIDATED", "ACCESS MODE", "DEFAULT")
-    return Table(columns=columns, row=row)
+    columns = (
+        "NAME",
+        "PROVIDER",
+        "BUCKET/PREFIX",
+        "PHASE",
+        "LAST VALIDATED",
+        "ACCESS MODE",
+        "DEFAULT",
+        "MESSAGE",
+    )
+    return Table(columns=columns, row=row, optional=frozenset({"MESSAGE"}))
 
 
 def snapshot_location_table() -> Table:

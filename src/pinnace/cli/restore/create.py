@@ -10,6 +10,7 @@ from pinnace.api.codec import encode
 from pinnace.api.restore import ExistingResourcePolicy, Restore
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
+from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.common import outcome
 from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
@@ -20,7 +21,7 @@ from pinnace.cli.output.tables import restore_table
 from pinnace.cli.restore.options import RestoreCreateOptions
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import BACKUPS, RESTORES
+from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES
 
 
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
@@ -28,7 +29,10 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     output, settings = options.printed(), settings_of(ctx)
     outcome.check(settings, options)
     if bool(options.from_backup) == bool(options.from_schedule):
-        raise InvalidInput("either a backup or schedule must be specified, but not both")
+        raise InvalidInput(
+            "either a backup or schedule must be specified, but not both: give --from-backup BACKUP or "
+            "--from-schedule SCHEDULE"
+        )
     if not _may_recreate(options):
         return ExitCode.OK
     source = options.from_backup or options.from_schedule
@@ -42,7 +46,10 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     from pinnace.cli.restore.local import make_restore
 
     allow_partially_failed = bool(options.allow_partially_failed)
-    return run_async(make_restore(settings, restore, allow_partially_failed=allow_partially_failed))
+    return run_async(
+        make_restore(settings, restore, allow_partially_failed=allow_partially_failed),
+        interrupted="Interrupted: what was restored so far stays in the cluster. The same command continues.",
+    )
 
 
 def _may_recreate(options: RestoreCreateOptions) -> bool:
@@ -80,12 +87,14 @@ async def _resolved(
 ) -> RestoreCreateOptions:
     """Check that the source exists. With --allow-partially-failed the backup is chosen here. (CLI 5.1)"""
     if options.from_backup:
-        await client.get(BACKUPS, options.from_backup, namespace)
+        await ServerBackend(client, namespace).object(BACKUPS.name, options.from_backup)
         return options
     schedule = options.from_schedule
     selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule)}"
     backups = await client.list_all(BACKUPS, namespace, label_selector=selector)
     if not backups:
+        # Backups outlive their schedule, so that none of it is no proof of a typing error.
+        await ServerBackend(client, namespace).object(SCHEDULES.name, schedule)
         raise CommandError(f"No backups found for the schedule {schedule}")
     if options.allow_partially_failed:
         chosen = build.newest(backups, ("Completed", "PartiallyFailed"))

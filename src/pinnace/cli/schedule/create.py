@@ -6,6 +6,7 @@ from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.schedule import Schedule, ScheduleSpec
 from pinnace.cli import build
+from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
@@ -58,9 +59,9 @@ def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions
 async def _submit(settings: Settings, schedule: Schedule) -> None:
     """Create it, if its locations exist: a typing error should not become a series of failed backups."""
     async with open_cluster(settings) as client:
-        template = schedule.spec.template
+        template, backend = schedule.spec.template, ServerBackend(client, settings.namespace)
         if template.storage_location:
-            await client.get(BACKUP_STORAGE_LOCATIONS, template.storage_location, settings.namespace)
+            await backend.object(BACKUP_STORAGE_LOCATIONS.name, template.storage_location)
         for location in template.volume_snapshot_locations:
-            await client.get(VOLUME_SNAPSHOT_LOCATIONS, location, settings.namespace)
+            await backend.object(VOLUME_SNAPSHOT_LOCATIONS.name, location)
         await client.create(velero(SCHEDULE.plural), encode(schedule), settings.namespace)

@@ -117,7 +117,7 @@ class Transport:
         credentials = await auth.credentials()
         transfer = await self._start(request, credentials, is_streamed)
         try:
-            answer = _Answer(transfer, self.server, is_proxied=self._proxy is not None)
+            answer = self._answer(transfer)
             try:
                 await answer.check(request)
             except Unauthorized:
@@ -125,11 +125,14 @@ class Transport:
                     raise
                 transfer.close()
                 transfer = await self._start(request, await auth.credentials(), is_streamed)
-                answer = _Answer(transfer, self.server, is_proxied=self._proxy is not None)
+                answer = self._answer(transfer)
                 await answer.check(request)
             yield answer
         finally:
             transfer.close()
+
+    def _answer(self, transfer: Transfer) -> "_Answer":
+        return _Answer(transfer, self.server, is_proxied=self._proxy is not None, user=self._config.user)
 
     async def upgrade(self, request: Request, protocols: Sequence[str]) -> "ClientWebSocketResponse":
         """A websocket that speaks one of the protocols, or none of them; the caller closes it.
@@ -262,8 +265,9 @@ class Transport:
 class _Answer:
     """The answer to one request; reading it raises the errors of `kube.errors`."""
 
-    def __init__(self, transfer: Transfer, server: str, *, is_proxied: bool) -> None:
+    def __init__(self, transfer: Transfer, server: str, *, is_proxied: bool, user: str) -> None:
         self._transfer = transfer
+        self._user = user
         self._server = server
         self._is_proxied = is_proxied
 
@@ -281,16 +285,27 @@ class _Answer:
             raise _connection_error(error, self._server, self._is_proxied) from error
         status, headers = self._transfer.status, self._transfer.headers
         if not 200 <= status < 300:
-            raise error_from_body(
+            refused = error_from_body(
                 status,
                 await self.body(),
                 retry_after_seconds=retry_after_seconds(headers.get("retry-after", "")),
             )
+            raise self._with_user(refused) if isinstance(refused, Unauthorized) else refused
         problem = _not_as_asked(request, status, headers.get("content-type", ""))
         if problem:
             raise InvalidResponse(
                 f"the answer to {request.shown} is not an API server's: {problem}. {SUSPECTS}"
             )
+
+    def _with_user(self, error: Unauthorized) -> Unauthorized:
+        """The error with whose credentials were refused: the server's own text is one word."""
+        if not self._user:
+            return error
+        text = (
+            f"{error.message}: {self._server} does not accept the credentials of {self._user}; a token or "
+            "certificate may have expired: sign in again"
+        )
+        return Unauthorized(error.code, reason=error.reason, message=text, status=error.status)
 
     async def body(self) -> bytes:
         """The whole body. Raises ConnectionFailed."""
@@ -370,7 +385,7 @@ def _connection_error(error: TransferFailed, server: str, is_proxied: bool) -> C
         # The connection broke during the TLS handshake, as when a server is killed or starts.
         return NotSent(f"cannot reach {server}: {reason}")
     if code in _NO_TLS:
-        return NotTrusted(f"no TLS connection to {server}: {error.text}")
+        return NotTrusted(f"no TLS connection to {server}: {error.text}{_no_tls_hint(error.text)}")
     if code == pycurl.E_COULDNT_RESOLVE_PROXY:
         return NotSent(f"cannot reach the proxy to {server}: its name cannot be resolved")
     if error.proxy_status and not 200 <= error.proxy_status < 300:
@@ -390,6 +405,13 @@ def _connection_error(error: TransferFailed, server: str, is_proxied: bool) -> C
     if code in (pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR):
         return ConnectionFailed(f"the connection to {server} was lost: {reason}")
     return ConnectionFailed(f"no valid HTTP answer from {server} ({reason})")
+
+
+def _no_tls_hint(text: str) -> str:
+    """What to change where the other side answered, but not in TLS."""
+    if "wrong version number" in text or "record layer failure" in text or "packet length too long" in text:
+        return "; the server at this port speaks no TLS: is it http:// and not https://?"
+    return ""
 
 
 def _is_refusal(text: str) -> bool:

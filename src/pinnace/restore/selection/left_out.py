@@ -11,10 +11,11 @@ from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.restore import RestoreSpec
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource
-from pinnace.kube.unserved import did_you_mean, near_names, unserved_names
+from pinnace.kube.unserved import unserved_names
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import SelectedResource
 from pinnace.restore.selection.validation import NON_RESTORABLE

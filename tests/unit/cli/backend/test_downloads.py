@@ -40,6 +40,9 @@ class Cluster:
         self.requests.append(body)
         return body
 
+    async def list_all(self, resource: APIResource, *_: object, **__: object) -> list[dict[str, Any]]:
+        return [{"metadata": {"name": name}} for plural, name in self.objects if plural == resource.name]
+
     async def get(self, resource: APIResource, name: str, _namespace: str) -> dict[str, Any]:
         if resource.name != "downloadrequests":
             found = self.objects.get((resource.name, name))

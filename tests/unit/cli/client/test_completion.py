@@ -82,7 +82,7 @@ def completed(
         ("pinnace delete ", ["backup", "backup-location", "restore", "schedule"]),
         ("pinnace describe sch", ["schedules"]),
         ("pinnace client config ", ["get", "set"]),
-        ("pinnace snapshot-location ", ["create", "get"]),
+        ("pinnace snapshot-location ", ["create", "describe", "get"]),
         ("pinnace plugin get --t", ["--timeout"]),
         ("pinnace schedule create s --schedule @daily --use", ["--use-owner-references-in-backup"]),
         ("pinnace get schedule --show-l", ["--show-labels"]),

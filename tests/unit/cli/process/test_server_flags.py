@@ -191,7 +191,7 @@ def test_repositories_are_always_pruned(started: list[ServerOptions], frequency:
         (["--client-qps", "nan"], 'invalid argument "nan" for "--client-qps" flag'),
         (["--log-level", "warn"], 'invalid argument "warn" for "--log-level" flag: invalid value: "warn"'),
         (["--location", "./backups"], "`server` works on a server in the cluster"),
-        (["--default-backup-ttl", "3d"], 'invalid argument "3d" for "--default-backup-ttl" flag'),
+        (["--default-backup-ttl", "3y"], 'invalid argument "3y" for "--default-backup-ttl" flag'),
     ],
 )
 def test_what_is_refused(

@@ -180,15 +180,21 @@ def test_what_create_refuses(
 @pytest.mark.parametrize(
     ("flag", "error"),
     [
-        ("--storage-location", 'backupstoragelocations.velero.io "nope" not found'),
-        ("--volume-snapshot-locations", 'volumesnapshotlocations.velero.io "nope" not found'),
+        (
+            "--storage-location",
+            'backupstoragelocations.velero.io "nope" not found; there are no backup',
+        ),
+        (
+            "--volume-snapshot-locations",
+            'volumesnapshotlocations.velero.io "nope" not found; there are no',
+        ),
     ],
 )
 def test_locations_must_exist(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, flag: str, error: str
 ) -> None:
     assert run(["schedule", "create", "s", "--schedule", "@daily", flag, "nope"]) == 1
-    assert capsys.readouterr().err == f"An error occurred: {error}\n"
+    assert capsys.readouterr().err.startswith(f"An error occurred: {error}")
     assert cluster.writes() == []
 
 
@@ -226,7 +232,8 @@ def test_a_backup_from_a_schedule(capsys: pytest.CaptureFixture[str], cluster: F
 
     capsys.readouterr()
     assert run(["backup", "create", "b3", "--from-schedule", "nope"]) == 1
-    assert capsys.readouterr().err == 'An error occurred: schedules.velero.io "nope" not found\n'
+    error = 'An error occurred: schedules.velero.io "nope" not found; namespace velero has test\n'
+    assert capsys.readouterr().err == error
 
 
 # --- pause and unpause ----------------------------------------------------------------------------------
@@ -331,7 +338,8 @@ def test_get(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     assert first.endswith("n=a")
     assert run(["schedule", "get", "a", "nope"]) == 1
     shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", 'An error occurred: schedules.velero.io "nope" not found\n')
+    error = 'An error occurred: schedules.velero.io "nope" not found; namespace velero has a, b\n'
+    assert (shown.out, shown.err) == ("", error)
 
 
 # --- describe -------------------------------------------------------------------------------------------
@@ -422,7 +430,8 @@ def test_delete(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> Non
     shown = capsys.readouterr()
     assert shown.out == "Schedule deleted: a\n"
     assert shown.err == (
-        'An error occurred: [schedules.velero.io "nope" not found, schedules.velero.io "nada" not found]\n'
+        'An error occurred: [schedules.velero.io "nope" not found; namespace velero has a, b, c, '
+        'schedules.velero.io "nada" not found; namespace velero has a, b, c]\n'
     )
     assert run(["delete", "schedules", "-l", "n in (b,x)", "--confirm"]) == 0
     assert run(["schedule", "delete", "--all", "--confirm"]) == 0
@@ -457,15 +466,16 @@ def test_delete_asks(
     import sys
 
     cluster.add(SCHEDULES, "a")
-    for answer in ("n\n", ""):
+    for answer, code in (("n\n", 0), ("", 2)):
         monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
-        assert run(["schedule", "delete", "a"]) == 0
+        assert run(["schedule", "delete", "a"]) == code
         assert cluster.names(SCHEDULES) == ["a"]
     monkeypatch.setattr(sys, "stdin", io.StringIO("x\nyes\nY\n"))
     capsys.readouterr()
     assert run(["schedule", "delete", "a"]) == 0
     question = "Are you sure you want to continue (Y/N)? "
-    assert capsys.readouterr().out == f"{question * 3}Schedule deleted: a\n"
+    listed = "To be deleted:\n  schedule a (New)\n"
+    assert capsys.readouterr().out == f"{listed}{question * 3}Schedule deleted: a\n"
 
 
 # --- without a server -----------------------------------------------------------------------------------

@@ -1,0 +1,36 @@
+"""`backup-location describe` and `snapshot-location describe`."""
+
+from pinnace.api.objects import JSONObject, mapping
+from pinnace.cli.common.describing import View
+from pinnace.cli.output import cells, parts
+from pinnace.cli.output.layout import Sheet
+
+
+def describe_location(location: JSONObject, view: View) -> str:
+    """The description as aligned text, without a newline at its end. Credentials are named, never shown."""
+    sheet = Sheet(colour=view.colour)
+    spec, status = cells.spec(location), cells.status(location)
+    parts.metadata(sheet, location)
+    sheet.line()
+    if location.get("kind") != "VolumeSnapshotLocation":
+        sheet.field("Phase", parts.painted(sheet, status.get("phase") or "Unknown"))
+        if status.get("message"):
+            sheet.field("Message", " ".join(str(status["message"]).split()))
+        sheet.field("Last validated", cells.local_time(status.get("lastValidationTime"), "<never>"))
+        sheet.field("Last synced", cells.local_time(status.get("lastSyncedTime"), "<never>"))
+        sheet.line()
+        storage = mapping(spec, "objectStorage")
+        sheet.field("Bucket", storage.get("bucket") or "<none>")
+        sheet.field("Prefix", storage.get("prefix") or "<none>")
+        sheet.field("CA certificate", "given" if storage.get("caCert") else "<none>")
+        sheet.field("Access mode", spec.get("accessMode") or "ReadWrite")
+        sheet.field("Default", "true" if spec.get("default") else "false")
+        sheet.field("Backup sync period", spec.get("backupSyncPeriod") or "<the server's>")
+        sheet.field("Validation frequency", spec.get("validationFrequency") or "<the server's>")
+    sheet.field("Provider", spec.get("provider") or "")
+    config = mapping(spec, "config")
+    sheet.mapping("Config", {str(key): str(value) for key, value in config.items()})
+    credential = mapping(spec, "credential")
+    secret = f"key {credential.get('key', '')} of Secret {credential.get('name', '')}"
+    sheet.field("Credential", secret if credential.get("name") else "<the server's>")
+    return sheet.render()

@@ -1,0 +1,42 @@
+"""One object in one line, for questions and listings. Pure."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import parse_time, utcnow
+from pinnace.cli.output import cells
+
+
+class Named(Protocol):
+    """What is known of the kind of an object."""
+
+    @property
+    def noun(self) -> str:
+        """The word for an object of the kind."""
+        ...
+
+
+def counted(number: int, what: str) -> str:
+    """`1 error`, `2,000 errors`."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def summary_of(obj: JSONObject, kind: Named, *more: str, clock: Callable[[], datetime] = utcnow) -> str:
+    """`backup shop (Completed, 1,204 items, 3h ago, 2 restores)`."""
+    status, spec = cells.status(obj), cells.spec(obj)
+    facts = [status.get("phase") or "New"]
+    progress = status.get("progress") or {}
+    items = progress.get("itemsBackedUp") or progress.get("itemsRestored")
+    if isinstance(items, int):
+        facts.append(counted(items, "item"))
+    if spec.get("schedule"):
+        facts.append(str(spec["schedule"]))
+    started = status.get("startTimestamp")
+    if started:
+        facts.append(cells.relative_time(parse_time(started), clock()))
+    snapshots = status.get("volumeSnapshotsCompleted")
+    if isinstance(snapshots, int) and snapshots:
+        facts.append(counted(snapshots, "volume snapshot"))
+    return f"{kind.noun} {obj['metadata']['name']} ({', '.join([*facts, *more])})"

@@ -1,0 +1,238 @@
+"""What a tired operator gets wrong: each is answered with what is wrong, about what, and what to do."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from pinnace.cli.main import run
+from pinnace.kube.resources import BACKUPS, NAMESPACES, RESTORES, SCHEDULES, velero
+from tests.unit.cli.fake_cluster import FakeCluster, connected
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    cluster = connected(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name in ("velero", "shop", "default"):
+        cluster.add(NAMESPACES, name)
+    for name in ("shop-nightly", "shop-weekly"):
+        cluster.add(BACKUPS, name)
+    cluster.add(RESTORES, "shop-restored")
+    cluster.add(SCHEDULES, "nightly", spec={"schedule": "@daily"})
+    cluster.add(velero("backupstoragelocations"), "main")
+    return cluster
+
+
+@dataclass(frozen=True)
+class Mistake:
+    words: str
+    text: str
+    code: int = 1
+
+
+WITH_A_SERVER = [
+    Mistake(
+        "backup describe shop-nigthly",
+        '"shop-nigthly" not found; did you mean shop-nightly',
+    ),
+    Mistake("backup get shop-weakly", "did you mean shop-weekly"),
+    Mistake("backup logs shop-nightli", 'Backup "shop-nightli" does not exist. Did you mean shop-nightly'),
+    Mistake("backup download nightly-shop", "namespace velero has shop-nightly, shop-weekly"),
+    Mistake("backup delete shop-nightl --confirm", "did you mean shop-nightly"),
+    Mistake("restore describe shop-restord", "did you mean shop-restored?"),
+    Mistake("restore create --from-backup shop-nightley", "did you mean shop-nightly"),
+    Mistake("restore create --from-schedule nightlie", '"nightlie" not found; did you mean nightly'),
+    Mistake("restore create", "give --from-backup BACKUP or --from-schedule SCHEDULE"),
+    Mistake("schedule describe nihgtly", "did you mean nightly?"),
+    Mistake("schedule pause nightl", "did you mean nightly?"),
+    Mistake("schedule create daily", "--schedule is required"),
+    Mistake("schedule create daily --schedule 25h", "25h"),
+    Mistake("backup create b --storage-location mian", "did you mean main?"),
+    Mistake("backup create b --from-schedule nigtly", "did you mean nightly?"),
+    Mistake("backup create", "Give one, as in `pinnace backup create NAME`"),
+    Mistake("backup-location set mainn --default", "did you mean main?"),
+    Mistake("backup list", 'unknown command "list" for "pinnace backup"; did you mean get?'),
+    Mistake("backup ls", 'unknown command "ls" for "pinnace backup"; did you mean'),
+    Mistake("backup rm x", "did you mean delete?"),
+    Mistake("backups get", "did you mean backup"),
+    Mistake("bakcup get", "did you mean backup"),
+    Mistake("backup create b --inlcude-namespaces shop", "did you mean --include-namespaces"),
+    Mistake("backup create b --ttl 30days", "write for example 90m, 72h, 30d or 2w"),
+    Mistake("backup logs", "accepts 1 arg(s), received 0: pinnace backup logs BACKUP"),
+    Mistake("backup download", "accepts 1 arg(s), received 0: pinnace backup download NAME"),
+    Mistake(
+        "restore create --from-backup b --namespace-mappings shop=copy",
+        "write shop:copy, with ':' instead of '='",
+    ),
+    Mistake("backup create b --labels team:shop", "write team=shop, with '=' instead of ':'"),
+    Mistake("backup delete", "you must specify exactly one of: specific backup name(s), the --all flag"),
+    Mistake("backup get -o xml", 'invalid output format "xml"'),
+    Mistake("backup-location create new --provider aws", "--bucket is required"),
+    Mistake("backup create b --exit-code", "--exit-code goes with --wait"),
+    Mistake("backup delete --all", "error reading user input: EOF; nothing was done", 2),
+]
+
+
+@pytest.mark.parametrize("mistake", WITH_A_SERVER, ids=lambda mistake: mistake.words)
+def test_a_mistake_with_a_server(
+    mistake: Mistake,
+    cluster: FakeCluster,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+
+    assert run(mistake.words.split()) == mistake.code
+
+    shown = capsys.readouterr()
+    assert mistake.text in shown.err
+    assert "Traceback" not in shown.err + shown.out
+    assert cluster.writes == []
+
+
+WITHOUT_A_SERVER = [
+    Mistake("backup get", "No backups in {location}.", 0),
+    Mistake("restore get", "No restores in {location}.", 0),
+    Mistake("backup describe x", "there are no backups in {location}", 1),
+    Mistake("backup delete x --confirm", "there are no backups in {location}", 1),
+    Mistake("schedule get", "leave out --location", 2),
+    Mistake("backup create b --storage-location main", "--storage-location needs a server", 2),
+]
+
+
+@pytest.mark.parametrize("mistake", WITHOUT_A_SERVER, ids=lambda mistake: mistake.words)
+@pytest.mark.usefixtures("cluster")
+def test_a_mistake_without_a_server(
+    mistake: Mistake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location = tmp_path / "empty"
+    location.mkdir()
+
+    assert run(["--location", str(location), *mistake.words.split()]) == mistake.code
+
+    assert mistake.text.format(location=location) in capsys.readouterr().err
+
+
+def test_a_namespace_that_does_not_exist_is_said_where_nothing_is_found(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["backup", "get", "-n", "velro"]) == 0
+    text = "No backups in namespace velro. Namespace velro does not exist; did you mean velero?\n"
+    assert capsys.readouterr() == ("", text)
+    assert run(["backup", "get", "-n", "shop", "-l", "a=b"]) == 0
+    assert capsys.readouterr().err == "No backups in namespace shop match 'a=b'.\n"
+    assert run(["backup", "get", "-n", "velro", "-o", "json"]) == 0
+    shown = capsys.readouterr()
+    assert (json.loads(shown.out)["items"], shown.err) == ([], "")
+    assert cluster.writes == []
+
+
+@pytest.mark.parametrize(("given", "stored"), [("30d", "720h0m0s"), ("2w", "336h0m0s"), ("1d12h", "36h0m0s")])
+@pytest.mark.usefixtures("cluster")
+def test_a_ttl_in_days_and_weeks(given: str, stored: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["backup", "create", "b", "--ttl", given, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["spec"]["ttl"] == stored
+
+
+def test_what_is_deleted_is_listed_first(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.add(
+        BACKUPS, "big", status={"phase": "Completed", "progress": {"itemsBackedUp": 1204}},
+    )  # fmt: skip
+    cluster.add(RESTORES, "again", spec={"backupName": "big"})
+    monkeypatch.setattr("sys.stdin", None)
+
+    assert run(["backup", "delete", "--all"]) == 2
+
+    assert "  backup big (Completed, 1,204 items, 1 restore)\n" in capsys.readouterr().out
+    assert cluster.writes == []
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Knows no user."""
+
+    def do_GET(self) -> None:
+        body = b'{"kind":"Status","reason":"Unauthorized","message":"Unauthorized","code":401}'
+        self.send_response(401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    server = HTTPServer(("127.0.0.1", 0), Refusing)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def kubeconfig(folder: Path, server: str) -> Path:
+    path = folder / "config"
+    content = {
+        "current-context": "prod",
+        "contexts": [{"name": "prod", "context": {"cluster": "c", "user": "ann"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "ann", "user": {"token": "expired"}}],
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def without_cluster(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("PINNACE_LOCATION", "VELERO_NAMESPACE", "KUBERNETES_SERVICE_HOST", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_credentials_that_are_refused(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_cluster(monkeypatch, tmp_path)
+    path = kubeconfig(tmp_path, f"http://127.0.0.1:{port}")
+    assert run(["--kubeconfig", str(path), "backup", "get"]) == 1
+    error = capsys.readouterr().err
+    assert "does not accept the credentials of user 'ann' of context 'prod'" in error
+    assert "may have expired" in error
+
+
+def test_https_to_a_port_that_speaks_http(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_cluster(monkeypatch, tmp_path)
+    path = kubeconfig(tmp_path, f"https://127.0.0.1:{port}")
+    assert run(["--kubeconfig", str(path), "backup", "get"]) == 1
+    assert "the server at this port speaks no TLS: is it http:// and not https://?" in capsys.readouterr().err
+
+
+def test_a_kubeconfig_that_does_not_exist_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_cluster(monkeypatch, tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
+    assert run(["backup", "get"]) == 1
+    assert f"({tmp_path}/nowhere does not exist)" in capsys.readouterr().err
+
+
+def test_a_context_that_does_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_cluster(monkeypatch, tmp_path)
+    path = kubeconfig(tmp_path, "https://127.0.0.1:1")
+    assert run(["--kubeconfig", str(path), "--kubecontext", "prdo", "backup", "get"]) == 1
+    assert "context 'prdo' does not exist; did you mean prod?" in capsys.readouterr().err
+    assert run(["--kubeconfig", str(path), "--kubecontext", "zzz", "backup", "get"]) == 1
+    assert "context 'zzz' does not exist; there are prod" in capsys.readouterr().err
