@@ -92,7 +92,7 @@ def test_a_mistake_with_a_server(
     shown = capsys.readouterr()
     assert mistake.text in shown.err
     assert "Traceback" not in shown.err + shown.out
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 WITHOUT_A_SERVER = [
@@ -129,7 +129,7 @@ def test_a_namespace_that_does_not_exist_is_said_where_nothing_is_found(
     assert run(["backup", "get", "-n", "velro", "-o", "json"]) == 0
     shown = capsys.readouterr()
     assert (json.loads(shown.out)["items"], shown.err) == ([], "")
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 @pytest.mark.parametrize(("given", "stored"), [("30d", "720h0m0s"), ("2w", "336h0m0s"), ("1d12h", "36h0m0s")])
@@ -151,7 +151,7 @@ def test_what_is_deleted_is_listed_first(
     assert run(["backup", "delete", "--all"]) == 2
 
     assert "  backup big (Completed, 1,204 items, 1 restore)\n" in capsys.readouterr().out
-    assert cluster.writes == []
+    assert cluster.writes() == []
 
 
 class Refusing(BaseHTTPRequestHandler):
