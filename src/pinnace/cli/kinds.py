@@ -17,6 +17,7 @@ class Kind:
         kind: The kind's name in the API.
         noun: The command's name, which messages use too.
         table: Its table, made when it is printed: relative times need a now.
+        former: The plural of the kind that it replaced, whose objects are shown too.
         deleted: What is printed when an object was deleted; `{}` stands for its name.
     """
 
@@ -24,6 +25,7 @@ class Kind:
     kind: str
     noun: str
     table: Callable[[], Table]
+    former: str = ""
     deleted: str = ""
 
 
@@ -65,16 +67,17 @@ SNAPSHOT_LOCATION = Kind(
     noun="snapshot-location",
     table=server_tables.snapshot_location_table,
 )
-RESTIC_REPOSITORY = Kind(
-    plural="resticrepositories",
-    kind="ResticRepository",
-    noun="restic repo",
-    table=server_tables.restic_repository_table,
+BACKUP_REPOSITORY = Kind(
+    plural="backuprepositories",
+    kind="BackupRepository",
+    noun="repo",
+    table=server_tables.repository_table,
+    former="resticrepositories",
 )
 
 KINDS: Final = {
     kind.noun: kind
-    for kind in (BACKUP, RESTORE, SCHEDULE, BACKUP_LOCATION, SNAPSHOT_LOCATION, RESTIC_REPOSITORY)
+    for kind in (BACKUP, RESTORE, SCHEDULE, BACKUP_LOCATION, SNAPSHOT_LOCATION, BACKUP_REPOSITORY)
 }
 
 IN_LOCATIONS: Final = frozenset({BACKUP.noun, RESTORE.noun})

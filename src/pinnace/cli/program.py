@@ -50,6 +50,7 @@ cli = Group(
             "Work with snapshot locations.",
         ),
         "plugin": ("pinnace.cli.plugin.commands:group", "Work with the plugins of the server."),
+        "repo": ("pinnace.cli.process.restic:repo", "Work with the repositories of volume data."),
         "restic": ("pinnace.cli.process.restic:group", "Work with restic repositories."),
         "nonadmin": (
             "pinnace.cli.nonadmin.commands:group",

@@ -1,4 +1,4 @@
-"""The ResticRepository controller: makes repositories, keeps them usable, prunes them. (docs/spec: CTL 11)
+"""The controller of BackupRepositories of restic: makes them, keeps them usable, prunes. (docs/spec: CTL 11)
 
     New ──connect, or init──> Ready <──> unlock, prune when due
              └──> NotReady ──each pass: unlock, connect or init──> Ready
@@ -15,22 +15,22 @@ from typing import Final, Protocol
 import msgspec
 
 from pinnace.api import labels
+from pinnace.api.backup_repository import RESTIC_REPOSITORY, BackupRepository, BackupRepositoryPhase
 from pinnace.api.codec import DecodeError, decode, encode, merge_patch
 from pinnace.api.objects import JSONObject
-from pinnace.api.restic_repository import ResticRepository, ResticRepositoryPhase
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.api.values.durations import Duration
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, RESTIC_REPOSITORIES
+from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUP_STORAGE_LOCATIONS
 from pinnace.runtime.controller import DONE, Controller, Reconcile, Result, Resync
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
 from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
-from pinnace.volumes.repositories import effective_frequency
+from pinnace.volumes.repositories import effective_frequency, repository_type
 from pinnace.volumes.restic.access import Repository
 from pinnace.volumes.restic.errors import RepositoryMissing, ResticError
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
@@ -72,14 +72,15 @@ class FindRegion(Protocol):
 
 def is_ready(obj: JSONObject) -> bool:
     """Whether a repository is Ready, so that the maintenance controller processes it."""
-    return (obj.get("status") or {}).get("phase") == ResticRepositoryPhase.READY
+    return (obj.get("status") or {}).get("phase") == BackupRepositoryPhase.READY
 
 
 def is_requested(obj: JSONObject) -> bool:
     """Whether a backup waits for a repository that is to be tried again."""
-    phase = (obj.get("status") or {}).get("phase") or ResticRepositoryPhase.NEW
+    phase = (obj.get("status") or {}).get("phase") or BackupRepositoryPhase.NEW
     noted = obj["metadata"].get("annotations") or {}
-    return bool(phase == ResticRepositoryPhase.NEW) and labels.INITIALIZE_REPOSITORY in noted
+    of_restic = repository_type(obj) == RESTIC_REPOSITORY
+    return of_restic and phase == BackupRepositoryPhase.NEW and labels.INITIALIZE_REPOSITORY in noted
 
 
 class RepositoryStore:
@@ -88,33 +89,33 @@ class RepositoryStore:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    async def read(self, key: Key) -> ResticRepository | None:
+    async def read(self, key: Key) -> BackupRepository | None:
         """The repository; None if it is gone or cannot be read."""
         try:
             return decode(
-                ResticRepository, await self._scope.client.get(RESTIC_REPOSITORIES, key.name, key.namespace)
+                BackupRepository, await self._scope.client.get(BACKUP_REPOSITORIES, key.name, key.namespace)
             )
         except NotFound:
             return None
         except DecodeError as error:
-            log.warning("ResticRepository cannot be read", error=error)
+            log.warning("BackupRepository cannot be read", error=error)
             return None
 
-    async def location(self, repository: ResticRepository) -> BackupStorageLocation:
+    async def location(self, repository: BackupRepository) -> BackupStorageLocation:
         """Its location. Raises KubeError, DecodeError."""
         name, resource = repository.spec.backup_storage_location, BACKUP_STORAGE_LOCATIONS
         return decode(
             BackupStorageLocation, await self._scope.client.get(resource, name, self._scope.namespace)
         )
 
-    async def write(self, before: ResticRepository, after: ResticRepository) -> ResticRepository:
+    async def write(self, before: BackupRepository, after: BackupRepository) -> BackupRepository:
         """Patch the difference, if there is one; the object as it then is."""
         patch = merge_patch(encode(before), encode(after))
         if not patch:
             return before
         name, namespace = before.metadata.name, before.metadata.namespace
         return decode(
-            ResticRepository, await self._scope.client.patch(RESTIC_REPOSITORIES, name, patch, namespace)
+            BackupRepository, await self._scope.client.patch(BACKUP_REPOSITORIES, name, patch, namespace)
         )
 
 
@@ -142,9 +143,9 @@ class RepositoryReconciler:
     async def reconcile(self, key: Key) -> Result:
         """One pass over one repository; a Ready one is left alone."""
         repository = await self._store.read(key)
-        if repository is None or repository.status.phase == ResticRepositoryPhase.READY:
+        if repository is None or repository.status.phase == BackupRepositoryPhase.READY:
             return DONE
-        with bound_fields(resticRepository=str(key)):
+        with bound_fields(backupRepository=str(key)):
             problem = ""
             if repository.status.last_maintenance_time is None:
                 # Never ready yet: its location may have been put right since the identifier was made.
@@ -154,7 +155,7 @@ class RepositoryReconciler:
             await self._conclude(repository, problem)
         return DONE
 
-    async def _identify(self, repository: ResticRepository) -> tuple[ResticRepository, str]:
+    async def _identify(self, repository: BackupRepository) -> tuple[BackupRepository, str]:
         """Write identifier and frequency; what stands in the way. (docs/spec: CTL 11)"""
         spec, problem = repository.spec, ""
         frequency = spec.maintenance_frequency
@@ -173,12 +174,12 @@ class RepositoryReconciler:
         after = msgspec.structs.replace(repository, spec=changed)
         return await self._store.write(repository, after), problem
 
-    async def _open(self, repository: ResticRepository) -> str:
+    async def _open(self, repository: BackupRepository) -> str:
         """Connect to it, or make it; what went wrong."""
         name, place = repository.metadata.name, _place(repository)
         try:
             async with self._locks.shared(name):
-                if repository.status.phase == ResticRepositoryPhase.NOT_READY:
+                if repository.status.phase == BackupRepositoryPhase.NOT_READY:
                     await _unlock(self._restic, place)
                 await self._restic.connect(place)
         except RepositoryMissing as error:
@@ -195,7 +196,7 @@ class RepositoryReconciler:
             return str(error)
         return ""
 
-    async def _check_location(self, repository: ResticRepository) -> None:
+    async def _check_location(self, repository: BackupRepository) -> None:
         """The location must be there: `restic init` would make a missing bucket, or a folder below the place
         where a disk is not mounted. (docs/adr/007)
 
@@ -209,13 +210,13 @@ class RepositoryReconciler:
             async with self._locations.open_location(location) as store:
                 await store.validate()
 
-    async def _conclude(self, repository: ResticRepository, problem: str) -> None:
+    async def _conclude(self, repository: BackupRepository, problem: str) -> None:
         if problem:
             log.warning("Restic repository is not ready", error=problem)
-            phase, maintained = ResticRepositoryPhase.NOT_READY, repository.status.last_maintenance_time
+            phase, maintained = BackupRepositoryPhase.NOT_READY, repository.status.last_maintenance_time
         else:
             log.info("Restic repository is ready")
-            phase = ResticRepositoryPhase.READY
+            phase = BackupRepositoryPhase.READY
             maintained = repository.status.last_maintenance_time or self._scope.clock()
         status = msgspec.structs.replace(
             repository.status,
@@ -238,13 +239,13 @@ class MaintenanceReconciler:
     async def reconcile(self, key: Key) -> Result:
         """One pass over one repository; one that is not Ready is left alone."""
         repository = await self._store.read(key)
-        if repository is None or repository.status.phase != ResticRepositoryPhase.READY:
+        if repository is None or repository.status.phase != BackupRepositoryPhase.READY:
             return DONE
-        with bound_fields(resticRepository=str(key)):
+        with bound_fields(backupRepository=str(key)):
             await self._maintain(repository, self._scope.clock())
         return DONE
 
-    async def _maintain(self, repository: ResticRepository, now: datetime) -> None:
+    async def _maintain(self, repository: BackupRepository, now: datetime) -> None:
         name, place = repository.metadata.name, _place(repository)
         try:
             location = await self._store.location(repository)
@@ -270,7 +271,7 @@ class MaintenanceReconciler:
         await self._store.write(repository, msgspec.structs.replace(repository, status=status))
 
 
-def is_due(repository: ResticRepository, now: datetime) -> bool:
+def is_due(repository: BackupRepository, now: datetime) -> bool:
     """Whether it is time to prune: after its period, after a failure a day later at most."""
     last = repository.status.last_maintenance_time
     if last is None:
@@ -289,12 +290,12 @@ async def _unlock(restic: ResticOperations, place: Repository) -> None:
         log.warning("Error removing stale locks from the restic repository", error=error)
 
 
-def _place(repository: ResticRepository) -> Repository:
+def _place(repository: BackupRepository) -> Repository:
     spec = repository.spec
     return Repository(identifier=spec.restic_identifier, location=spec.backup_storage_location)
 
 
-def _warn_if_moved(repository: ResticRepository, location: BackupStorageLocation) -> None:
+def _warn_if_moved(repository: BackupRepository, location: BackupStorageLocation) -> None:
     """The identifier is kept for ever; tell that new volumes go where the location no longer is."""
     if needs_region(location):
         return  # whether its host has changed takes a question to AWS
@@ -320,7 +321,7 @@ def controller(parts: Parts) -> Controller:
         frequency=parts.options.restic_prune_frequency,
     )
     made = _controller(parts, NAME, reconciler.reconcile, WORKERS, ready=False)
-    made.watch(parts.informers.of(RESTIC_REPOSITORIES), predicate=is_requested, on_add=False)
+    made.watch(parts.informers.of(BACKUP_REPOSITORIES), predicate=is_requested, on_add=False)
     return made
 
 
@@ -332,12 +333,12 @@ def maintenance_controller(parts: Parts) -> Controller:
 
 def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, ready: bool) -> Controller:
     """A controller of the repositories that are ready, or of those that are not."""
-    informer = parts.informers.of(RESTIC_REPOSITORIES)
+    informer = parts.informers.of(BACKUP_REPOSITORIES)
     queue = parts.queue(parts.lanes.of_repositories(informer, workers))
 
     async def enqueue_all() -> None:
         for obj in informer.objects():
-            if is_ready(obj) is ready:
+            if repository_type(obj) == RESTIC_REPOSITORY and is_ready(obj) is ready:
                 queue.add(Key.of(obj))
 
     made = Controller(
@@ -349,5 +350,9 @@ def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, 
         queue=queue,
     )
     # New ones at once; what our own patches change waits for the next pass.
-    made.watch(informer, predicate=lambda obj: is_ready(obj) is ready, on_update=False)
+    made.watch(
+        informer,
+        predicate=lambda obj: repository_type(obj) == RESTIC_REPOSITORY and is_ready(obj) is ready,
+        on_update=False,
+    )
     return made

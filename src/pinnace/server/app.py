@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ from pinnace.controllers import (
     storage_location,
 )
 from pinnace.controllers.deletion import backup_deletion, gc
+from pinnace.controllers.former_repositories import move_former_repositories
 from pinnace.controllers.server_status import built_in_plugins
 from pinnace.controllers.shared.parts import Informers, Parts
 from pinnace.controllers.shared.scope import Scope
@@ -189,6 +191,7 @@ class Assembly:
                 ),
             )
         if restic_repository.NAME not in options.disabled_controllers:
+            manager.add_preparation("repositories", partial(move_former_repositories, parts.scope))
             for make in REPOSITORY_CONTROLLERS:
                 manager.add_controller(make(parts))
         return manager

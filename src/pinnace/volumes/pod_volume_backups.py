@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.backup import Backup
+from pinnace.api.backup_repository import BackupRepository
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
-from pinnace.api.restic_repository import ResticRepository
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
@@ -68,7 +68,7 @@ class PodVolumeBackups:
         return await self._back_up_in(repository, pod, volumes, log)
 
     async def _back_up_in(
-        self, repository: ResticRepository, pod: JSONObject, volumes: Sequence[str], log: RunLog
+        self, repository: BackupRepository, pod: JSONObject, volumes: Sequence[str], log: RunLog
     ) -> Sequence[Exception]:
         errors: list[Exception] = []
         names: list[str] = []
@@ -89,7 +89,7 @@ class PodVolumeBackups:
         return [*errors, *self._collect(names)]
 
     async def _order(
-        self, repository: ResticRepository, pod: JSONObject, volume: str, log: RunLog
+        self, repository: BackupRepository, pod: JSONObject, volume: str, log: RunLog
     ) -> str | None:
         """Create the PodVolumeBackup and return its name, or None if there is nothing to save."""
         source = find_volume(pod, volume)
@@ -135,7 +135,7 @@ class PodVolumeBackups:
 
 
 def new_pod_volume_backup(
-    backup: Backup, repository: ResticRepository, pod: JSONObject, volume: PodVolume
+    backup: Backup, repository: BackupRepository, pod: JSONObject, volume: PodVolume
 ) -> JSONObject:
     """The PodVolumeBackup of a volume: pure. (docs/spec: PVL 5.1)"""
     owner, of_pod = backup.metadata, pod["metadata"]

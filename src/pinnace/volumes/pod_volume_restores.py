@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pinnace.api import API_VERSION, labels
+from pinnace.api.backup_repository import BackupRepository
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
-from pinnace.api.restic_repository import ResticRepository
 from pinnace.api.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
@@ -78,7 +78,7 @@ class PodVolumeRestores:
         return await self._restore_from(repository, pod, snapshots)
 
     async def _restore_from(
-        self, repository: ResticRepository, pod: JSONObject, snapshots: Mapping[str, str]
+        self, repository: BackupRepository, pod: JSONObject, snapshots: Mapping[str, str]
     ) -> list[str]:
         errors: list[str] = []
         names: list[str] = []
@@ -118,7 +118,7 @@ class PodVolumeRestores:
 def new_pod_volume_restore(
     restore: Restore,
     location: str,
-    repository: ResticRepository,
+    repository: BackupRepository,
     pod: JSONObject,
     volume: str,
     snapshot: str,

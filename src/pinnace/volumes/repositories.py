@@ -1,17 +1,17 @@
-"""The ResticRepository of a namespace in a location: found by labels, made on demand. (docs/spec: PVL 8)"""
+"""The BackupRepository of a namespace in a location: found by labels, made on demand. (docs/spec: PVL 8)"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pinnace.api import API_VERSION, labels
+from pinnace.api.backup_repository import RESTIC_REPOSITORY, BackupRepository, BackupRepositoryPhase
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
-from pinnace.api.restic_repository import ResticRepository, ResticRepositoryPhase
 from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import RESTIC_REPOSITORIES
+from pinnace.kube.resources import BACKUP_REPOSITORIES
 from pinnace.volumes.creating import create_generated
 
 DEFAULT_FREQUENCY: Final = Duration.hours(168)
@@ -23,7 +23,7 @@ NOT_READY: Final = "timed out waiting for restic repository to become ready"
 POLL_SECONDS: Final = 1.0
 """The pause between checks: a repository becomes ready only once, so a watch is not worthwhile."""
 
-_NEW = frozenset({"", ResticRepositoryPhase.NEW})
+_NEW = frozenset({"", BackupRepositoryPhase.NEW})
 
 
 class RepositoryUnavailable(Exception):
@@ -54,7 +54,7 @@ class Repositories:
 
     async def ensure(
         self, volume_namespace: str, location: str, *, initialize: bool = False
-    ) -> ResticRepository:
+    ) -> BackupRepository:
         """Return the repository once it is ready, within a minute; its object is created if there is none.
 
         Calls at the same time create it only once.
@@ -77,55 +77,61 @@ class Repositories:
                 repository = await self._request(repository)
             return await self._ready(repository)
 
-    async def _find(self, volume_namespace: str, location: str) -> ResticRepository | None:
+    async def _find(self, volume_namespace: str, location: str) -> BackupRepository | None:
         marks = repository_labels(volume_namespace, location)
         selector = ",".join(f"{name}={value}" for name, value in marks.items())
         try:
-            found = await self._client.list_all(RESTIC_REPOSITORIES, self._namespace, label_selector=selector)
+            found = await self._client.list_all(BACKUP_REPOSITORIES, self._namespace, label_selector=selector)
         except KubeError as error:
             raise RepositoryUnavailable(f"error listing restic repositories: {error}") from error
+        found = [obj for obj in found if repository_type(obj) == RESTIC_REPOSITORY]
         if len(found) > 1:
             raise RepositoryUnavailable(
-                f'more than one ResticRepository found for workload namespace "{volume_namespace}", '
+                f'more than one BackupRepository found for workload namespace "{volume_namespace}", '
                 f'backup storage location "{location}"'
             )
         return _decoded(found[0]) if found else None
 
-    async def _create(self, volume_namespace: str, location: str, *, initialize: bool) -> ResticRepository:
+    async def _create(self, volume_namespace: str, location: str, *, initialize: bool) -> BackupRepository:
         body = new_repository(
             volume_namespace, location, self._namespace, self._frequency, initialize=initialize
         )
         try:
-            return _decoded(await create_generated(self._client, RESTIC_REPOSITORIES, body, self._namespace))
+            return _decoded(await create_generated(self._client, BACKUP_REPOSITORIES, body, self._namespace))
         except KubeError as error:
             raise RepositoryUnavailable(f"unable to create restic repository resource: {error}") from error
 
-    async def _request(self, repository: ResticRepository) -> ResticRepository:
+    async def _request(self, repository: BackupRepository) -> BackupRepository:
         """Request another attempt at a repository that a restore or deletion did not find."""
         patch = {
             "metadata": {"annotations": {labels.INITIALIZE_REPOSITORY: "true"}},
-            "status": {"phase": str(ResticRepositoryPhase.NEW)},
+            "status": {"phase": str(BackupRepositoryPhase.NEW)},
         }
         name = repository.metadata.name
         try:
-            return _decoded(await self._client.patch(RESTIC_REPOSITORIES, name, patch, self._namespace))
+            return _decoded(await self._client.patch(BACKUP_REPOSITORIES, name, patch, self._namespace))
         except KubeError as error:
             raise RepositoryUnavailable(f"error patching restic repository {name}: {error}") from error
 
-    async def _ready(self, repository: ResticRepository) -> ResticRepository:
+    async def _ready(self, repository: BackupRepository) -> BackupRepository:
         name = repository.metadata.name
         try:
             async with asyncio.timeout(READY_SECONDS):
                 while repository.status.phase in _NEW:
                     await self._sleep(POLL_SECONDS)
-                    repository = _decoded(await self._client.get(RESTIC_REPOSITORIES, name, self._namespace))
+                    repository = _decoded(await self._client.get(BACKUP_REPOSITORIES, name, self._namespace))
         except TimeoutError as error:
             raise RepositoryUnavailable(NOT_READY) from error
         except KubeError as error:
             raise RepositoryUnavailable(f"error reading restic repository {name}: {error}") from error
-        if repository.status.phase != ResticRepositoryPhase.READY:
+        if repository.status.phase != BackupRepositoryPhase.READY:
             raise RepositoryUnavailable(f"restic repository is not ready: {repository.status.message}")
         return repository
+
+
+def repository_type(obj: JSONObject) -> str:
+    """The program whose format a BackupRepository has; Velero 1.10 left it out for restic."""
+    return (obj.get("spec") or {}).get("repositoryType") or RESTIC_REPOSITORY
 
 
 def effective_frequency(frequency: Duration) -> Duration:
@@ -134,7 +140,7 @@ def effective_frequency(frequency: Duration) -> Duration:
 
 
 def repository_labels(volume_namespace: str, location: str) -> dict[str, str]:
-    """The labels that identify a repository; its name is generated."""
+    """The labels that identify a repository, with its type; its name is generated."""
     return {
         labels.VOLUME_NAMESPACE: labels.label_value(volume_namespace),
         labels.STORAGE_LOCATION: labels.label_value(location),
@@ -146,32 +152,36 @@ def new_repository(
 ) -> JSONObject:
     """The object that asks the server to open a repository, or also to make it. (docs/spec: PVL 8.1)"""
     metadata: JSONObject = {
-        "generateName": f"{volume_namespace}-{location}-",
+        "generateName": f"{volume_namespace}-{location}-{RESTIC_REPOSITORY}-",
         "namespace": namespace,
-        "labels": repository_labels(volume_namespace, location),
+        "labels": {
+            **repository_labels(volume_namespace, location),
+            labels.REPOSITORY_TYPE: RESTIC_REPOSITORY,
+        },
     }
     if initialize:
         metadata["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
     return {
         "apiVersion": API_VERSION,
-        "kind": RESTIC_REPOSITORIES.kind,
+        "kind": BACKUP_REPOSITORIES.kind,
         "metadata": metadata,
         "spec": {
             "volumeNamespace": volume_namespace,
             "backupStorageLocation": location,
+            "repositoryType": RESTIC_REPOSITORY,
             "resticIdentifier": "",
             "maintenanceFrequency": str(frequency),
         },
     }
 
 
-def _lacks_request(repository: ResticRepository) -> bool:
-    is_ready = repository.status.phase == ResticRepositoryPhase.READY
+def _lacks_request(repository: BackupRepository) -> bool:
+    is_ready = repository.status.phase == BackupRepositoryPhase.READY
     return not is_ready and labels.INITIALIZE_REPOSITORY not in repository.metadata.annotations
 
 
-def _decoded(obj: JSONObject) -> ResticRepository:
+def _decoded(obj: JSONObject) -> BackupRepository:
     try:
-        return decode(ResticRepository, obj)
+        return decode(BackupRepository, obj)
     except DecodeError as error:
         raise RepositoryUnavailable(f"restic repository cannot be read: {error}") from error

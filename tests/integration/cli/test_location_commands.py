@@ -142,27 +142,32 @@ async def test_snapshot_locations(client: KubeClient, namespace: str, command: P
         assert "volumesnapshotlocations.velero.io" in error(await command("snapshot-location", *words))
 
 
-async def test_restic_repositories(client: KubeClient, namespace: str, command: Pinnace) -> None:
+async def test_repositories_of_both_kinds(client: KubeClient, namespace: str, command: Pinnace) -> None:
     spec = {
         "volumeNamespace": "shop",
         "backupStorageLocation": "default",
         "resticIdentifier": "s3:b/restic/shop",
         "maintenanceFrequency": "168h0m0s",
     }
-    for name, status in (
-        ("fresh", {}),
-        ("ready", {"phase": "Ready", "lastMaintenanceTime": "2021-08-11T21:43:26Z"}),
+    for kind, plural, name, status in (
+        ("BackupRepository", "backuprepositories", "fresh", {}),
+        (
+            "ResticRepository",
+            "resticrepositories",
+            "ready",
+            {"phase": "Ready", "lastMaintenanceTime": "2021-08-11T21:43:26Z"},
+        ),
     ):
         body = {
             "apiVersion": "velero.io/v1",
-            "kind": "ResticRepository",
+            "kind": kind,
             "metadata": {"name": name, "labels": {"velero.io/volume-namespace": "shop"}},
             "spec": spec,
             "status": status,
         }
-        await client.create(velero("resticrepositories"), body, namespace)
+        await client.create(velero(plural), body, namespace)
 
-    listed = await command("restic", "repo", "get", "-l", "velero.io/volume-namespace=shop")
+    listed = await command("repo", "get", "-l", "velero.io/volume-namespace=shop")
 
     assert listed.lines == [
         "NAME    STATUS   LAST MAINTENANCE",
@@ -170,4 +175,4 @@ async def test_restic_repositories(client: KubeClient, namespace: str, command: 
         "ready   Ready    2021-08-11 21:43:26 +0000 UTC",
     ]
     assert json.loads((await command("restic", "repo", "get", "ready", "-o", "json")).out)["spec"] == spec
-    assert "resticrepositories.velero.io" in error(await command("restic", "repo", "get", "nope"))
+    assert "backuprepositories.velero.io" in error(await command("restic", "repo", "get", "nope"))

@@ -154,11 +154,12 @@ async def test_volumes_are_saved_and_forgotten(site: Site, agent: Agent, serve: 
     await site.reached("backups", "b2")
 
     assert backup["status"]["phase"] == "Completed"
-    [repository] = await site.client.list_all(velero("resticrepositories"), site.namespace)
+    [repository] = await site.client.list_all(velero("backuprepositories"), site.namespace)
     assert repository["status"]["phase"] == "Ready"
     assert repository["metadata"]["labels"] == {
         labels.VOLUME_NAMESPACE: site.namespace,
         labels.STORAGE_LOCATION: "default",
+        labels.REPOSITORY_TYPE: "restic",
     }
     folder = Path(repository["spec"]["resticIdentifier"])
     saved = await _snapshots(site)
@@ -196,7 +197,7 @@ async def test_volumes_come_back_in_a_pod_of_another_name(
     assert failures == ["pod volume restore failed: the agent was told to fail"] * 2
     for name in ("data", "cache"):
         assert (agent.volume("q", name) / "file").read_text() == f"content of {name}"
-    assert len(await site.client.list_all(velero("resticrepositories"), site.namespace)) == 1
+    assert len(await site.client.list_all(velero("backuprepositories"), site.namespace)) == 1
 
 
 def _pod_volumes(site: Site, folder: Path) -> PodVolumes:
@@ -228,7 +229,7 @@ async def test_a_backup_whose_snapshots_cannot_be_forgotten_stays(
         (agent.volume("p", name) / "file").write_bytes(b"content")
     await site.create("backups", "b1", spec=pods_of(site))
     await site.reached("backups", "b1")
-    [repository] = await site.client.list_all(velero("resticrepositories"), site.namespace)
+    [repository] = await site.client.list_all(velero("backuprepositories"), site.namespace)
     folder = Path(repository["spec"]["resticIdentifier"])
     away = shutil.move(folder, folder.with_name("away"))
 
@@ -251,15 +252,15 @@ async def test_a_wrong_password_is_told_and_mended(site: Site, agent: Agent, ser
     (agent.volume("p", "data") / "file").write_bytes(b"content")
     await site.create("backups", "b1", spec=pods_of(site))
     await site.reached("backups", "b1")
-    [repository] = await site.client.list_all(velero("resticrepositories"), site.namespace)
-    await site.client.delete(velero("resticrepositories"), repository["metadata"]["name"], site.namespace)
+    [repository] = await site.client.list_all(velero("backuprepositories"), site.namespace)
+    await site.client.delete(velero("backuprepositories"), repository["metadata"]["name"], site.namespace)
     await _set_password(site.client, site.namespace, b"another")
 
     await site.create("backups", "b2", spec=pods_of(site))
     backup = await site.reached("backups", "b2")
 
     assert backup["status"]["phase"] == "PartiallyFailed"
-    [repository] = await site.client.list_all(velero("resticrepositories"), site.namespace)
+    [repository] = await site.client.list_all(velero("backuprepositories"), site.namespace)
     assert repository["status"]["phase"] == "NotReady"
     assert "wrong password or no key found" in repository["status"]["message"]
 

@@ -17,7 +17,7 @@ from pinnace.volumes.restic.errors import ResticError, command_failed
 from pinnace.volumes.restic.locks import RepositoryLocks
 from tests.unit.controllers.fakes import World, fail_once, key
 
-PLURAL = "resticrepositories"
+PLURAL = "backuprepositories"
 MISSING = "Fatal: x\nIs there a repository at the following location?\ny"
 LOCKED = "repository is already locked exclusively by PID 7"
 NOW = "2021-08-11T21:43:26Z"

@@ -48,7 +48,7 @@ class OrderScene:
             "resticIdentifier": "s3:x/restic/shop",
             "maintenanceFrequency": "168h0m0s",
         }
-        self.cluster.add("resticrepositories", "repo", labels=marks, spec=spec, status={"phase": "Ready"})
+        self.cluster.add("backuprepositories", "repo", labels=marks, spec=spec, status={"phase": "Ready"})
         self.repositories = Repositories(self.cluster.client, NAMESPACE)
         self.ordered = asyncio.Event()
 

@@ -224,7 +224,7 @@ async def test_a_watch_that_does_not_begin_is_an_error(scene: OrderScene) -> Non
 
 
 async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
-    repository = scene.cluster.objects["resticrepositories", "repo"]
+    repository = scene.cluster.objects["backuprepositories", "repo"]
     repository["status"] = {"phase": "NotReady", "message": "m"}
     repository["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
 

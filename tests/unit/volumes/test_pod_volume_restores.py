@@ -80,7 +80,7 @@ async def test_what_is_not_done_in_time_is_one_error(scene: OrderScene) -> None:
 
 
 async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
-    scene.cluster.objects["resticrepositories", "repo"]["status"] = {"phase": "NotReady", "message": "m"}
+    scene.cluster.objects["backuprepositories", "repo"]["status"] = {"phase": "NotReady", "message": "m"}
 
     errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
 

@@ -13,7 +13,7 @@ from pinnace.volumes.repositories import DEFAULT_FREQUENCY, Repositories, Reposi
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
 from tests.unit.volumes.cluster import VolumeCluster
 
-PLURAL = "resticrepositories"
+PLURAL = "backuprepositories"
 
 
 class Scene:
@@ -52,14 +52,16 @@ async def test_the_first_one_is_made_and_used_when_ready(scene: Scene) -> None:
     repository = await scene.repositories(Duration.hours(5)).ensure("shop", "default")
 
     [made] = scene.cluster.all_of(PLURAL)
-    assert made["metadata"]["generateName"] == "shop-default-"
+    assert made["metadata"]["generateName"] == "shop-default-restic-"
     assert made["metadata"]["labels"] == {
         "velero.io/volume-namespace": "shop",
         "velero.io/storage-location": "default",
+        "velero.io/repository-type": "restic",
     }
     assert made["spec"] == {
         "volumeNamespace": "shop",
         "backupStorageLocation": "default",
+        "repositoryType": "restic",
         "resticIdentifier": "",
         "maintenanceFrequency": "5h0m0s",
     }
@@ -100,7 +102,7 @@ async def test_two_are_an_error(scene: Scene) -> None:
         await scene.repositories().ensure("shop", "default")
 
     assert str(caught.value) == (
-        'more than one ResticRepository found for workload namespace "shop", '
+        'more than one BackupRepository found for workload namespace "shop", '
         'backup storage location "default"'
     )
 
@@ -128,7 +130,7 @@ async def test_long_names_are_shortened_in_labels_and_found_again(scene: Scene) 
 
     assert first.metadata.name == second.metadata.name
     assert first.spec.volume_namespace == namespace
-    assert all(len(value) == 63 for value in first.metadata.labels.values())
+    assert [len(value) for value in first.metadata.labels.values()] == [63, 63, len("restic")]
 
 
 async def test_asked_for_by_several_at_once_it_is_made_once(scene: Scene) -> None:

@@ -13,6 +13,7 @@ from pinnace.cli.guard import complain
 from pinnace.cli.kinds import IN_LOCATIONS, KINDS, Kind
 from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
 from pinnace.cli.settings import Settings
+from pinnace.kube import errors as kube_errors
 
 
 def server_settings(ctx: click.Context, command: str) -> Settings:
@@ -29,9 +30,28 @@ def settings_for(ctx: click.Context, kind: Kind, verb: str) -> Settings:
 
 async def find(backend: Backend, kind: Kind, names: Sequence[str], selector: str) -> list[JSONObject]:
     """The named objects, the first failure ending the command; without names all that match."""
+    if kind.former:
+        return await _with_former(backend, kind, names, selector)
     if names:
         return [await backend.object(kind.plural, name) for name in names]
     return await backend.objects(kind.plural, selector)
+
+
+async def _with_former(backend: Backend, kind: Kind, names: Sequence[str], selector: str) -> list[JSONObject]:
+    """Objects of a kind and of the one that it replaced; the cluster may serve only one of them."""
+    served, found = 0, []
+    for plural in (kind.plural, kind.former):
+        try:
+            found += await backend.objects(plural, "" if names else selector)
+            served += 1
+        except kube_errors.NotFound:
+            continue
+    if not served:
+        return await backend.objects(kind.plural)  # raises what says that there is no such kind
+    if not names:
+        return found
+    by_name = {obj["metadata"]["name"]: obj for obj in reversed(found)}
+    return [by_name[name] if name in by_name else await backend.object(kind.plural, name) for name in names]
 
 
 def get(ctx: click.Context, noun: str, options: GetOptions) -> None:

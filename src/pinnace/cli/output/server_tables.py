@@ -72,7 +72,7 @@ def snapshot_location_table() -> Table:
     return Table(columns=("NAME", "PROVIDER"), row=row)
 
 
-def restic_repository_table() -> Table:
+def repository_table() -> Table:
     """NAME, STATUS, LAST MAINTENANCE."""
 
     def row(repository: JSONObject) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup
+from pinnace.api.backup_repository import BackupRepository
 from pinnace.api.pod_volume import RESTIC
-from pinnace.api.restic_repository import ResticRepository
 from pinnace.api.restore import Restore
 from pinnace.api.values.durations import Duration
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
@@ -121,7 +121,7 @@ class PodVolumes:
                 errors.append(f"error deleting restic snapshot {snapshot}: {error}")
         return errors
 
-    async def _forget_in(self, repository: ResticRepository, snapshot: str) -> None:
+    async def _forget_in(self, repository: BackupRepository, snapshot: str) -> None:
         spec = repository.spec
         place = Repository(identifier=spec.restic_identifier, location=spec.backup_storage_location)
         try:

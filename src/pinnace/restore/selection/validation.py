@@ -26,6 +26,7 @@ NON_RESTORABLE: Final = (
     "backups.velero.io",
     "restores.velero.io",
     "resticrepositories.velero.io",
+    "backuprepositories.velero.io",
 )
 """Never restored; appended to every restore's excluded resources, in this order."""
 

@@ -15,7 +15,7 @@ from pinnace.cli.main import run
 from pinnace.cli.output.printing import OutputFlags, render_table
 from pinnace.cli.output.server_tables import (
     backup_location_table,
-    restic_repository_table,
+    repository_table,
     snapshot_location_table,
 )
 from pinnace.kube.errors import Forbidden
@@ -24,7 +24,7 @@ from pinnace.storage.location_url import location_from_url
 from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, SNAPSHOT_LOCATIONS, FakeCluster, connected
 
 TABLE = OutputFlags(format="table")
-RESTIC_REPOSITORIES = velero("resticrepositories")
+BACKUP_REPOSITORIES, RESTIC_REPOSITORIES = velero("backuprepositories"), velero("resticrepositories")
 AWS = ("--provider", "aws", "--bucket", "b")
 
 
@@ -341,19 +341,22 @@ def test_the_table_of_snapshot_locations(capsys: pytest.CaptureFixture[str], clu
 # --- restic repo ----------------------------------------------------------------------------------------
 
 
-def test_the_table_of_restic_repositories(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_the_table_of_repositories(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     ready = {"phase": "Ready", "lastMaintenanceTime": "2021-08-11T21:43:26Z"}
-    cluster.add(RESTIC_REPOSITORIES, "ns1-default-x7k2p", labels={"a": "b"}, spec={}, status=ready)
+    cluster.add(BACKUP_REPOSITORIES, "ns1-default-x7k2p", labels={"a": "b"}, spec={}, status=ready)
     cluster.add(RESTIC_REPOSITORIES, "ns2-default-9qqzz", spec={})
     rows = list(cluster.objects.values())
 
-    assert render_table(rows, restic_repository_table(), TABLE) == textwrap.dedent("""\
+    assert render_table(rows, repository_table(), TABLE) == textwrap.dedent("""\
         NAME                STATUS   LAST MAINTENANCE
         ns1-default-x7k2p   Ready    2021-08-11 21:43:26 +0000 UTC
         ns2-default-9qqzz   New      <never>
         """)
-    assert run(["restic", "repo", "get", "-l", "a=b", "-o", "name"]) == 0
-    assert capsys.readouterr().out == "resticrepository.velero.io/ns1-default-x7k2p\n"
+    for words in (["repo"], ["restic", "repo"]):
+        assert run([*words, "get", "-l", "a=b", "-o", "name"]) == 0
+        assert capsys.readouterr().out == "backuprepository.velero.io/ns1-default-x7k2p\n"
+        assert run([*words, "get", "ns2-default-9qqzz", "-o", "name"]) == 0
+        assert capsys.readouterr().out == "resticrepository.velero.io/ns2-default-9qqzz\n"
 
 
 # --- without a server -----------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class Forgetting:
             "maintenanceFrequency": "1h0m0s",
         }
         status = {"phase": phase, "message": "m"}
-        self.world.cluster.add("resticrepositories", namespace, labels=marks, spec=spec, status=status)
+        self.world.cluster.add("backuprepositories", namespace, labels=marks, spec=spec, status=status)
 
     def saved(self, name: str, snapshot: str, *, backup: str = "b1", namespace: str = "shop") -> None:
         self.world.cluster.add(

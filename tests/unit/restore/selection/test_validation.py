@@ -158,6 +158,7 @@ async def test_default_exclusions_are_not_added_twice() -> None:
         "backups.velero.io",
         "restores.velero.io",
         "resticrepositories.velero.io",
+        "backuprepositories.velero.io",
     ]
 
 
