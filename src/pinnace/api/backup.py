@@ -7,7 +7,7 @@ from msgspec import Meta, Struct, field
 
 from pinnace.api import API_VERSION
 from pinnace.api.fields import ENUM_KEY, MIN_ITEMS_KEY, NULLABLE, REQUIRED, NullableTime
-from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.meta import ConfigReference, LabelSelector, ObjectMeta
 from pinnace.api.values.durations import Duration
 
 
@@ -138,6 +138,8 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         included_namespace_scoped_resources: Namespaced resources that are saved; all when empty. Not with
             includedResources, excludedResources or includeClusterResources. A field of later versions.
         excluded_namespace_scoped_resources: Namespaced resources that are left out.
+        resource_policy: The ConfigMap with rules for volumes and for resources. A field of later versions of
+            Velero. (docs/spec: BEY 4.7)
     """
 
     included_namespaces: Annotated[list[str], NULLABLE] = []
@@ -161,6 +163,7 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     excluded_cluster_scoped_resources: Annotated[list[str], NULLABLE] = []
     included_namespace_scoped_resources: Annotated[list[str], NULLABLE] = []
     excluded_namespace_scoped_resources: Annotated[list[str], NULLABLE] = []
+    resource_policy: Annotated[ConfigReference | None, NULLABLE] = None
 
 
 class BackupProgress(Struct, rename="camel", kw_only=True):

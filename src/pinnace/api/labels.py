@@ -20,6 +20,7 @@ VOLUME_NAMESPACE: Final = "velero.io/volume-namespace"
 REPOSITORY_TYPE: Final = "velero.io/repository-type"
 EXCLUDE_FROM_BACKUP: Final = "velero.io/exclude-from-backup"
 EXCLUDE_FROM_BACKUP_VALUE: Final = "true"
+MUST_INCLUDE_ADDITIONAL_ITEMS: Final = "backup.velero.io/must-include-additional-items"
 PLUGIN_CONFIG: Final = "velero.io/plugin-config"
 RESTORE_STATUS: Final = "velero.io/restore-status"
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from pinnace.api.fields import REQUIRED, Time
+from pinnace.api.fields import NULLABLE, REQUIRED, Time
 
 
 class OwnerReference(Struct, rename="camel", kw_only=True):
@@ -33,6 +33,20 @@ class ObjectMeta(Struct, rename="camel", kw_only=True):
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
     finalizers: list[str] = []
+
+
+class ConfigReference(Struct, rename="camel", kw_only=True):
+    """Names an object of the server's namespace that holds settings.
+
+    Attributes:
+        api_group: Group of the object; empty for the core group.
+        kind: Kind of the object: configmap, in any case.
+        name: Name of the object.
+    """
+
+    api_group: Annotated[str | None, NULLABLE] = None
+    kind: Annotated[str, REQUIRED] = ""
+    name: Annotated[str, REQUIRED] = ""
 
 
 class ObjectReference(Struct, rename="camel", kw_only=True):

@@ -86,14 +86,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             same=("velero.io/volume-group",),  # written into every spec by Velero 1.18
         ),
         "itemOperationTimeout": _OPERATION_TIMEOUT,
-        "resourcePolicy": NotSupported(
-            since="1.11",
-            effect="volume and resource policies out of a ConfigMap",
-            instead="choose volumes by the annotations backup.velero.io/backup-volumes and "
-            "backup.velero.io/backup-volumes-excludes of pods, resources by includedResources and "
-            "excludedResources",
-            schema=_OPEN,
-        ),
         "snapshotMoveData": NotSupported(
             since="1.12",
             effect="moving the data of CSI snapshots into the backup storage location",

@@ -13,6 +13,7 @@ from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook
+from pinnace.volumes.policies import VolumePolicies
 
 
 class HookRunner(Protocol):
@@ -87,6 +88,7 @@ class Collaborators:
     pod_volumes: PodVolumeBackupper | None = None
     snapshots: VolumeSnapshotter | None = None
     csi: CSIObjects | None = None
+    policies: VolumePolicies | None = None
 
     @property
     def volumes(self) -> bool:

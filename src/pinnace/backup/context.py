@@ -14,6 +14,7 @@ from pinnace.backup.filters import ExcludedItems
 from pinnace.backup.plan import Scope
 from pinnace.backup.progress import ProgressReporter
 from pinnace.backup.tracking import Tracker
+from pinnace.backup.volume_records import VolumeRecords
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
 from pinnace.volumes.selection import HandledClaims
@@ -36,6 +37,7 @@ class RunContext:
     tracker: Tracker = field(default_factory=Tracker)
     claims: HandledClaims = field(default_factory=HandledClaims)
     excluded: ExcludedItems = field(default_factory=ExcludedItems)
+    volumes: VolumeRecords = field(default_factory=VolumeRecords)
 
     def heads(self, group_resource: str, api_version: str) -> tuple[str, ...]:
         """The directories in which an item is stored: versioned, and plain for the preferred version.

@@ -4,14 +4,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api.backup import Backup, BackupProgress
 from pinnace.api.objects import JSONObject
-from pinnace.api.selection.resource_filters import filter_of
+from pinnace.api.selection.resource_filters import NO_LISTS, filter_of
 from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
@@ -32,6 +32,7 @@ from pinnace.backup.plan import (
 )
 from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter
 from pinnace.backup.raw_items import RawItems
+from pinnace.backup.volume_records import VolumeRecords
 from pinnace.context import ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
@@ -53,6 +54,7 @@ class EngineResult:
 
     resource_list: dict[str, list[str]]
     progress: BackupProgress
+    volumes: VolumeRecords = field(default_factory=VolumeRecords)
 
 
 class BackupEngine:
@@ -120,6 +122,7 @@ class BackupEngine:
         return EngineResult(
             resource_list=run.tracker.resource_list(),
             progress=BackupProgress(total_items=count, items_backed_up=count),
+            volumes=run.volumes,
         )
 
     def _hooks(self, backup: Backup) -> HookChoice:
@@ -135,6 +138,7 @@ class BackupEngine:
                 backup.spec,
                 canonical=self._discovery.canonical,
                 is_namespaced=self._discovery.is_namespaced,
+                policy=policies.lists if (policies := self._collaborators.policies) is not None else NO_LISTS,
             )
             scope = Scope.of(backup.spec, resources=chosen.filter, facts=facts)
         except ValueError as error:

@@ -9,8 +9,13 @@ from collections.abc import Sequence
 
 import orjson
 
-from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
-from pinnace.api.objects import JSONObject, dump_json
+from pinnace.api.labels import (
+    EXCLUDE_FROM_BACKUP,
+    EXCLUDE_FROM_BACKUP_VALUE,
+    MUST_INCLUDE_ADDITIONAL_ITEMS,
+)
+from pinnace.api.objects import JSONObject, dump_json, mapping, text
+from pinnace.api.resource_policies import VolumeAction
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
@@ -58,8 +63,11 @@ class ItemBackupper:
             (plain if is_ignored and not (is_pods and self._pods.wants(raw)) else others).append(item)
         return plain, others
 
-    async def back_up(self, item: JSONObject, resource: APIResource) -> bool:
+    async def back_up(self, item: JSONObject, resource: APIResource, *, forced: bool = False) -> bool:
         """Pass an item through the pipeline, unless a rule leaves it out. (docs/spec: BKP 6.1, 6.3)
+
+        Args:
+            forced: whether the filters do not count for it.
 
         Returns:
             Whether it is in the backup, now or already.
@@ -69,7 +77,8 @@ class ItemBackupper:
             ArchiveWriteError: the archive itself is broken.
         """
         namespace, name = identity_of(item)
-        if _is_excluded(item) or not self._run.scope.admits(resource.group_resource, namespace):
+        is_admitted = not _is_excluded(item) and self._run.scope.admits(resource.group_resource, namespace)
+        if not (forced or is_admitted):
             return False
         kind, key = kind_of(item), item_key(namespace, name)
         if not self._run.tracker.begin(kind, key):
@@ -88,7 +97,7 @@ class ItemBackupper:
         if is_pod:
             self._pods.warn_of_undone_work(item)
             await self._pods.run_hooks(HookPhase.PRE, item)
-        volumes = self._pods.choose_volumes(item) if is_pod else []
+        volumes = await self._pods.choose_volumes(item) if is_pod else []
         # Actions may change the dict they are given; volumes are saved from the pod as it is in the cluster.
         original = orjson.loads(dump_json(item)) if volumes else item
         identity, api_version = identity_of(item), item.get("apiVersion", "")
@@ -99,7 +108,7 @@ class ItemBackupper:
             errors = [*failure.errors, *await self._post_hooks(is_pod, item)]
             raise ItemFailed(errors) from failure
         if is_pod:
-            self._pods.report_unsaved_volumes(changed)
+            await self._pods.report_unsaved_volumes(changed)
         errors = []
         if resource.group_resource == PERSISTENT_VOLUMES:
             errors += await self._snapshot(changed)
@@ -129,9 +138,12 @@ class ItemBackupper:
             if resolved.wants(namespace, labels)
         ]
         for action in applicable:
+            # Only an action can say so: a user could put any object into a backup by an annotation.
+            is_users = MUST_INCLUDE_ADDITIONAL_ITEMS in mapping(item, "metadata", "annotations")
             item, additional = await self._execute(action, item, resource, namespace, name)
+            forced = not is_users and must_include(item)
             for identifier in additional:
-                await self._back_up_additional(identifier)
+                await self._back_up_additional(identifier, forced=forced)
         return item
 
     async def _execute(
@@ -148,8 +160,12 @@ class ItemBackupper:
             )
             raise ItemFailed([BackupError(text)]) from error
 
-    async def _back_up_additional(self, wanted: ResourceIdentifier) -> None:
-        """Fetch an item that an action named and back it up completely. (docs/spec: BKP 8.2)"""
+    async def _back_up_additional(self, wanted: ResourceIdentifier, *, forced: bool) -> None:
+        """Fetch an item that an action named and back it up completely. (docs/spec: BKP 8.2, BEY 4.12)
+
+        Args:
+            forced: whether the item is taken although the filters leave it out.
+        """
         run = self._run
         try:
             resource = run.discovery.resolve(wanted.group_resource)
@@ -159,7 +175,7 @@ class ItemBackupper:
         # Both questions are asked again with the object at hand; asking now saves a request for most items.
         if run.tracker.has(kind, item_key(wanted.namespace, wanted.name)):
             return
-        if not run.scope.admits(resource.group_resource, wanted.namespace):
+        if not forced and not run.scope.admits(resource.group_resource, wanted.namespace):
             run.excluded.add(wanted.group_resource, item_key(wanted.namespace, wanted.name))
             return
         try:
@@ -182,7 +198,7 @@ class ItemBackupper:
         except KubeError as error:
             raise ItemFailed([error]) from error
         try:
-            await self.back_up(item, resource)
+            await self.back_up(item, resource, forced=forced)
         except ItemFailed as failure:
             # Errors of an additional item reach the outermost item as one. (docs/spec: BKP 3.4)
             raise ItemFailed([failure]) from failure
@@ -190,18 +206,33 @@ class ItemBackupper:
     async def _snapshot(self, volume: JSONObject) -> Sequence[BaseException]:
         """Snapshot a persistent volume, unless the backup or its claim says otherwise. (docs/spec: BKP 10)"""
         run = self._run
-        spec = run.backup.spec
-        claim = (volume.get("spec") or {}).get("claimRef") or {}
-        if spec.snapshot_volumes is False or not spec.volume_snapshot_locations:
-            return ()
-        if run.claims.has(claim.get("namespace", ""), claim.get("name", "")):
-            return ()
         name = identity_of(volume)[1]
         log = run.log.child(resource=PERSISTENT_VOLUMES, namespace="", name=name)
+        try:
+            reason = await self._reason_against_snapshot(volume)
+        except KubeError as error:
+            return [error]
+        run.volumes.seen(volume, reason)
+        if reason or not run.backup.spec.volume_snapshot_locations:
+            return ()
         if run.collaborators.snapshots is None:
             log.warning("No snapshot of this volume is taken: nothing here can take one")
             return ()
         return await run.collaborators.snapshots.snapshot(volume, log)
+
+    async def _reason_against_snapshot(self, volume: JSONObject) -> str:
+        """Why no snapshot of a persistent volume is wanted; empty if one is. Raises KubeError. (BEY 4.7)"""
+        run = self._run
+        claim = mapping(volume, "spec", "claimRef")
+        policies = run.collaborators.policies
+        action = await policies.of_persistent(volume) if policies is not None else None
+        if action is not None and policies is not None:
+            return "" if action is VolumeAction.SNAPSHOT else f"any: {policies.reason(action)}"
+        if run.backup.spec.snapshot_volumes is False:
+            return "volumeSnapshot: the backup has snapshotVolumes: false"
+        if run.claims.has(text(claim, "namespace"), text(claim, "name")):
+            return "podvolume: the volume was to be saved from its pod"
+        return ""
 
     async def _write(
         self, item: JSONObject, original: Identity, resource: APIResource, api_version: str
@@ -231,6 +262,15 @@ class ItemBackupper:
             raise ItemFailed([BackupError(f"an action gave the item the place of another: {new_path}")])
         self._renamed_to.add(new_path)
         self._renamed_from.add(old_path)
+
+
+def must_include(item: JSONObject) -> bool:
+    """Whether an action said that its additional items are taken whatever the filters say; said only once.
+
+    (docs/spec: BEY 4.12)
+    """
+    annotations = mapping(item, "metadata", "annotations")
+    return bool(annotations.pop(MUST_INCLUDE_ADDITIONAL_ITEMS, "") == "true")
 
 
 def identity_of(item: JSONObject) -> Identity:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pinnace.api.backup import HookErrorMode
 from pinnace.api.objects import JSONObject
+from pinnace.api.resource_policies import VolumeAction
 from pinnace.backup.collaborators import (
     HookRunner,
 )
@@ -14,7 +15,8 @@ from pinnace.backup.context import RunContext
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookDefective, HookFailed
-from pinnace.volumes.selection import claims_of, is_running, wanted_volumes
+from pinnace.kube.errors import KubeError
+from pinnace.volumes.selection import claims_of, is_running, may_be_saved, pod_volumes, wanted_volumes
 
 _OUR_ANNOTATIONS = b"backup.velero.io/"
 """What all annotations have in common that name hooks of a pod, or volumes. (docs/spec: API 11.4, 15)"""
@@ -33,7 +35,7 @@ class PodWork:
             text = f"{len(hooks)} backup hook(s) are not run"
             self._warn(pod, f"Not everything that this pod asks for is done: {text}")
 
-    def report_unsaved_volumes(self, pod: JSONObject) -> None:
+    async def report_unsaved_volumes(self, pod: JSONObject) -> None:
         """An error for each volume to be saved with restic that this run cannot save. (docs/adr/020)
 
         A claim that has a CSI snapshot in this backup is saved; call this after the actions of the pod.
@@ -43,7 +45,7 @@ class PodWork:
             return
         namespace = (pod.get("metadata") or {}).get("namespace", "")
         claims = claims_of(pod)
-        for volume in self._wanted_volumes(pod):
+        for volume in await self._wanted_volumes(pod):
             claim = claims.get(volume, (namespace, ""))[1]
             if collaborators.csi is not None and collaborators.csi.has_snapshot(namespace, claim):
                 continue
@@ -59,7 +61,9 @@ class PodWork:
 
     def wants(self, raw: bytes) -> bool:
         """Whether a pod, by a glance at its JSON, may have hooks, or volumes to be saved."""
-        spec = self._run.backup.spec
+        spec, policies = self._run.backup.spec, self._run.collaborators.policies
+        if policies is not None and policies.decide:
+            return True
         return bool(spec.hooks.resources or spec.default_volumes_to_restic or _OUR_ANNOTATIONS in raw)
 
     async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
@@ -93,11 +97,15 @@ class PodWork:
                 text = f"{phase.value} hook {hook.name} failed: {error}"
                 raise ItemFailed([BackupError(text)]) from error
 
-    def choose_volumes(self, pod: JSONObject) -> list[str]:
-        """Choose the volumes to save with this pod, and remember their claims. (docs/spec: BKP 9.1)"""
+    async def choose_volumes(self, pod: JSONObject) -> list[str]:
+        """Choose the volumes to save with this pod, and remember their claims. (docs/spec: BKP 9.1)
+
+        Raises:
+            ItemFailed: what the resource policies decide by cannot be read.
+        """
         if self._run.collaborators.pod_volumes is None:
             return []
-        wanted = self._wanted_volumes(pod)
+        wanted = await self._wanted_volumes(pod)
         if wanted and not is_running(pod):
             # No agent could read them; the claims can still be snapshotted. (docs/spec: README, decided)
             for volume in wanted:
@@ -116,8 +124,24 @@ class PodWork:
             return ()
         return await backupper.back_up(pod, volumes, self._run.log.child(**_fields(pod)))
 
-    def _wanted_volumes(self, pod: JSONObject) -> list[str]:
-        return wanted_volumes(pod, opt_out=bool(self._run.backup.spec.default_volumes_to_restic))
+    async def _wanted_volumes(self, pod: JSONObject) -> list[str]:
+        """The volumes to save by the resource policies, else by annotations and default. (BEY 4.7)"""
+        usual = wanted_volumes(pod, opt_out=bool(self._run.backup.spec.default_volumes_to_restic))
+        policies = self._run.collaborators.policies
+        if policies is None or not policies.decide:
+            return usual
+        wanted, decided = [], set()
+        for volume in pod_volumes(pod):
+            try:
+                action = await policies.of_pod_volume(pod, volume)
+            except KubeError as error:
+                raise ItemFailed([error]) from error
+            if action is None:
+                continue
+            decided.add(volume["name"])
+            if action is VolumeAction.FS_BACKUP and may_be_saved(volume):
+                wanted.append(volume["name"])
+        return [*wanted, *(name for name in usual if name not in decided)]
 
     def _warn(self, pod: JSONObject, text: str) -> None:
         self._run.log.warning(text, **_fields(pod))

@@ -160,7 +160,7 @@ def _choose_snapshot_locations(
 ) -> list[str]:
     """Write the chosen names into the spec, unless there is a problem with them. (docs/spec: BKP 2.4)"""
     spec = backup.spec
-    if spec.snapshot_volumes is False:
+    if spec.snapshot_volumes is False and spec.resource_policy is None:
         spec.volume_snapshot_locations = []
         return []
     if isinstance(locations, Unreadable):

@@ -15,12 +15,14 @@ from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.values.error_texts import error_text
+from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
+from pinnace.backup.volume_records import VolumeRecords
 from pinnace.context import RunContext, close_reopened
 from pinnace.plugins.protocols import BackupItemAction
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
@@ -163,7 +165,7 @@ class _Run:
             resource_list=result.resource_list if result is not None else {},
             csi_volume_snapshots=csi_snapshots,
             csi_volume_snapshot_contents=csi_contents,
-            volume_infos=self.collaborators.csi.volume_infos if self.collaborators.csi is not None else (),
+            volume_infos=self._volume_infos(result, snapshots),
         )
         await self._upload(files, log)
         return self.backup
@@ -231,6 +233,16 @@ class _Run:
         if self.collaborators.pod_volumes is None:
             return ()
         return self.collaborators.pod_volumes.pod_volume_backups
+
+    def _volume_infos(
+        self, result: EngineResult | None, snapshots: Sequence[VolumeSnapshot]
+    ) -> Sequence[VolumeInfo]:
+        records = result.volumes if result is not None else VolumeRecords()
+        return records.infos(
+            snapshots=snapshots,
+            csi=self.collaborators.csi.volume_infos if self.collaborators.csi is not None else (),
+            pod_volume_backups=self._pod_volume_backups(),
+        )
 
     async def _csi_objects(
         self, log: RunLog

@@ -7,7 +7,7 @@ from datetime import datetime
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.codec import encode
-from pinnace.api.meta import ObjectMeta, OwnerReference
+from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec, RestoreStatusSpec
 from pinnace.api.selection.resource_filters import filter_errors
@@ -39,6 +39,8 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
         included_namespace_scoped_resources=list(options.include_namespace_scoped_resources),
         excluded_namespace_scoped_resources=list(options.exclude_namespace_scoped_resources),
     )
+    if options.resource_policies_configmap:
+        spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
     if problems := filter_errors(spec):
         raise InvalidInput("\n".join(problems))
     return Backup(metadata=ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels)), spec=spec)

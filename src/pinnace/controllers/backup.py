@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -12,6 +13,7 @@ from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.nonadmin.hiding import hiding_for
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
+from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.spec_fields import check_spec
 from pinnace.api.storage_location import BackupStorageLocation
@@ -30,6 +32,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUPS, VOLUME_SNAPSHOT_LOCATIONS, velero
 from pinnace.operations.backup import BackupOperation
+from pinnace.operations.policies import policies_of
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
@@ -87,9 +90,15 @@ class BackupWork:
             prepared.status.phase = BackupPhase.FAILED_VALIDATION
             prepared.status.validation_errors = [problem]
             prepared.status.start_timestamp = None
-        valid = prepared.status.phase == BackupPhase.IN_PROGRESS
-        execute = partial(self._execute, discovery, caveats) if valid else None
         problems = await self._snapshot_location_problems(prepared.spec.volume_snapshot_locations)
+        policies = None
+        try:
+            policies = await policies_of(scope.client, scope.namespace, prepared.spec)
+        except PolicyError as error:
+            problems.append(str(error))
+        valid = prepared.status.phase == BackupPhase.IN_PROGRESS
+        cluster = _Cluster(discovery=discovery, policies=policies)
+        execute = partial(self._execute, cluster, caveats) if valid else None
         return refused(Plan(begun=prepared, execute=execute), problems)
 
     async def _snapshot_location_problems(self, chosen: Sequence[str]) -> list[str]:
@@ -152,7 +161,7 @@ class BackupWork:
             completed=status.volume_snapshots_completed,
         )
 
-    async def _execute(self, discovery: Discovery, caveats: Sequence[str], backup: Backup) -> Backup:
+    async def _execute(self, cluster: "_Cluster", caveats: Sequence[str], backup: Backup) -> Backup:
         scope = self._scope
         try:
             store = await self._locations.acquire(backup.spec.storage_location)
@@ -164,8 +173,9 @@ class BackupWork:
         volumes = self._pod_volumes.backing_up(backup) if self._pod_volumes is not None else nullcontext()
         async with store, plugins, volumes as pod_volumes:
             operation = BackupOperation(
-                self._context(backup, discovery, caveats, store, plugins),
+                self._context(backup, cluster.discovery, caveats, store, plugins),
                 pod_volumes=pod_volumes,
+                policies=cluster.policies,
                 on_tarball=partial(scope.metrics.backup_tarball_size, _schedule_of(backup)),
             )
             try:
@@ -207,6 +217,14 @@ class BackupWork:
         tenant = backup.metadata.annotations.get(Origin.BACKUP.namespace_annotation, "")
         hide = hiding_for(tenant, scope.namespace) if tenant else None
         return LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo, hide=hide)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cluster:
+    """What is known of the cluster when a Backup is validated."""
+
+    discovery: Discovery
+    policies: ResourcePolicies | None
 
 
 class BackupCensus:

@@ -6,13 +6,13 @@
 They have the names of the actions of Velero's CSI plugin, and do the same work.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
-from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.resource_policies import VolumeAction
 from pinnace.csi import snapshots as csi
 from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import CSIError, SnapshotKinds
@@ -24,6 +24,7 @@ from pinnace.plugins.logs import get_logger
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.pod_claims import claim_name, find_volume
+from pinnace.volumes.policies import VolumePolicies
 from pinnace.volumes.selection import is_running, wanted_volumes
 
 Answer = tuple[JSONObject, Sequence[ResourceIdentifier]]
@@ -34,20 +35,21 @@ NOTHING_MORE: Final[Sequence[ResourceIdentifier]] = ()
 
 
 def csi_backup_actions(
-    client: KubeClient, discovery: Discovery, taken: TakenSnapshots, *, restic: bool
+    client: KubeClient, discovery: Discovery, taken: TakenSnapshots, *, restic: bool, policies: VolumePolicies
 ) -> list[BackupItemAction]:
     """The four actions.
 
     Args:
         taken: records the snapshots of this backup.
         restic: whether this backup saves the content of pod volumes, so that those need no snapshot.
+        policies: decide for the volumes that a rule of them matches.
 
     Raises:
         CSIError: the cluster has no such kinds.
     """
     kinds = SnapshotKinds.needed(discovery)
     return [
-        SnapshotClaim(client, kinds, discovery.canonical, taken, restic=restic),
+        SnapshotClaim(client, kinds, taken, restic=restic, policies=policies),
         AwaitSnapshot(client, kinds, taken),
         AddSecretOf("velero.io/csi-volumesnapshotclass-backupper", csi.CLASSES, labels.CSI_LIST_SECRET),
         AddSecretOf(
@@ -72,16 +74,16 @@ class SnapshotClaim:
         self,
         client: KubeClient,
         kinds: SnapshotKinds,
-        canonical: Callable[[str], str],
         taken: TakenSnapshots,
         *,
         restic: bool,
+        policies: VolumePolicies,
     ) -> None:
         self._client = client
         self._taken = taken
         self._kinds = kinds
-        self._canonical = canonical
         self._restic = restic
+        self._policies = policies
 
     async def applies_to(self) -> ResourceSelector:
         """PersistentVolumeClaims."""
@@ -93,7 +95,7 @@ class SnapshotClaim:
         Raises:
             CSIError, KubeError: the snapshot that the claim needs could not be taken.
         """
-        if backup.spec.snapshot_volumes is False:
+        if backup.spec.snapshot_volumes is False and not self._policies.decide:
             return item, NOTHING_MORE
         spec, fields = item.get("spec") or {}, _fields(item)
         if not spec.get("volumeName") or (item.get("status") or {}).get("phase") != "Bound":
@@ -102,19 +104,25 @@ class SnapshotClaim:
         volume = await self._client.get(PERSISTENT_VOLUMES, spec["volumeName"])
         if not (volume.get("spec") or {}).get("csi"):
             return item, NOTHING_MORE
-        if self._restic and await self._is_for_restic(item, backup):
-            log.info("The volume of the claim is saved with restic, no snapshot is taken", extra=fields)
-            return item, NOTHING_MORE
-        if not self._may_keep_snapshots(backup):
-            log.warning(
-                "No snapshot of the volume is taken: the backup leaves out VolumeSnapshots, without which"
-                " the claim could not be restored from one",
-                extra=fields,
-            )
+        if reason := await self._reason_against(item, volume, backup):
+            log.info(f"No CSI snapshot is taken: {reason}", extra=fields)
             return item, NOTHING_MORE
         snapshot = await self._snapshot(item, volume, backup)
+        # The filters of the backup are about snapshots of users; this one is the volume's data. (BEY 4.4)
+        item["metadata"].setdefault("annotations", {})[labels.MUST_INCLUDE_ADDITIONAL_ITEMS] = "true"
         csi.annotate_claim(item, snapshot["metadata"]["name"], backup.metadata.name)
         return item, [_identifier(csi.SNAPSHOTS, snapshot["metadata"]["name"], fields["namespace"])]
+
+    async def _reason_against(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> str:
+        """Why the volume needs no snapshot; empty if it needs one. (docs/spec: BEY 4.7)"""
+        action = await self._policies.of_claim(claim, volume)
+        if action is not None:
+            return "" if action is VolumeAction.SNAPSHOT else self._policies.reason(action)
+        if backup.spec.snapshot_volumes is False:
+            return "the backup has snapshotVolumes: false"
+        if self._restic and await self._is_for_restic(claim, backup):
+            return "the volume of the claim is saved with restic"
+        return ""
 
     async def _snapshot(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> JSONObject:
         driver = await self._driver(claim)
@@ -150,13 +158,6 @@ class SnapshotClaim:
                     return True
         return False
 
-    def _may_keep_snapshots(self, backup: Backup) -> bool:
-        spec = backup.spec
-        resources = IncludesExcludes.resolved(
-            spec.included_resources, spec.excluded_resources, self._canonical
-        )
-        return resources.matches(csi.SNAPSHOTS)
-
 
 class AwaitSnapshot:
     """Waits for the snapshots of this backup, and annotates each with what a restore needs."""
@@ -183,6 +184,10 @@ class AwaitSnapshot:
             more.append(_identifier(csi.CLASSES, class_name))
         content = await self._content(item)
         csi.remove_annotations(item)
+        if content is not None and self._taken.is_ours(
+            item["metadata"].get("namespace", ""), item["metadata"]["name"]
+        ):
+            item["metadata"].setdefault("annotations", {})[labels.MUST_INCLUDE_ADDITIONAL_ITEMS] = "true"
         if content is not None:
             csi.annotate_snapshot(item, content)
             more.append(_identifier(csi.CONTENTS, content["metadata"]["name"]))

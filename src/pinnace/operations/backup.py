@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pinnace.api.backup import Backup
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.resource_policies import ResourcePolicies
 from pinnace.backup.collaborators import Collaborators, PodVolumeBackupper
 from pinnace.backup.runner import execute_backup
 from pinnace.context import RunContext
@@ -15,6 +16,7 @@ from pinnace.operations.snapshots import csi_backup_actions_of, snapshotters_of,
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.protocols import BackupItemAction
 from pinnace.plugins.registry import ActionRegistry
+from pinnace.volumes.policies import VolumePolicies
 from pinnace.volumes.snapshots_backup import NativeSnapshots
 
 
@@ -24,6 +26,7 @@ class BackupOperation:
     Args:
         pod_volumes: saves the content of pod volumes; without it a volume that should be saved is an error.
         on_tarball: told the size of the tarball in bytes.
+        policies: the resource policies that the Backup names.
     """
 
     def __init__(
@@ -32,8 +35,10 @@ class BackupOperation:
         *,
         pod_volumes: PodVolumeBackupper | None = None,
         on_tarball: Callable[[int], None] | None = None,
+        policies: ResourcePolicies | None = None,
     ) -> None:
         self._context = context
+        self._policies = VolumePolicies(context.client, policies)
         self._pod_volumes = pod_volumes
         self._on_tarball = on_tarball
 
@@ -55,7 +60,9 @@ class BackupOperation:
     def _actions(self, taken: TakenSnapshots | None) -> Sequence[BackupItemAction]:
         context = self._context
         builtin = backup_actions(context.client, context.discovery)
-        csi = csi_backup_actions_of(context, taken, restic=self._pod_volumes is not None)
+        csi = csi_backup_actions_of(
+            context, taken, restic=self._pod_volumes is not None, policies=self._policies
+        )
         return ActionRegistry(
             builtin_backup_actions=[*builtin, *csi], backup_actions=context.plugins.backup_actions
         ).backup_actions
@@ -69,4 +76,5 @@ class BackupOperation:
             pod_volumes=self._pod_volumes,
             snapshots=native if backup.spec.volume_snapshot_locations else None,
             csi=taken,
+            policies=self._policies,
         )

@@ -20,6 +20,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import with_uploaders
+from pinnace.api.resource_policies import PolicyError
 from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.selection.validation import metadata_errors
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
@@ -35,6 +36,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS
 from pinnace.kube.unserved import unserved_names
 from pinnace.operations.backup import BackupOperation
+from pinnace.operations.policies import policies_of
 from pinnace.operations.restore import RestoreOperation
 from pinnace.operations.workdir import work_directory
 from pinnace.plugins.builtin.backup.actions import backup_actions
@@ -164,13 +166,17 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
     await _check_location(run)
     discovery = await run.discover()
     prepared = await _prepare(run, backup, discovery)
+    try:
+        policies = await policies_of(run.client, run.namespace, prepared.spec)
+    except PolicyError as error:
+        raise InvalidRun(f"the backup is not valid:\n  {error}") from error
     if await run.store.exists(prepared.metadata.name):
         raise NameTaken(f"{BackupExists(prepared.metadata.name)}; choose another name or delete it")
     ids = ActionRegistry(builtin_backup_actions=backup_actions(run.client, discovery)).ids
     run.observer.started(prepared)
     async with run.open(discovery, builtin=ids) as context:
         try:
-            return await BackupOperation(context).run(prepared)
+            return await BackupOperation(context, policies=policies).run(prepared)
         except CSIError as error:
             raise InvalidRun(str(error)) from error
 

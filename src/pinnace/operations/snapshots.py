@@ -17,6 +17,7 @@ from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.disks import with_disks
+from pinnace.volumes.policies import VolumePolicies
 from pinnace.volumes.snapshotters import Snapshotters
 
 
@@ -42,13 +43,13 @@ def taken_snapshots(context: RunContext, backup: Backup) -> TakenSnapshots | Non
 
 
 def csi_backup_actions_of(
-    context: RunContext, taken: TakenSnapshots | None, *, restic: bool
+    context: RunContext, taken: TakenSnapshots | None, *, restic: bool, policies: VolumePolicies
 ) -> list[BackupItemAction]:
     """The built-in actions with the feature on, except those that a plugin brings itself."""
     if taken is None:
         return []
     brought = {action.name for action in context.plugins.backup_actions}
-    actions = csi_backup_actions(context.client, context.discovery, taken, restic=restic)
+    actions = csi_backup_actions(context.client, context.discovery, taken, restic=restic, policies=policies)
     return [action for action in actions if action.name not in brought]
 
 
@@ -68,7 +69,7 @@ def csi_plugins(client: KubeClient, discovery: Discovery, features: Collection[s
     if FEATURE not in features or (kinds := SnapshotKinds.served(discovery)) is None:
         return []
     taken = TakenSnapshots(client, kinds, Backup())
-    backups = csi_backup_actions(client, discovery, taken, restic=False)
+    backups = csi_backup_actions(client, discovery, taken, restic=False, policies=VolumePolicies(client))
     restores = csi_restore_actions(client, discovery)
     return ActionRegistry(builtin_backup_actions=backups, builtin_restore_actions=restores).ids
 

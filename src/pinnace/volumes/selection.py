@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pinnace.api.labels import VOLUMES_TO_BACKUP, VOLUMES_TO_EXCLUDE
 from pinnace.api.objects import JSONObject
 
-_NEVER_BY_DEFAULT = ("hostPath", "secret", "configMap", "projected")
+_NEVER_BY_DEFAULT = ("hostPath", "secret", "configMap", "projected", "downwardAPI")
 _TOKEN_VOLUME_PREFIX = "default-token"  # noqa: S105 - the name of a volume
 
 
@@ -25,10 +25,15 @@ def wanted_volumes(pod: JSONObject, *, opt_out: bool) -> list[str]:
     return [
         volume["name"]
         for volume in pod_volumes(pod)
-        if not any(source in volume for source in _NEVER_BY_DEFAULT)
-        and volume["name"] not in excluded
-        and not volume["name"].startswith(_TOKEN_VOLUME_PREFIX)
+        if may_be_saved(volume) and volume["name"] not in excluded
     ]
+
+
+def may_be_saved(volume: JSONObject) -> bool:
+    """Whether a volume of a pod is saved by default or by a policy: no settings, tokens and node paths."""
+    if volume["name"].startswith(_TOKEN_VOLUME_PREFIX):
+        return False
+    return not any(source in volume for source in _NEVER_BY_DEFAULT)
 
 
 def pod_volumes(pod: JSONObject) -> list[JSONObject]:

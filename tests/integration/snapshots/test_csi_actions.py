@@ -21,6 +21,7 @@ from pinnace.kube.resources import (
     STORAGE_CLASSES,
 )
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
+from pinnace.volumes.policies import VolumePolicies
 from tests.integration.snapshots.apps import GROUP, CSIApp
 from tests.support.waiting import eventually
 
@@ -44,7 +45,8 @@ async def actions_of(
 ) -> dict[str, BackupItemAction]:
     discovery = await Discovery.load(csi_app.client)
     taken = TakenSnapshots(csi_app.client, csi_app.kinds, backup or a_backup(), sleep=polls)
-    found = csi_backup_actions(csi_app.client, discovery, taken, restic=restic)
+    policies = VolumePolicies(csi_app.client)
+    found = csi_backup_actions(csi_app.client, discovery, taken, restic=restic, policies=policies)
     return {action.name.removeprefix("velero.io/csi-").removesuffix("-backupper"): action for action in found}
 
 
@@ -63,7 +65,6 @@ async def test_claims_that_need_no_snapshot_get_none(csi_app: CSIApp) -> None:
         (claim, a_backup(snapshot_volumes=False)),
         (unbound, a_backup()),
         (await csi_app.claim("folder"), a_backup()),
-        (claim, a_backup(included_resources=["persistentvolumeclaims"])),
     ):
         item, more = await actions["pvc"].execute(given, backup)
         assert (item, list(more)) == (given, [])

@@ -191,6 +191,7 @@ def test_required_lists() -> None:
             "resticIdentifier",
             "volumeNamespace",
         ],
+        "Backup.spec.resourcePolicy": ["kind", "name"],
         "Restore.spec": ["backupName"],
         "Restore.spec.hooks.resources[]": ["name"],
         "Restore.spec.hooks.resources[].postHooks[].exec": ["command"],
@@ -219,6 +220,8 @@ def test_nullable_fields() -> None:
         "excludedClusterScopedResources",
         "includedNamespaceScopedResources",
         "excludedNamespaceScopedResources",
+        "resourcePolicy",
+        "resourcePolicy.apiGroup",
     }
     hooks = {"hooks.resources[]." + name for name in filters | {"labelSelector"}}
     assert of("Backup.spec.") == backup_spec | hooks | {"hooks.resources"}

@@ -47,7 +47,6 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("kind", "spec", "path"),
     [
-        ("Backup", {"resourcePolicy": {"kind": "configmap", "name": "p"}}, "spec.resourcePolicy"),
         ("Backup", {"snapshotMoveData": True}, "spec.snapshotMoveData"),
         ("Backup", {"datamover": "other"}, "spec.datamover"),
         ("Backup", {"uploaderConfig": {"parallelFilesUpload": 4}}, "spec.uploaderConfig"),

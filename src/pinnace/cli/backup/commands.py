@@ -51,6 +51,11 @@ from pinnace.cli.output.printing import output_flags
     "--csi-snapshot-timeout", type=DurationFlag(),
     help="How long a CSI snapshot may take until the storage system has named it: 10m if not given.",
 )  # fmt: skip
+@click.option(
+    "--resource-policies-configmap",
+    default="",
+    help="ConfigMap in the server's namespace with policies for volumes and resources.",
+)
 @wait_options()
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
 @output_flags

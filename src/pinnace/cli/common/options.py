@@ -42,6 +42,7 @@ class BackupSpecOptions(FilterOptions):
     snapshot_volumes: bool | None
     default_volumes_to_restic: bool | None
     csi_snapshot_timeout: "Duration | None"
+    resource_policies_configmap: str
     labels: Mapping[str, str]
 
 

@@ -152,6 +152,7 @@ NOT_ENFORCED_BACKUP = {
     "storageLocation",
     "volumeSnapshotLocations",
     "includedClusterScopedResources",
+    "resourcePolicy",
 }
 RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "includedResources": (["a"], ["a"], ["b"], "[a]"),

@@ -1,0 +1,263 @@
+"""Resource policies of backups: which volumes are saved in which way, and which kinds are included. Pure.
+
+A Backup names a ConfigMap in the server's namespace; its only value is a YAML document with these rules.
+(docs/spec: BEY 4.7, 4.8)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.selection.names import EVERYTHING
+from pinnace.api.selection.resource_filters import ScopedLists
+from pinnace.api.strict_yaml import read_yaml
+from pinnace.api.values.quantities import parse_quantity
+
+VERSION: Final = "v1"
+KIND: Final = "configmap"
+
+
+class VolumeAction(StrEnum):
+    """What is done with a volume."""
+
+    SKIP = "skip"
+    SNAPSHOT = "snapshot"
+    FS_BACKUP = "fs-backup"
+    CUSTOM = "custom"
+
+
+VOLUME_TYPES: Final = frozenset(
+    {
+        "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "configMap", "csi",
+        "downwardAPI", "emptyDir", "ephemeral", "fc", "flocker", "flexVolume", "gcePersistentDisk", "gitRepo",
+        "glusterfs", "hostPath", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume",
+        "projected", "quobyte", "rbd", "scaleIO", "secret", "storageos", "storageOS", "vsphereVolume",
+    }
+)  # fmt: skip
+"""The fields of a pod's volume, and of a persistent volume, that say what it is."""
+
+
+class PolicyError(ValueError):
+    """The resource policies cannot be used; the text says why."""
+
+
+class _Strict(Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """A part of the document: an unknown key is an error."""
+
+
+class _NFS(_Strict):
+    server: str = ""
+    path: str = ""
+
+
+class _CSI(_Strict):
+    driver: str = ""
+    volume_attributes: dict[str, str] = {}
+
+
+class _Conditions(_Strict):
+    capacity: str | None = None
+    storage_class: list[str] | None = None
+    nfs: _NFS | None = None
+    csi: _CSI | None = None
+    volume_types: list[str] | None = None
+    pvc_labels: dict[str, str] | None = None
+    pvc_phase: list[str] | None = None
+
+
+class _Action(_Strict):
+    type: VolumeAction
+    parameters: Any = None
+
+
+class _Rule(_Strict):
+    action: _Action
+    conditions: _Conditions = msgspec.field(default_factory=_Conditions)
+
+
+class _Lists(_Strict):
+    included_cluster_scoped_resources: list[str] | None = None
+    excluded_cluster_scoped_resources: list[str] | None = None
+    included_namespace_scoped_resources: list[str] | None = None
+    excluded_namespace_scoped_resources: list[str] | None = None
+
+
+class _Document(_Strict):
+    version: str
+    volume_policies: list[_Rule] | None = None
+    include_exclude_policy: _Lists | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeFacts:
+    """What the conditions look at. Of a claim without a volume only its labels and its phase are known.
+
+    Attributes:
+        source: the type of the volume, such as `csi`; empty if unknown.
+        body: the object under that name.
+    """
+
+    capacity: Decimal = Decimal(0)
+    storage_class: str = ""
+    source: str = ""
+    body: JSONObject = field(default_factory=dict)
+    claim_labels: Mapping[str, str] = field(default_factory=dict)
+    claim_phase: str = ""
+
+
+def facts_of(
+    *, claim: JSONObject | None = None, persistent: JSONObject | None = None, volume: JSONObject | None = None
+) -> VolumeFacts:
+    """The facts of a volume by its claim, and its persistent volume or its entry in a pod."""
+    spec = mapping(persistent, "spec") if persistent is not None else volume or {}
+    source = next((name for name in spec if name in VOLUME_TYPES and spec[name] is not None), "")
+    capacity = Decimal(0)
+    if persistent is not None and (written := text(spec, "capacity", "storage")):
+        try:
+            capacity = parse_quantity(written)
+        except ValueError:
+            capacity = Decimal(0)  # the API server let it pass; no rule about sizes can mean it
+    return VolumeFacts(
+        capacity=capacity,
+        storage_class=text(spec, "storageClassName") if persistent is not None else "",
+        source=source,
+        body=mapping(spec, source) if source else {},
+        claim_labels=mapping(claim, "metadata", "labels"),
+        claim_phase=text(claim, "status", "phase"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeRule:
+    """Conditions, all of which must hold, and the action for the volumes that they select."""
+
+    action: VolumeAction
+    conditions: _Conditions
+    least: Decimal = Decimal(0)
+    most: Decimal = Decimal(0)
+
+    def matches(self, facts: VolumeFacts) -> bool:
+        """Whether every condition holds; an absent one does."""
+        asked = self.conditions
+        if asked.capacity is not None and (
+            facts.capacity < self.least or (self.most and facts.capacity > self.most)
+        ):
+            return False
+        if asked.storage_class and facts.storage_class not in asked.storage_class:
+            return False
+        if asked.nfs is not None and not _is_nfs(asked.nfs, facts):
+            return False
+        if asked.csi is not None and not _is_csi(asked.csi, facts):
+            return False
+        if asked.volume_types and facts.source not in asked.volume_types:
+            return False
+        if asked.pvc_phase and facts.claim_phase not in asked.pvc_phase:
+            return False
+        return _has(asked.pvc_labels or {}, facts.claim_labels)
+
+
+def _is_nfs(asked: _NFS, facts: VolumeFacts) -> bool:
+    body = facts.body
+    return (
+        facts.source == "nfs"
+        and asked.server in ("", text(body, "server"))
+        and asked.path in ("", text(body, "path"))
+    )
+
+
+def _is_csi(asked: _CSI, facts: VolumeFacts) -> bool:
+    return (
+        facts.source == "csi"
+        and asked.driver in ("", text(facts.body, "driver"))
+        and _has(asked.volume_attributes, mapping(facts.body, "volumeAttributes"))
+    )
+
+
+def _has(wanted: Mapping[str, str], given: Mapping[str, Any]) -> bool:
+    return all(given.get(name) == value for name, value in wanted.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourcePolicies:
+    """The policies of a ConfigMap.
+
+    Attributes:
+        name: of the ConfigMap.
+        rules: in order: the first that matches decides.
+        lists: the include/exclude policy.
+    """
+
+    name: str = ""
+    rules: Sequence[VolumeRule] = ()
+    lists: ScopedLists = field(default_factory=ScopedLists)
+
+    def action_for(self, facts: VolumeFacts) -> VolumeAction | None:
+        """The action of the first rule that matches; None if none does."""
+        return next((rule.action for rule in self.rules if rule.matches(facts)), None)
+
+
+def read_policies(document: str, name: str = "") -> ResourcePolicies:
+    """Read a document; `name` is that of its ConfigMap.
+
+    Raises:
+        PolicyError: it cannot be read, or a rule of it is not valid.
+    """
+    try:
+        found = msgspec.convert(read_yaml(document), _Document)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise PolicyError(str(error)) from error
+    if found.version != VERSION:
+        raise PolicyError(f"unsupported version {found.version!r}: it must be {VERSION}")
+    rules = [_rule(number, rule) for number, rule in enumerate(found.volume_policies or (), start=1)]
+    return ResourcePolicies(name=name, rules=rules, lists=_lists(found.include_exclude_policy))
+
+
+def _rule(number: int, rule: _Rule) -> VolumeRule:
+    conditions = rule.conditions
+    if conditions.csi is not None and conditions.csi.volume_attributes and not conditions.csi.driver:
+        raise PolicyError(f"volume policy {number}: csi volumeAttributes need a csi driver")
+    least = most = Decimal(0)
+    if conditions.capacity is not None:
+        least, most = _capacity(number, conditions.capacity)
+    return VolumeRule(action=rule.action.type, conditions=conditions, least=least, most=most)
+
+
+def _capacity(number: int, written: str) -> tuple[Decimal, Decimal]:
+    parts = [part.strip() for part in written.split(",")]
+    problem = f"volume policy {number}: capacity {written!r}"
+    if len(parts) != 2:
+        raise PolicyError(f'{problem} must be two quantities with a comma between them, such as "0,100Gi"')
+    try:
+        least, most = (parse_quantity(part) if part else Decimal(0) for part in parts)
+    except ValueError as error:
+        raise PolicyError(f"{problem}: {error}") from error
+    if most and least > most:
+        raise PolicyError(f"{problem}: the first quantity must not be larger than the second")
+    return least, most
+
+
+def _lists(given: _Lists | None) -> ScopedLists:
+    if given is None:
+        return ScopedLists()
+    lists = ScopedLists(
+        included_cluster=tuple(given.included_cluster_scoped_resources or ()),
+        excluded_cluster=tuple(given.excluded_cluster_scoped_resources or ()),
+        included_namespaced=tuple(given.included_namespace_scoped_resources or ()),
+        excluded_namespaced=tuple(given.excluded_namespace_scoped_resources or ()),
+    )
+    pairs = (
+        ("cluster-scoped", lists.included_cluster, lists.excluded_cluster),
+        ("namespace-scoped", lists.included_namespaced, lists.excluded_namespaced),
+    )
+    for scope, included, excluded in pairs:
+        if EVERYTHING in (*included, *excluded):
+            raise PolicyError(f"includeExcludePolicy: '*' is not allowed in the {scope} lists")
+        if both := sorted({*included} & {*excluded}):
+            raise PolicyError(f"includeExcludePolicy: {', '.join(both)} is in both {scope} lists")
+    return lists

@@ -1,0 +1,201 @@
+"""Resource policies: reading the document, and which rule is for which volume. (docs/spec: BEY 4.7, 4.8)"""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace.api.resource_policies import (
+    PolicyError,
+    VolumeAction,
+    facts_of,
+    read_policies,
+)
+from pinnace.api.selection.resource_filters import ScopedLists
+from pinnace.api.strict_yaml import only_document, read_yaml
+
+GIB = 2**30
+
+
+def document(conditions: str, action: str = "skip") -> str:
+    return f"""
+version: v1
+volumePolicies:
+- conditions: {conditions}
+  action: {{type: {action}}}
+"""
+
+
+def persistent(capacity: str = "100Gi", storage_class: str = "gp2", **source: Any) -> dict[str, Any]:
+    spec = {"capacity": {"storage": capacity}, "storageClassName": storage_class, **source}
+    return {"metadata": {"name": "pv"}, "spec": spec}
+
+
+def claim(phase: str = "Bound", **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": "c", "namespace": "ns", "labels": labels}, "status": {"phase": phase}}
+
+
+def matches(conditions: str, **known: Any) -> bool:
+    return read_policies(document(conditions)).action_for(facts_of(**known)) is VolumeAction.SKIP
+
+
+CSI = {"csi": {"driver": "a", "volumeAttributes": {"k": "v", "l": "w"}}}
+ATTRIBUTES = "{csi: {driver: a, volumeAttributes: {k: %s}}}"
+NFS = {"nfs": {"server": "s", "path": "/x"}}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "known", "expected"),
+    [
+        pytest.param(conditions, known, expected, marks=pytest.mark.spec(case))
+        for case, conditions, known, expected in (
+            ("BEY-031", '{capacity: "0,100Gi"}', {"persistent": persistent("100Gi")}, True),
+            ("BEY-031", '{capacity: "0,100Gi"}', {"persistent": persistent("101Gi")}, False),
+            ("BEY-031", '{capacity: "100Gi,"}', {"persistent": persistent("200Gi")}, True),
+            ("BEY-031", '{capacity: "100Gi,"}', {"persistent": persistent("99Gi")}, False),
+            ("BEY-031", '{capacity: ",10Gi"}', {"volume": {"name": "v", "emptyDir": {}}}, True),
+            ("BEY-032", "{csi: {}}", {"persistent": persistent(**CSI)}, True),
+            ("BEY-032", "{csi: {}}", {"persistent": persistent(**NFS)}, False),
+            ("BEY-032", "{csi: {driver: a}}", {"persistent": persistent(**CSI)}, True),
+            ("BEY-032", "{csi: {driver: b}}", {"persistent": persistent(**CSI)}, False),
+            (
+                "BEY-032",
+                "{csi: {driver: a, volumeAttributes: {k: v}}}",
+                {"persistent": persistent(**CSI)},
+                True,
+            ),
+            (
+                "BEY-032",
+                "{csi: {driver: a, volumeAttributes: {k: w}}}",
+                {"persistent": persistent(**CSI)},
+                False,
+            ),
+            ("BEY-033", "{nfs: {path: /x}}", {"persistent": persistent(**NFS)}, True),
+            ("BEY-033", "{nfs: {path: /y}}", {"persistent": persistent(**NFS)}, False),
+            ("BEY-033", "{nfs: {}}", {"persistent": persistent(**NFS)}, True),
+            ("BEY-033", "{nfs: {}}", {"volume": {"name": "v", **NFS}}, True),
+            ("BEY-033", "{nfs: {}}", {"persistent": persistent(**CSI)}, False),
+            ("BEY-034", "{pvcLabels: {app: db, tier: 1}}", {"claim": claim(app="db")}, False),
+            ("BEY-034", "{pvcLabels: {app: db, tier: 1}}", {"claim": claim(app="db", tier="1", z="2")}, True),
+            ("BEY-035", "{pvcPhase: [Pending]}", {"claim": claim("Pending")}, True),
+            ("BEY-035", "{pvcPhase: [Pending]}", {"claim": claim("Bound")}, False),
+        )
+    ],
+)
+def test_which_volumes_a_condition_selects(conditions: str, known: dict[str, Any], expected: bool) -> None:
+    assert matches(conditions, **known) is expected
+
+
+@pytest.mark.parametrize(
+    ("conditions", "known", "expected"),
+    [
+        ("{storageClass: [gp2, other]}", {"persistent": persistent()}, True),
+        ("{storageClass: [other]}", {"persistent": persistent()}, False),
+        ("{storageClass: [gp2]}", {"volume": {"name": "v", "emptyDir": {}}}, False),
+        ("{storageClass: [gp2], pvcPhase: [Pending]}", {"claim": claim("Pending")}, False),
+        ("{volumeTypes: [emptyDir, configMap]}", {"volume": {"name": "v", "emptyDir": {}}}, True),
+        ("{volumeTypes: [nfs]}", {"volume": {"name": "v", "emptyDir": {}}}, False),
+        ("{volumeTypes: [unheardOf]}", {"volume": {"name": "v", "unheardOf": {}}}, False),
+        ("{volumeTypes: [csi]}", {"persistent": persistent(**CSI)}, True),
+        ("{csi: , storageClass: }", {"persistent": persistent(**NFS)}, True),
+        ("{}", {"claim": claim("Lost")}, True),
+        ('{storageClass: [gp2], capacity: "1Ti,"}', {"persistent": persistent()}, False),
+    ],
+)
+def test_all_conditions_hold_and_absent_ones_do(
+    conditions: str, known: dict[str, Any], expected: bool
+) -> None:
+    assert matches(conditions, **known) is expected
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20))
+def test_a_capacity_is_between_both_ends_unless_one_is_zero(least: int, most: int, size: int) -> None:
+    written = document(f'{{capacity: "{least}Gi,{most}Gi"}}')
+    if most and least > most:
+        with pytest.raises(PolicyError, match="must not be larger"):
+            read_policies(written)
+        return
+    found = read_policies(written).action_for(facts_of(persistent=persistent(str(size * GIB))))
+    assert (found is not None) == (size >= least and (not most or size <= most))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(text, marks=pytest.mark.spec(case))
+        for case, text in (
+            ("BEY-030", "version: v2\n"),
+            ("BEY-030", "volumePolicies: []\n"),
+            ("BEY-030", "version: v1\nvolumePolices: []\n"),
+            ("BEY-030", "version: v1\nversion: v1\n"),
+            ("BEY-031", document('{capacity: "5Gi"}')),
+            ("BEY-031", document('{capacity: "10Gi,5Gi"}')),
+            ("BEY-031", document('{capacity: "1,2,3"}')),
+            ("BEY-032", document("{csi: {volumeAttributes: {k: v}}}")),
+            ("BEY-034", document("{pvcLabels: [app]}")),
+            ("BEY-026", "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: ['*']}\n"),
+            (
+                "BEY-026",
+                "version: v1\nincludeExcludePolicy:\n  includedNamespaceScopedResources: [pods]\n"
+                "  excludedNamespaceScopedResources: [pods]\n",
+            ),
+        )
+    ],
+)
+def test_a_document_that_is_not_valid_is_refused(text: str) -> None:
+    with pytest.raises(PolicyError):
+        read_policies(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "a: b", "{", document("{}", "delete"), document("{size: 1}"), "a: &x [*x]", "? [a]\n: b"],
+)
+def test_what_is_no_policy_at_all_is_refused(text: str) -> None:
+    with pytest.raises(PolicyError):
+        read_policies(text)
+
+
+def test_a_small_text_with_a_huge_meaning_is_refused() -> None:
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcde", "bcdef", strict=True)
+    )
+    with pytest.raises(ValueError, match="more than"):
+        read_yaml(bomb)
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    policies = read_policies(
+        """
+version: v1
+volumePolicies:
+- conditions: {storageClass: [fast]}
+  action: {type: snapshot}
+- conditions: {csi: {}}
+  action: {type: fs-backup}
+- conditions: {}
+  action: {type: custom, parameters: {any: [thing, 1]}}
+includeExcludePolicy:
+  excludedNamespaceScopedResources: [configmaps]
+""",
+        "rules",
+    )
+    fast, slow = persistent(storage_class="fast", **CSI), persistent(**CSI)
+    actions = [policies.action_for(facts_of(persistent=each)) for each in (fast, slow, persistent(**NFS))]
+    assert actions == [VolumeAction.SNAPSHOT, VolumeAction.FS_BACKUP, VolumeAction.CUSTOM]
+    assert policies.lists == ScopedLists(excluded_namespaced=("configmaps",))
+    assert policies.name == "rules"
+
+
+def test_scalars_are_texts_and_null_is_none() -> None:
+    assert read_yaml("a: 1\nb: true\nc:\nd: 'null'\ne: 0,5\n") == {
+        "a": "1", "b": "true", "c": None, "d": "null", "e": "0,5",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("data", [{}, None, {"a": "1", "b": "2"}])
+def test_a_config_map_has_exactly_one_key(data: Any) -> None:
+    with pytest.raises(ValueError, match="exactly one key"):
+        only_document({"data": data})
+    assert only_document({"data": {"any": "text"}}) == "text"
