@@ -40,9 +40,9 @@ def matches(conditions: str, **known: Any) -> bool:
     return read_policies(document(conditions)).action_for(facts_of(**known)) is VolumeAction.SKIP
 
 
-CSI = {"csi": {"driver": "a", "volumeAttributes": {"k": "v", "l": "w"}}}
+CSI: dict[str, Any] = {"csi": {"driver": "a", "volumeAttributes": {"k": "v", "l": "w"}}}
 ATTRIBUTES = "{csi: {driver: a, volumeAttributes: {k: %s}}}"
-NFS = {"nfs": {"server": "s", "path": "/x"}}
+NFS: dict[str, Any] = {"nfs": {"server": "s", "path": "/x"}}
 
 
 @pytest.mark.parametrize(
