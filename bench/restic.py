@@ -35,10 +35,10 @@ from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, SECRETS, velero
 from pinnace.runtime.manager import ManagerPhase
 from pinnace.server.node_agent import NodeAgent, NodeAgentOptions
-from pinnace.volumes.restic.access import AccessProvider
 from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.restic.commands import HOST
-from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
+from pinnace.volumes.uploader.access import AccessProvider
+from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 
 TARGET = Target(first=1.1, aim=1.02)
 NAMESPACE = "velero"

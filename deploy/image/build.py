@@ -13,10 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deploy.image import root_filesystem
+from hack.cluster import binaries
 from hack.cluster.binaries import cache_directory
+from hack.cluster.errors import ClusterError
 from hack.cluster.images import ImageConfig, image_from_tree
 
-INPUTS = ("src/pinnace", "pyproject.toml", "README.md", "LICENSE", "requirements", "deploy/image")
+INPUTS = (
+    *("src/pinnace", "pyproject.toml", "README.md", "LICENSE", "requirements", "deploy/image"),
+    "hack/tools/kopia",
+)
 """What of the checkout decides what the image is; the Dockerfile copies the same."""
 KEPT = 3
 """How many archives the cache keeps: they are 160 MB each and change with every change of the source."""
@@ -30,6 +35,7 @@ def build(archive: Path, tags: Sequence[str]) -> Path:
 
     Raises:
         BuildError: a step failed; the archive is as it was.
+        ProgramUnavailable: kopia cannot be built here.
     """
     config = ImageConfig(
         entrypoint=root_filesystem.ENTRYPOINT,
@@ -39,7 +45,7 @@ def build(archive: Path, tags: Sequence[str]) -> Path:
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".image-") as scratch:
         tree = Path(scratch) / "tree"
-        root_filesystem.build(tree)
+        root_filesystem.build(tree, binaries.locate(binaries.UPLOADER)["kopia"])
         made = image_from_tree(tree, Path(scratch) / "image.tar", dict.fromkeys(tags, config))
         made.replace(archive)
     return archive
@@ -85,7 +91,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         build(arguments.archive, arguments.tag)
-    except root_filesystem.BuildError as error:
+    except (root_filesystem.BuildError, ClusterError) as error:
         sys.exit(f"build: {error}")
 
 

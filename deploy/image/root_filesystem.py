@@ -1,4 +1,4 @@
-"""The root file system of the image: a minimal Debian with Python, restic, certificates and the package.
+"""The root file system of the image: a minimal Debian with Python, restic, kopia, certificates, the package.
 
 No Docker engine and no root is needed: apt-get fetches Debian packages with the dependencies that they have
 in an empty system, dpkg-deb unpacks them, and pip adds what requirements/runtime.txt pins by hash. The Debian
@@ -6,7 +6,7 @@ release is that of the machine this runs on. The image has no shell and no packa
 Dockerfile both use this file, so that both give the same image; in the Dockerfile it stands alone, hence only
 the standard library.
 
-    python3 deploy/image/root_filesystem.py FOLDER
+    python3 deploy/image/root_filesystem.py --kopia PROGRAM FOLDER
 """
 
 import argparse
@@ -73,10 +73,11 @@ class BuildError(Exception):
     """A step failed; the text has the command and the end of what it said."""
 
 
-def build(tree: Path) -> None:
+def build(tree: Path, kopia: Path) -> None:
     """Make the root file system.
 
     Args:
+        kopia: the program, linked statically; no Debian release has it.
         tree: a folder that does not exist yet. All that is in it in the end depends only on the checkout and
             the package sources: times are those of SOURCE_DATE_EPOCH, or 1970.
 
@@ -90,6 +91,7 @@ def build(tree: Path) -> None:
         _remove_superfluous(tree)
         _write_system_files(tree)
         _add_project(tree, Path(scratch))
+    _add_kopia(tree, kopia)
     _check_libraries(tree)
     _compile(tree)
     _settle_times(tree)
@@ -149,6 +151,12 @@ def _write_system_files(tree: Path) -> None:
     for name in ("tmp", "var/tmp"):
         (tree / name).mkdir(parents=True, exist_ok=True)
         (tree / name).chmod(0o1777)
+
+
+def _add_kopia(tree: Path, program: Path) -> None:
+    target = tree / "usr/local/bin/kopia"
+    shutil.copyfile(program, target)
+    target.chmod(0o755)
 
 
 def _add_project(tree: Path, scratch: Path) -> None:
@@ -289,8 +297,10 @@ def main() -> None:
     """Make the root file system in the folder that the command line names."""
     parser = argparse.ArgumentParser(description="Make the root file system of the image in a new folder.")
     parser.add_argument("folder", type=Path, help="must not exist")
+    parser.add_argument("--kopia", type=Path, required=True, help="the program, built from hack/tools/kopia")
+    arguments = parser.parse_args()
     try:
-        build(parser.parse_args().folder)
+        build(arguments.folder, arguments.kopia)
     except (BuildError, FileExistsError) as error:
         sys.exit(f"root_filesystem: {error}")
 

@@ -48,6 +48,8 @@ class Toolset:
     module: str
     stamp_package: str = ""
     """Package whose variables get the version; a server that reports v0.0.0 breaks clients."""
+    version_variable: str = ""
+    """Variable that gets the version alone, without its v."""
 
     @property
     def directory(self) -> Path:
@@ -84,6 +86,8 @@ class Toolset:
                 "buildDate": "1970-01-01T00:00:00Z",
             }
             flags += [f"-X {self.stamp_package}.{key}={value}" for key, value in stamp.items()]
+        if self.version_variable:
+            flags.append(f"-X {self.version_variable}={self.version.removeprefix('v')}")
         return " ".join(flags)
 
     @property
@@ -108,6 +112,11 @@ PLUGIN = Toolset(name="plugin", module="github.com/vmware-tanzu/velero")
 CSI = Toolset(name="csi", module="github.com/kubernetes-csi/external-snapshotter/v8")
 HELM = Toolset(name="helm", module="helm.sh/helm/v3")
 GCS = Toolset(name="gcs", module="github.com/fsouza/fake-gcs-server")
+KOPIA = Toolset(
+    name="kopia",
+    module="github.com/kopia/kopia",
+    version_variable="github.com/kopia/kopia/repo.BuildVersion",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +150,7 @@ PROGRAMS = {
         Program("csi-folder-driver", "pinnace.local/hack/tools/csi/driver", CSI),
         Program("helm", "helm.sh/helm/v3/cmd/helm", HELM),
         Program("fake-gcs-server", "github.com/fsouza/fake-gcs-server", GCS),
+        Program("kopia", "github.com/kopia/kopia", KOPIA),
     )
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -151,6 +161,7 @@ PLUGIN_TOOLS = ("plugin-sample", "plugin-host")
 CSI_TOOLS = ("snapshot-controller", "csi-snapshotter", "csi-folder-driver")  # CSI volumes with snapshots
 CHART_TOOLS = ("helm",)
 GCS_SERVER = ("fake-gcs-server",)
+UPLOADER = ("kopia",)  # restic is a package of the distribution
 
 
 def cache_directory() -> Path:

@@ -9,10 +9,10 @@ from typing import Any
 from hack.cluster.s3 import Bucket
 from pinnace.api.codec import decode
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.volumes.restic.access import AccessProvider, Repository
 from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.restic.identifiers import repository_identifier
-from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
+from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 from tests.unit.controllers.fakes import NAMESPACE, FakeCluster
 
 PASSWORD = "a-password-of-its-own"

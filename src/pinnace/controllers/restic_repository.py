@@ -31,11 +31,11 @@ from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
 from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
 from pinnace.volumes.repositories import effective_frequency, repository_type
-from pinnace.volumes.restic.access import Repository
-from pinnace.volumes.restic.errors import RepositoryMissing, ResticError
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
-from pinnace.volumes.restic.locks import RepositoryLocks
 from pinnace.volumes.restic.regions import find_region
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import RepositoryMissing, UploaderError
+from pinnace.volumes.uploader.locks import RepositoryLocks
 
 log = get_logger(__name__)
 
@@ -53,7 +53,7 @@ _LONGEST_MESSAGE: Final = 4000
 
 
 class ResticOperations(Protocol):
-    """What the controller does with a repository. Raises ResticError."""
+    """What the controller does with a repository. Raises UploaderError."""
 
     async def connect(self, repository: Repository) -> None: ...
 
@@ -168,7 +168,7 @@ class RepositoryReconciler:
             if needs_region(location):
                 region = await self._find_region(location.spec.object_storage.bucket)
             identifier = repository_identifier(location, spec.volume_namespace, bucket_region=region)
-        except (NotFound, DecodeError, StorageError, ResticError) as error:
+        except (NotFound, DecodeError, StorageError, UploaderError) as error:
             problem = str(error)
         changed = msgspec.structs.replace(spec, restic_identifier=identifier, maintenance_frequency=frequency)
         after = msgspec.structs.replace(repository, spec=changed)
@@ -189,10 +189,10 @@ class RepositoryReconciler:
                 await self._check_location(repository)
                 async with self._locks.exclusive(name):
                     await self._restic.init(place)
-            except (ResticError, StorageError, NotFound) as failure:
+            except (UploaderError, StorageError, NotFound) as failure:
                 return str(failure)
             log.info("Made the restic repository", identifier=repository.spec.restic_identifier)
-        except ResticError as error:
+        except UploaderError as error:
             return str(error)
         return ""
 
@@ -264,7 +264,7 @@ class MaintenanceReconciler:
             async with self._locks.exclusive(name):
                 log.info("Pruning the restic repository")
                 await self._restic.prune(place)
-        except ResticError as error:
+        except UploaderError as error:
             log.warning("Error pruning the restic repository", error=error)
             message = str(error)[:_LONGEST_MESSAGE]
         status = msgspec.structs.replace(repository.status, message=message, last_maintenance_time=now)
@@ -286,7 +286,7 @@ async def _unlock(restic: ResticOperations, place: Repository) -> None:
     """Remove stale locks; a failure is no reason not to go on."""
     try:
         await restic.unlock(place)
-    except ResticError as error:
+    except UploaderError as error:
         log.warning("Error removing stale locks from the restic repository", error=error)
 
 
@@ -301,7 +301,7 @@ def _warn_if_moved(repository: BackupRepository, location: BackupStorageLocation
         return  # whether its host has changed takes a question to AWS
     try:
         identifier = repository_identifier(location, repository.spec.volume_namespace)
-    except (ResticError, StorageError):
+    except (UploaderError, StorageError):
         return
     if identifier != repository.spec.restic_identifier:
         log.warning(

@@ -13,15 +13,15 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.operations.deletion import summary
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.restic.access import LocationAccess, Repository
 from pinnace.volumes.restic.client import Restic
-from pinnace.volumes.restic.errors import InvalidSnapshot, ResticError
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
-from pinnace.volumes.restic.passwords import read_password
 from pinnace.volumes.restic.regions import find_region
+from pinnace.volumes.uploader.access import LocationAccess, Repository
+from pinnace.volumes.uploader.errors import InvalidSnapshot, UploaderError
+from pinnace.volumes.uploader.passwords import read_password
 
 PasswordSource = Callable[[], Awaitable[bytes]]
-"""Finds the password of the repositories; raises ResticError, OSError."""
+"""Finds the password of the repositories; raises UploaderError, OSError."""
 
 
 class LocationPodVolumes:
@@ -58,7 +58,7 @@ class LocationPodVolumes:
             region = ""
             if needs_region(self._location):
                 region = await find_region(self._location.spec.object_storage.bucket)
-        except (ResticError, OSError) as error:
+        except (UploaderError, OSError) as error:
             return [f"{summary([str(each) for each in wanted])} cannot be forgotten: {error}"]
         errors = []
         with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
@@ -66,7 +66,7 @@ class LocationPodVolumes:
             for each in wanted:
                 try:
                     await self._forget(restic, each, region)
-                except (ResticError, StorageError) as error:
+                except (UploaderError, StorageError) as error:
                     errors.append(f"{each} cannot be forgotten: {error}")
         return errors
 
@@ -87,15 +87,15 @@ async def find_password(file: str, client: KubeClient | None, namespace: str) ->
         client: None without a cluster.
 
     Raises:
-        ResticError, OSError: it is not known, or cannot be read.
+        UploaderError, OSError: it is not known, or cannot be read.
     """
     if file := file or os.environ.get("RESTIC_PASSWORD_FILE", ""):
         return (await asyncio.to_thread(Path(file).read_bytes)).rstrip(b"\r\n")
     if password := os.environ.get("RESTIC_PASSWORD", ""):
         return password.encode()
     if client is None:
-        raise ResticError("the password is not known: give --restic-password-file")
+        raise UploaderError("the password is not known: give --restic-password-file")
     try:
         return await read_password(client, namespace)
-    except (ResticError, KubeError) as error:
-        raise ResticError(f"the password is not known: give --restic-password-file ({error})") from error
+    except (UploaderError, KubeError) as error:
+        raise UploaderError(f"the password is not known: give --restic-password-file ({error})") from error

@@ -6,12 +6,13 @@ from typing import Final
 
 from pinnace.api import API_VERSION, GROUP
 from pinnace.api.kinds import KINDS
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import DAEMON_SETS, NAMESPACES, SECRETS
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
+from pinnace.volumes.uploader.passwords import REPOSITORY_SECRET_NAME, SECRET_KEY, SECRET_NAME
 
 log = get_logger(__name__)
 
@@ -70,14 +71,20 @@ async def prepare_restic(client: KubeClient, namespace: str) -> None:
 
 
 async def _ensure_restic_password(client: KubeClient, namespace: str) -> None:
-    """The Secret exists; one that does is never changed."""
-    try:
-        await client.get(SECRETS, SECRET_NAME, namespace)
-    except NotFound:
-        metadata = {"name": SECRET_NAME, "namespace": namespace}
+    """The Secret exists under both of its names, with one password; one that does is never changed."""
+    found: dict[str, JSONObject] = {}
+    for name in (SECRET_NAME, REPOSITORY_SECRET_NAME):
+        with suppress(NotFound):
+            found[name] = await client.get(SECRETS, name, namespace)
+    known = next(iter(found.values()), None)
+    content = {"data": known.get("data") or {}} if known is not None else {"stringData": RESTIC_PASSWORD}
+    for name in (SECRET_NAME, REPOSITORY_SECRET_NAME):
+        if name in found:
+            continue
+        metadata = {"name": name, "namespace": namespace}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
         with suppress(AlreadyExists):  # made by another server that starts just now
-            await client.create(SECRETS, {**secret, "stringData": RESTIC_PASSWORD}, namespace)
+            await client.create(SECRETS, {**secret, **content}, namespace)
 
 
 def check_kinds(discovery: Discovery) -> None:

@@ -26,8 +26,8 @@ from pinnace.server.host_pods import DEFAULT_DIRECTORY, check_host_pods
 from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
-from pinnace.volumes.restic.access import AccessProvider
 from pinnace.volumes.restic.client import Restic
+from pinnace.volumes.uploader.access import AccessProvider
 
 log = get_logger(__name__)
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from pinnace.volumes.outcomes import Outcomes
 from pinnace.volumes.repositories import Repositories
-from pinnace.volumes.restic.locks import RepositoryLocks
 from pinnace.volumes.timeouts import Timeout
+from pinnace.volumes.uploader.locks import RepositoryLocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from pinnace.api.labels import POD_VOLUME_TIMEOUT
 from pinnace.api.values.durations import Duration
-from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.uploader.locks import RepositoryLocks
 
 
 class Timeout:

@@ -23,11 +23,11 @@ from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import PODS, SECRETS, velero
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.volumes.repositories import Repositories
-from pinnace.volumes.restic.access import AccessProvider, Repository
 from pinnace.volumes.restic.client import Restic
-from pinnace.volumes.restic.locks import RepositoryLocks
-from pinnace.volumes.restic.output import Progress
-from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
+from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.locks import RepositoryLocks
+from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 from tests.support.sites import Serve, Site
 from tests.support.waiting import POLL_SECONDS, eventually
 

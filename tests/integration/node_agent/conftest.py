@@ -16,7 +16,7 @@ from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.python_image import add_distribution, add_python, python_config
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import DEPLOYMENTS, NAMESPACES, SECRETS
-from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
+from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 from tests.support.crds import ensure_crds
 from tests.support.csi_cluster import CSICluster, csi_cluster, locate_before
 from tests.support.node_stages import IMAGE, PASSWORD, Stage

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from hack.cluster.s3 import S3Server
+from pinnace.volumes.restic.access import restic_access
 from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.restic.commands import Command, command_line
-from pinnace.volumes.restic.errors import (
+from pinnace.volumes.uploader.errors import (
     AccessError,
     CommandFailed,
     InvalidSnapshot,
@@ -24,8 +25,8 @@ from pinnace.volumes.restic.errors import (
     SnapshotMissing,
     WrongPassword,
 )
-from pinnace.volumes.restic.output import Progress
-from pinnace.volumes.restic.progress import OnProgress
+from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.progress import OnProgress
 from tests.support.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
 from tests.support.waiting import POLL_SECONDS
 
@@ -72,7 +73,7 @@ async def test_the_cache_is_in_the_scratch_directory(ready: Lab, tmp_path: Path)
     await ready.restic.connect(ready.repository)
 
     cache = tmp_path / ".cache" / "restic"
-    async with ready.accesses.open(ready.repository) as access:
+    async with restic_access(ready.accesses, ready.repository) as access:
         assert access.files.cache_directory == cache
     assert list(cache.iterdir()) != []
 
@@ -367,7 +368,7 @@ async def _listed(lab: Lab) -> dict[str, Any]:
 
 async def _ask(lab: Lab, *arguments: str) -> bytes:
     """What restic itself says of the repository."""
-    async with lab.accesses.open(lab.repository) as access:
+    async with restic_access(lab.accesses, lab.repository) as access:
         line = command_line(Command(name=arguments[0], args=arguments[1:]), access.files)
         process = await asyncio.create_subprocess_exec(
             *line, env=access.environment, stdout=asyncio.subprocess.PIPE

@@ -15,9 +15,9 @@ from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer
-from pinnace.volumes.restic.access import Repository
-from pinnace.volumes.restic.output import Progress
-from pinnace.volumes.restic.progress import OnProgress
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.progress import OnProgress
 from tests.support.clock import FrozenClock
 from tests.unit.controllers.fakes import NAMESPACE, RecordingMetrics, key
 from tests.unit.volumes.cluster import VolumeCluster

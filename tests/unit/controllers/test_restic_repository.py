@@ -12,9 +12,10 @@ from pinnace.api.values.durations import Duration
 from pinnace.controllers.restic_repository import MaintenanceReconciler, RepositoryReconciler, is_ready
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.controller import DONE
-from pinnace.volumes.restic.access import Repository
-from pinnace.volumes.restic.errors import ResticError, command_failed
-from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.restic.errors import command_failed
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import UploaderError
+from pinnace.volumes.uploader.locks import RepositoryLocks
 from tests.unit.controllers.fakes import World, fail_once, key
 
 PLURAL = "backuprepositories"
@@ -23,7 +24,7 @@ LOCKED = "repository is already locked exclusively by PID 7"
 NOW = "2021-08-11T21:43:26Z"
 
 
-def failure(stderr: str) -> ResticError:
+def failure(stderr: str) -> UploaderError:
     return command_failed("restic x", exit_code=1, stdout="", stderr=stderr)
 
 
@@ -36,7 +37,7 @@ class FakeRestic:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.places: set[Repository] = set()
-        self.fails: dict[str, ResticError] = {}
+        self.fails: dict[str, UploaderError] = {}
         self.during: Callable[[str], None] = lambda _operation: None
 
     async def connect(self, repository: Repository) -> None:
@@ -178,7 +179,7 @@ async def test_one_that_no_backup_has_asked_for_is_not_made(scene: Scene, phase:
     ],
 )
 async def test_other_errors_make_it_not_ready(
-    scene: Scene, fails: dict[str, ResticError], calls: list[str]
+    scene: Scene, fails: dict[str, UploaderError], calls: list[str]
 ) -> None:
     scene.add()
     scene.restic.fails = fails

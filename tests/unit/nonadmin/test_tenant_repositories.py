@@ -9,8 +9,9 @@ import pytest
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, Origin
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NODES, SECRETS, APIResource
-from pinnace.volumes.restic.access import AccessProvider, Repository
-from pinnace.volumes.restic.errors import AccessError
+from pinnace.volumes.restic.access import restic_access
+from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.errors import AccessError
 
 NODE = "93.184.216.34"
 OWN = "s3:http://evil:9000/bucket/evil/restic/evil"
@@ -61,7 +62,7 @@ async def opened(
     client = cast("KubeClient", Cluster(tenant=tenant, endpoint=endpoint, allowed=allowed))
     accesses = AccessProvider(client, "velero", folder, inherited=inherited or {})
     place = Repository(identifier=identifier, location="l", source=source)
-    async with accesses.open(place) as access:
+    async with restic_access(accesses, place) as access:
         assert access.files.identifier == identifier
         return access.environment
 

@@ -8,7 +8,7 @@ from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLoc
 from pinnace.csi.stored_data import SavedPodVolume
 from pinnace.operations.deletion import DeleteOperation, summary
 from pinnace.operations.local_deletion import LocationPodVolumes, find_password
-from pinnace.volumes.restic.errors import ResticError
+from pinnace.volumes.uploader.errors import UploaderError
 
 
 class Part:
@@ -52,7 +52,7 @@ def saved(*uploaders: str) -> Sequence[SavedPodVolume]:
 def pod_volumes(volumes: Sequence[SavedPodVolume], asked: list[str]) -> LocationPodVolumes:
     async def password() -> bytes:
         asked.append("password")
-        raise ResticError("the password is not known")
+        raise UploaderError("the password is not known")
 
     location = BackupStorageLocation(spec=BackupStorageLocationSpec(provider="aws"))
     return LocationPodVolumes(location, volumes, password=password, warn=asked.append)
@@ -92,5 +92,5 @@ async def test_the_password_is_looked_for_in_file_environment_and_cluster(
     monkeypatch.delenv("RESTIC_PASSWORD_FILE")
     assert await find_password("", None, "velero") == b"in the variable"
     monkeypatch.delenv("RESTIC_PASSWORD")
-    with pytest.raises(ResticError, match="give --restic-password-file"):
+    with pytest.raises(UploaderError, match="give --restic-password-file"):
         await find_password("", None, "velero")

@@ -14,8 +14,8 @@ from pinnace.archive.runlog import RunLog
 from pinnace.volumes.outcomes import Outcomes
 from pinnace.volumes.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import Repositories
-from pinnace.volumes.restic.locks import RepositoryLocks
 from pinnace.volumes.timeouts import Timeout
+from pinnace.volumes.uploader.locks import RepositoryLocks
 from tests.unit.controllers.fakes import NAMESPACE
 from tests.unit.volumes.cluster import VolumeCluster
 

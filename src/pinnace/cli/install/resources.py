@@ -8,7 +8,7 @@ from pinnace.cli.install.access import ACCOUNT, all_rights, used_rights
 from pinnace.cli.install.options import InstallOptions
 from pinnace.cli.install.workloads import daemon_set, deployment, non_admin_deployment
 from pinnace.nonadmin import manifests
-from pinnace.volumes.restic.passwords import SECRET_KEY, SECRET_NAME
+from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 
 COMPONENT = {"component": "velero"}
 

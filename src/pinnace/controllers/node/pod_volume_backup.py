@@ -23,9 +23,9 @@ from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.host_paths import HostPathError
 from pinnace.volumes.outcomes import phase_of
 from pinnace.volumes.parents import parent_snapshot
-from pinnace.volumes.restic.access import Repository
-from pinnace.volumes.restic.errors import AccessError, CommandFailed, ResticError, SnapshotMissing
-from pinnace.volumes.restic.progress import OnProgress
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import AccessError, CommandFailed, SnapshotMissing, UploaderError
+from pinnace.volumes.uploader.progress import OnProgress
 
 log = get_logger(__name__)
 
@@ -36,7 +36,7 @@ EMPTY_MESSAGE: Final = "volume was empty so no snapshot was taken"
 
 
 class Saver(Protocol):
-    """Saves a directory with restic; the id of the snapshot, empty for an empty one. Raises ResticError."""
+    """Saves a directory with restic; the id of the snapshot, empty for an empty one. Raises UploaderError."""
 
     async def back_up(
         self,
@@ -145,7 +145,7 @@ class PodVolumeBackupWork:
         except CommandFailed as error:
             text = f"error running restic backup, stderr={error.stderr}: {error.reason}"
             raise PodVolumeFailed(text) from error
-        except ResticError as error:
+        except UploaderError as error:
             raise PodVolumeFailed(_with_what(str(error))) from error
 
     def _parent(self, pod_volume: PodVolumeBackup) -> str:

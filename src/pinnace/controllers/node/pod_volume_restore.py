@@ -33,9 +33,9 @@ from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.done_file import DoneFileError, remove_done_files, write_done_file
 from pinnace.volumes.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
 from pinnace.volumes.outcomes import phase_of
-from pinnace.volumes.restic.access import Repository
-from pinnace.volumes.restic.errors import AccessError, CommandFailed, ResticError
-from pinnace.volumes.restic.progress import OnProgress
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import AccessError, CommandFailed, UploaderError
+from pinnace.volumes.uploader.progress import OnProgress
 
 log = get_logger(__name__)
 
@@ -45,7 +45,7 @@ WAIT_CONTAINER: Final = "restic-wait"
 
 
 class Filler(Protocol):
-    """Writes the content of a snapshot into a directory. Raises ResticError."""
+    """Writes the content of a snapshot into a directory. Raises UploaderError."""
 
     async def restore(
         self,
@@ -185,7 +185,7 @@ class PodVolumeRestoreWork:
                 f"error restoring volume: error running restic restore, cmd={error.command}, "
                 f"stdout={error.stdout}, stderr={error.stderr}: {error.reason}"
             ) from error
-        except ResticError as error:
+        except UploaderError as error:
             raise PodVolumeFailed(
                 f"error restoring volume: error running restic restore, cmd=restic restore, "
                 f"stdout=, stderr=: {error}"

@@ -26,7 +26,7 @@ from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.volumes.outcomes import phase_of
-from pinnace.volumes.restic.output import Progress
+from pinnace.volumes.uploader.output import Progress
 
 log = get_logger(__name__)
 

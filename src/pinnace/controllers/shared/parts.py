@@ -19,9 +19,9 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue, one_lane
 from pinnace.volumes.repositories import Repositories
-from pinnace.volumes.restic.access import AccessProvider
 from pinnace.volumes.restic.client import Restic
-from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.uploader.access import AccessProvider
+from pinnace.volumes.uploader.locks import RepositoryLocks
 
 
 class Informers:

@@ -26,10 +26,10 @@ from pinnace.volumes.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.pod_volume_restores import PodVolumeRestores
 from pinnace.volumes.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
-from pinnace.volumes.restic.access import Repository
-from pinnace.volumes.restic.errors import InvalidSnapshot, ResticError
-from pinnace.volumes.restic.locks import RepositoryLocks
 from pinnace.volumes.timeouts import Timeout
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import InvalidSnapshot, UploaderError
+from pinnace.volumes.uploader.locks import RepositoryLocks
 
 log = get_logger(__name__)
 
@@ -39,7 +39,7 @@ FORGET_WAIT_SECONDS: Final = 60.0
 
 
 class Forgetter(Protocol):
-    """Removes a snapshot from a repository. Raises ResticError."""
+    """Removes a snapshot from a repository. Raises UploaderError."""
 
     async def forget(self, repository: Repository, snapshot: str) -> None: ...
 
@@ -117,7 +117,7 @@ class PodVolumes:
                 left_seconds -= now() - began
             try:
                 await self._forget_in(repository, snapshot)
-            except ResticError as error:
+            except UploaderError as error:
                 errors.append(f"error deleting restic snapshot {snapshot}: {error}")
         return errors
 

@@ -11,28 +11,30 @@ from pathlib import Path
 from typing import Final
 
 from pinnace.volumes.restic import commands
-from pinnace.volumes.restic.access import Access, AccessProvider, Repository
+from pinnace.volumes.restic.access import Access, restic_access
 from pinnace.volumes.restic.commands import Command
-from pinnace.volumes.restic.errors import (
-    CommandFailed,
-    CommandTimeout,
-    EmptySnapshot,
-    RepositoryExists,
-    ResticError,
-    UnexpectedOutput,
-    command_failed,
-)
+from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.restic.identifiers import repository_name, without_credentials
 from pinnace.volumes.restic.output import (
     BackupOutput,
-    Progress,
-    Tail,
     parse_has_file,
     parse_snapshot_id,
     parse_total_size,
 )
-from pinnace.volumes.restic.processes import STDERR_BYTES, Outputs, Sink, run
-from pinnace.volumes.restic.progress import Measured, OnProgress, SaidByRestic, reporting
+from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.errors import (
+    CommandFailed,
+    CommandTimeout,
+    EmptySnapshot,
+    RepositoryExists,
+    UnexpectedOutput,
+    Unsupported,
+    UploaderError,
+)
+from pinnace.volumes.uploader.interface import Saved, Source, Target
+from pinnace.volumes.uploader.output import Progress, Tail
+from pinnace.volumes.uploader.processes import STDERR_BYTES, Outputs, Sink, run
+from pinnace.volumes.uploader.progress import Measured, OnProgress, Said, reporting
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +74,11 @@ class Restic:
         self._version_flag: bool | None = None
 
     async def connect(self, repository: Repository) -> None:
-        """Open the repository with the password. Raises ResticError, RepositoryMissing among them."""
+        """Open the repository with the password. Raises UploaderError, RepositoryMissing among them."""
         await self._do(repository, commands.connect(), QUICK_SECONDS)
 
     async def init(self, repository: Repository) -> None:
-        """Make the repository; one that is there already is opened instead. Raises ResticError."""
+        """Make the repository; one that is there already is opened instead. Raises UploaderError."""
         if self._version_flag is None:
             self._version_flag = await self._knows_repository_version()
         try:
@@ -86,15 +88,15 @@ class Restic:
             await self.connect(repository)
 
     async def unlock(self, repository: Repository) -> None:
-        """Remove stale locks, by restic's own rule. Raises ResticError."""
+        """Remove stale locks, by restic's own rule. Raises UploaderError."""
         await self._do(repository, commands.unlock(), QUICK_SECONDS)
 
     async def prune(self, repository: Repository) -> None:
-        """Free the space of what no snapshot needs. Raises ResticError."""
+        """Free the space of what no snapshot needs. Raises UploaderError."""
         await self._do(repository, commands.prune(), LONG_SECONDS)
 
     async def forget(self, repository: Repository, snapshot: str) -> None:
-        """Remove a snapshot; one that is gone is success. Raises ResticError."""
+        """Remove a snapshot; one that is gone is success. Raises UploaderError."""
         await self._do(repository, commands.forget(snapshot), LONG_SECONDS)
 
     async def back_up(
@@ -118,13 +120,13 @@ class Restic:
             The id of the snapshot; empty if the directory holds nothing.
 
         Raises:
-            ResticError: nothing was saved.
+            UploaderError: nothing was saved.
         """
-        async with self._accesses.open(repository) as access:
+        async with restic_access(self._accesses, repository) as access:
             output = BackupOutput()
             command = commands.backup(tags, parent=parent)
             try:
-                async with reporting(SaidByRestic(output), on_progress, self._sleep):
+                async with reporting(Said(output.progress), on_progress, self._sleep):
                     await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
             except EmptySnapshot:
                 return ""
@@ -139,7 +141,7 @@ class Restic:
                 return snapshot
             try:
                 return await self._find_snapshot(access, tags)
-            except ResticError as error:
+            except UploaderError as error:
                 raise UnexpectedOutput(f"error getting snapshot id: {error}") from error
 
     async def restore(
@@ -159,9 +161,9 @@ class Restic:
             size_bytes: of what is restored, to tell the progress; 0 if it is not known.
 
         Raises:
-            ResticError: the directory may hold a part.
+            UploaderError: the directory may hold a part.
         """
-        async with self._accesses.open(repository) as access:
+        async with restic_access(self._accesses, repository) as access:
             command, output = commands.restore(snapshot, only=only), Tail(_TEXT_BYTES)
             total = size_bytes or await self._snapshot_size(access, snapshot)
             if on_progress is not None:
@@ -171,9 +173,44 @@ class Restic:
             if on_progress is not None:
                 await on_progress(Progress(total_bytes=total, bytes_done=total))
 
+    async def save(
+        self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
+    ) -> Saved:
+        """As in `Uploader`. Raises UploaderError."""
+        if source.path.is_block_device():
+            raise Unsupported("restic cannot save volumes in Block mode; kopia can")
+        snapshot = await self.back_up(
+            repository, source.path, source.tags, parent=source.parent, on_progress=on_progress
+        )
+        return Saved(snapshot=snapshot)
+
+    async def fill(
+        self,
+        repository: Repository,
+        snapshot: str,
+        target: Target,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """As in `Uploader`. Raises UploaderError."""
+        if target.path.is_block_device():
+            raise Unsupported("restic cannot restore volumes in Block mode; kopia can")
+        await self.restore(
+            repository,
+            snapshot,
+            target.path,
+            only=target.only,
+            size_bytes=target.size_bytes,
+            on_progress=on_progress,
+        )
+
+    async def maintain(self, repository: Repository) -> None:
+        """As in `Uploader`: free the space of what no snapshot needs. Raises UploaderError."""
+        await self.prune(repository)
+
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
-        """Whether a snapshot has a file of that name at its root. Raises ResticError."""
-        async with self._accesses.open(repository) as access:
+        """Whether a snapshot has a file of that name at its root. Raises UploaderError."""
+        async with restic_access(self._accesses, repository) as access:
             output = Tail(_ANSWER_BYTES)
             await self._run(access, commands.find_file(snapshot, name), output, QUICK_SECONDS)
             return parse_has_file(output.data, name)
@@ -184,7 +221,7 @@ class Restic:
         try:
             await self._run(access, command, output, LONG_SECONDS)
             return parse_total_size(output.data)
-        except ResticError as error:
+        except UploaderError as error:
             raise UnexpectedOutput(f"error getting snapshot size: {error}") from error
 
     async def _find_snapshot(self, access: Access, tags: Mapping[str, str]) -> str:
@@ -198,14 +235,14 @@ class Restic:
         try:
             snapshot = await self._find_snapshot(access, tags)
             await self._run(access, commands.forget(snapshot), Tail(_TEXT_BYTES), LONG_SECONDS)
-        except ResticError as error:
+        except UploaderError as error:
             log.warning(
                 "An incomplete snapshot stays in the repository",
                 extra={"fields": {"tags": dict(tags), "error": error}},
             )
 
     async def _do(self, repository: Repository, command: Command, deadline_seconds: float) -> None:
-        async with self._accesses.open(repository) as access:
+        async with restic_access(self._accesses, repository) as access:
             await self._run(access, command, Tail(_TEXT_BYTES), deadline_seconds)
 
     async def _run(

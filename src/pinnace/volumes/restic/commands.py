@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pinnace.volumes.restic.errors import InvalidSnapshot
 from pinnace.volumes.restic.identifiers import without_credentials
+from pinnace.volumes.uploader.errors import InvalidSnapshot
 
 HOST = "velero"
 """Fixed, as the parent of a snapshot is looked for by host, and an agent's pod has another name each time."""

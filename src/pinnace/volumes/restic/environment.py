@@ -6,7 +6,7 @@ from pathlib import Path
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider
 from pinnace.volumes.restic.commands import identifier_is_secret
-from pinnace.volumes.restic.errors import AccessError
+from pinnace.volumes.uploader.azure import azure_opening
 
 _WHAT = "error setting restic cmd env"
 
@@ -73,39 +73,5 @@ def environment(
     elif provider == GCP_PROVIDER and file:
         made["GOOGLE_APPLICATION_CREDENTIALS"] = file
     elif provider == AZURE_PROVIDER:
-        made |= _azure(config, {**inherited, **(variables or {})}, account or {})
+        made |= azure_opening(config, {**inherited, **(variables or {})}, account or {}, what=_WHAT)
     return made
-
-
-def azure_credentials_file(
-    inherited: Mapping[str, str], location: BackupStorageLocation, credentials_file: Path | None
-) -> Path | None:
-    """The file with the variables for Azure: the location's before the environment's. (docs/spec: STO-033)"""
-    if qualified_provider(location.spec.provider) != AZURE_PROVIDER:
-        return None
-    if credentials_file is not None:
-        return credentials_file
-    named = location.spec.config.get("credentialsFile") or inherited.get("AZURE_CREDENTIALS_FILE", "")
-    return Path(named) if named else None
-
-
-def _azure(
-    config: Mapping[str, str], variables: Mapping[str, str], opening: Mapping[str, str]
-) -> dict[str, str]:
-    account = config.get("storageAccount", "")
-    if not account:
-        raise AccessError(
-            f"{_WHAT}: unable to get all required config values: "
-            "the following keys do not have values: storageAccount"
-        )
-    if variable := config.get("storageAccountKeyEnvVar", ""):
-        key = variables.get(variable, "")
-        if not key:
-            raise AccessError(f"{_WHAT}: no storage key secret with key {variable} found")
-        opening = {"AZURE_ACCOUNT_KEY": key}
-    if not opening:
-        raise AccessError(
-            f"{_WHAT}: no key of the storage account: name its variable by storageAccountKeyEnvVar in the "
-            "location's config, or give the account's resourceGroup and credentials that may list its keys"
-        )
-    return {"AZURE_ACCOUNT_NAME": account, **opening}

@@ -12,7 +12,7 @@ from pinnace.storage.open import (
     GCP_PROVIDER,
     qualified_provider,
 )
-from pinnace.volumes.restic.errors import IdentifierError
+from pinnace.volumes.uploader.errors import IdentifierError
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _AWS_HOST = re.compile(r"s3:s3([.-][a-z0-9-]+)?\.amazonaws\.com(\.cn)?")

@@ -1,12 +1,12 @@
 """What restic prints, read leniently: missing and new fields do no harm. Pure. (docs/spec: PVL 7.4)"""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from pinnace.volumes.restic.errors import UnexpectedOutput
+from pinnace.volumes.uploader.errors import UnexpectedOutput
+from pinnace.volumes.uploader.output import Progress
 
 MAXIMUM_LINE_BYTES = 1 << 20
 """A longer line is dropped: it is no status line, and must not fill the memory."""
@@ -14,41 +14,6 @@ MAXIMUM_LINE_BYTES = 1 << 20
 
 SHORT_ID_LENGTH = 8
 _ID = re.compile(r"[0-9a-f]{8,64}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """The progress of a backup or restore."""
-
-    total_bytes: int
-    bytes_done: int
-
-
-class Tail:
-    """Keeps the end of an output."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
-        self._data = bytearray()
-        self.is_cut = False
-
-    def feed(self, chunk: bytes) -> None:
-        """Take a part of the output."""
-        self._data += chunk
-        if len(self._data) > self._limit_bytes:
-            self.is_cut = True
-            del self._data[: -self._limit_bytes]
-
-    @property
-    def data(self) -> bytes:
-        """The kept end."""
-        return bytes(self._data)
-
-    @property
-    def text(self) -> str:
-        """The kept end for people."""
-        text = self._data.decode("utf-8", "replace").strip()
-        return f"…{text}" if self.is_cut else text
 
 
 class BackupOutput:

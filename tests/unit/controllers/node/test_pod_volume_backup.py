@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.controllers.node.pod_volume_backup import EMPTY_MESSAGE
 from pinnace.controllers.node.reconciler import NODE_ANNOTATION
 from pinnace.kube.errors import ConnectionFailed, Forbidden
-from pinnace.volumes.restic.errors import (
+from pinnace.volumes.uploader.errors import (
     AccessError,
     CommandFailed,
     SnapshotMissing,

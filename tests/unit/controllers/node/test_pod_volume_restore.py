@@ -10,7 +10,7 @@ from pinnace.controllers.node.pod_volume_restore import is_waiting
 from pinnace.controllers.node.reconciler import NODE_ANNOTATION
 from pinnace.kube.errors import KubeError
 from pinnace.runtime.keys import Key
-from pinnace.volumes.restic.errors import AccessError, CommandFailed, InvalidSnapshot
+from pinnace.volumes.uploader.errors import AccessError, CommandFailed, InvalidSnapshot
 from tests.unit.controllers.fakes import key
 from tests.unit.controllers.node_world import NODE, RESTORE_UID, SNAPSHOT, NodeWorld, waiting
 
@@ -134,7 +134,7 @@ RESTIC = "error restoring volume: error running restic restore, cmd="
         ),
         (
             InvalidSnapshot("-x"),
-            f"{RESTIC}restic restore, stdout=, stderr=: '-x' is not the id of a restic snapshot",
+            f"{RESTIC}restic restore, stdout=, stderr=: '-x' is not the id of a snapshot",
         ),
         (
             AccessError("error getting backup storage location: it is gone"),

@@ -11,10 +11,10 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.volumes.repositories import Repositories
-from pinnace.volumes.restic.access import Repository
 from pinnace.volumes.restic.commands import forget
-from pinnace.volumes.restic.errors import ResticError
-from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import UploaderError
+from pinnace.volumes.uploader.locks import RepositoryLocks
 from tests.unit.controllers.fakes import NAMESPACE, World
 
 BACKUP = Backup(
@@ -41,7 +41,7 @@ class Forgetting:
         forget(snapshot)  # refuses what is no id, as restic's client does
         self.forgotten.append((repository.identifier, snapshot))
         if snapshot in self.fails:
-            raise ResticError("no way")
+            raise UploaderError("no way")
 
     def repository(self, namespace: str, phase: str = "Ready") -> None:
         marks = {labels.VOLUME_NAMESPACE: namespace, labels.STORAGE_LOCATION: "default"}

@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.volumes.restic import commands
 from pinnace.volumes.restic.commands import Command, Files, command_line, shown_line
-from pinnace.volumes.restic.errors import InvalidSnapshot
+from pinnace.volumes.uploader.errors import InvalidSnapshot
 
 COMMAND = Command(name="cmd", args=("a1", "a2"), flags=("--foo=bar",))
 FILES = Files(identifier="repo-id", password_file=Path("/private/password"))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.volumes.restic.environment import azure_credentials_file, environment
-from pinnace.volumes.restic.errors import AccessError
+from pinnace.volumes.restic.environment import environment
+from pinnace.volumes.uploader.azure import azure_credentials_file
+from pinnace.volumes.uploader.errors import AccessError
 from tests.support.restic_locations import location
 
 FILE = Path("/private/cloud")

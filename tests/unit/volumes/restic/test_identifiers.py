@@ -6,13 +6,13 @@ from pinnace.api.storage_location import (
     BackupStorageLocation,
 )
 from pinnace.storage.errors import InvalidLocation
-from pinnace.volumes.restic.errors import IdentifierError
 from pinnace.volumes.restic.identifiers import (
     needs_region,
     repository_identifier,
     repository_name,
     without_credentials,
 )
+from pinnace.volumes.uploader.errors import IdentifierError
 from tests.support.restic_locations import location
 
 

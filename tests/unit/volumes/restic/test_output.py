@@ -4,15 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.volumes.restic.errors import UnexpectedOutput
 from pinnace.volumes.restic.output import (
     MAXIMUM_LINE_BYTES,
     BackupOutput,
-    Progress,
-    Tail,
     parse_snapshot_id,
     parse_total_size,
 )
+from pinnace.volumes.uploader.errors import UnexpectedOutput
+from pinnace.volumes.uploader.output import Progress, Tail
 
 STATUS = b'{"message_type":"status","percent_done":0.5,"total_bytes":20,"bytes_done":10}\n'
 SUMMARY = b'{"message_type":"summary","total_bytes_processed":21,"snapshot_id":"6301addd"}\n'

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pinnace.aio.blocking import in_thread, settle
-from pinnace.volumes.restic.output import BackupOutput, Progress
-from pinnace.volumes.restic.sizes import directory_size
+from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.sizes import directory_size
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,18 @@ class Source(Protocol):
         ...
 
 
-class SaidByRestic:
-    """The progress of a backup, from restic's output."""
+class Said:
+    """The progress of a program, from its output.
 
-    def __init__(self, output: BackupOutput) -> None:
-        self._output = output
+    Args:
+        read: what the output says now.
+    """
+
+    def __init__(self, read: Callable[[], Progress | None]) -> None:
+        self._read = read
 
     async def progress(self) -> Progress | None:
-        return self._output.progress()
+        return self._read()
 
     def stop(self) -> None:
         pass

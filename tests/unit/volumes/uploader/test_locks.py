@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from pinnace.volumes.restic.locks import RepositoryLocks
+from pinnace.volumes.uploader.locks import RepositoryLocks
 
 
 def having(*holders: "Holder") -> list[bool]:

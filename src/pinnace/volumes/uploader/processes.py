@@ -1,4 +1,4 @@
-"""restic as a child process with a deadline; nothing of it is left, whatever happens. (docs/spec: PVL 8.5)
+"""A program as a child process with a deadline; nothing of it is left, whatever happens. (docs/spec: PVL 8.5)
 
 It runs in a process group of its own. Asked to stop, restic removes its lock from the repository; so it is
 asked first (SIGINT, which all versions obey), and killed with all its children when it does not end.
@@ -10,11 +10,11 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from io import IOBase
 from pathlib import Path
 from typing import Protocol
 
 from pinnace.aio.blocking import finish
-from pinnace.volumes.restic.output import Tail
 
 STOP_SECONDS = 10.0
 """How long restic may take to remove its lock before it is killed."""
@@ -34,10 +34,16 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where the two outputs of a process go."""
+    """Where the two outputs of a process go, and where its input comes from.
 
-    stdout: Sink
-    stderr: Tail
+    Attributes:
+        stdout: a sink, or an open file that the process itself writes to.
+        stdin: an open file; None for an empty input.
+    """
+
+    stdout: Sink | IOBase
+    stderr: Sink
+    stdin: IOBase | None = None
 
 
 async def run(
@@ -68,8 +74,8 @@ async def run(
         *line,
         env=environment,
         cwd=directory,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
+        stdin=outputs.stdin.fileno() if outputs.stdin is not None else asyncio.subprocess.DEVNULL,
+        stdout=_descriptor(outputs.stdout),
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
@@ -84,11 +90,15 @@ async def run(
 
 
 async def _drain_both(process: asyncio.subprocess.Process, outputs: Outputs) -> None:
-    assert process.stdout is not None
     assert process.stderr is not None
     async with asyncio.TaskGroup() as group:
-        group.create_task(_drain(process.stdout, outputs.stdout))
+        if process.stdout is not None and not isinstance(outputs.stdout, IOBase):
+            group.create_task(_drain(process.stdout, outputs.stdout))
         group.create_task(_drain(process.stderr, outputs.stderr))
+
+
+def _descriptor(stdout: Sink | IOBase) -> int:
+    return stdout.fileno() if isinstance(stdout, IOBase) else asyncio.subprocess.PIPE
 
 
 async def _drain(stream: asyncio.StreamReader, sink: Sink) -> None:

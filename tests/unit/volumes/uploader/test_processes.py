@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.volumes.restic.errors import (
+from pinnace.volumes.restic.errors import command_failed
+from pinnace.volumes.uploader.errors import (
     CommandFailed,
     EmptySnapshot,
     RepositoryExists,
     RepositoryLocked,
     RepositoryMissing,
     WrongPassword,
-    command_failed,
 )
-from pinnace.volumes.restic.output import Tail
-from pinnace.volumes.restic.processes import Outputs, run
+from pinnace.volumes.uploader.output import Tail
+from pinnace.volumes.uploader.processes import Outputs, run
 from tests.support.waiting import eventually
 
 IGNORING = (

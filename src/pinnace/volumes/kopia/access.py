@@ -1,0 +1,215 @@
+"""The private configuration and environment of one call of kopia. (docs/spec: KOP 1, 2)"""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pinnace.aio.blocking import in_thread
+from pinnace.api.values.error_texts import error_text
+from pinnace.clouds.aws.credentials import Credentials, FixedCredentials, find_credentials
+from pinnace.storage.errors import InvalidLocation, StorageError
+from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider, store_config
+from pinnace.storage.s3.config import parse_s3_config
+from pinnace.volumes.kopia.commands import IDENTITY
+from pinnace.volumes.kopia.places import Secrets, Storage, storage_of
+from pinnace.volumes.uploader.access import PROXIES, AccessProvider, Opened, Repository, write_private
+from pinnace.volumes.uploader.azure import azure_account, azure_opening, azure_variables_of
+from pinnace.volumes.uploader.errors import AccessError, IdentifierError
+from pinnace.volumes.uploader.passwords import NEW_FIRST
+
+CONTENT_CACHE_BYTES: Final = 256 << 20
+METADATA_CACHE_BYTES: Final = 1 << 30
+"""On the disk of the scratch directory, for one repository; contents are read once."""
+
+_SCRATCH_VARIABLE: Final = "VELERO_SCRATCH_DIR"
+_WHAT: Final = "error preparing a call of kopia"
+_INHERITED: Final = frozenset({"PATH", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GOMAXPROCS"})
+_MEMORY_VARIABLE: Final = "GOMEMLIMIT"
+_CLOUDS: Final = ("AWS_", "GOOGLE_", "AZURE_", "GCE_", "STORAGE_EMULATOR_HOST")
+"""For kopia's own search of credentials, where the location names none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What calls of kopia need.
+
+    Attributes:
+        environment: all of it; nothing is inherited.
+        creation: the variables that only `repository create` needs in addition.
+    """
+
+    opened: Opened
+    storage: Storage
+    secrets: Secrets
+    ca_file: Path | None
+    environment: Mapping[str, str] = field(repr=False)
+    creation: Mapping[str, str] = field(repr=False)
+
+
+@asynccontextmanager
+async def kopia_access(accesses: AccessProvider, repository: Repository) -> AsyncIterator[Access]:
+    """Make the files; they are gone when the context ends, however it ends. Only the cache stays.
+
+    Raises:
+        AccessError: something is missing or cannot be read.
+        IdentifierError: the location has no place for the repository.
+    """
+    async with accesses.open(repository, secrets=NEW_FIRST) as opened:
+        _check_tenant(opened)
+        try:
+            storage = storage_of(opened.location, repository.namespace)
+            yield await _access(accesses, opened, storage)
+        except InvalidLocation as error:
+            raise IdentifierError(str(error)) from error
+
+
+async def _access(accesses: AccessProvider, opened: Opened, storage: Storage) -> Access:
+    directory, inherited = opened.directory, opened.inherited
+    try:
+        aws = await _aws(opened)
+        secrets = Secrets(aws=_aws_config(aws.fixed), gcp_file=_gcp_file(opened), azure=await _azure(opened))
+        config = _config(storage, secrets, _cache(accesses, opened, storage))
+        await in_thread(write_private, directory / "repository.config", config)
+        ca_file = None
+        if ca_cert := opened.location.spec.object_storage.ca_cert:
+            ca_file = await in_thread(write_private, directory / "ca.pem", ca_cert)
+    except (StorageError, OSError) as error:
+        raise AccessError(f"{_WHAT}: {error_text(error)}") from error
+    variables = {
+        name: value
+        for name, value in inherited.items()
+        if name in _INHERITED or name == _MEMORY_VARIABLE or name.lower() in PROXIES
+    }
+    if not opened.tenant:
+        variables |= {name: value for name, value in inherited.items() if name.startswith(_CLOUDS)}
+    else:
+        variables = {name: value for name, value in variables.items() if name.lower() not in PROXIES}
+    if ca_file is not None:
+        variables["SSL_CERT_FILE"] = str(ca_file)  # beside the directories of the system
+    variables |= {
+        "HOME": str(directory),
+        "KOPIA_CONFIG_PATH": str(directory / "repository.config"),
+        "KOPIA_LOG_DIR": str(directory / "logs"),
+        "KOPIA_CHECK_FOR_UPDATES": "false",
+        "KOPIA_DISABLE_COLOR": "true",
+        "KOPIA_PASSWORD": opened.password.decode("utf-8", "surrogateescape"),
+    }
+    creation = {"KOPIA_CONFIG_PATH": str(directory / "created.config"), **_creation(aws.now, secrets)}
+    return Access(
+        opened=opened,
+        storage=storage,
+        secrets=secrets,
+        ca_file=ca_file,
+        environment=variables,
+        creation=creation,
+    )
+
+
+def _config(storage: Storage, secrets: Secrets, cache: Path) -> bytes:
+    """The configuration file, as `repository connect` writes it."""
+    user, _, host = IDENTITY.partition("@")
+    content: dict[str, Any] = {
+        "storage": storage.config(secrets),
+        "caching": {
+            "cacheDirectory": str(cache),
+            "maxCacheSize": CONTENT_CACHE_BYTES,
+            "maxMetadataCacheSize": METADATA_CACHE_BYTES,
+            "maxListCacheDuration": 30,
+        },
+        "hostname": host,
+        "username": user,
+        "enableActions": False,
+        # Never from the cache: a repository that is gone must be seen to be gone.
+        "formatBlobCacheDuration": -1,
+    }
+    return json.dumps(content).encode()
+
+
+def _cache(accesses: AccessProvider, opened: Opened, storage: Storage) -> Path:
+    """One folder for each repository: a cache must not outlive a change of what the location names."""
+    scratch = opened.inherited.get(_SCRATCH_VARIABLE)
+    root = Path(scratch) / ".cache" if scratch else accesses.workdir / "cache"
+    named = json.dumps([opened.location.metadata.name, storage.kind, dict(storage.options)], sort_keys=True)
+    return root / "kopia" / hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class _AWSCredentials:
+    """Those that stay valid, and those of now; kopia renews temporary ones itself."""
+
+    fixed: Credentials | None = None
+    now: Credentials | None = None
+
+
+async def _aws(opened: Opened) -> _AWSCredentials:
+    if qualified_provider(opened.location.spec.provider) != AWS_PROVIDER:
+        return _AWSCredentials()
+    settings = parse_s3_config(store_config(opened.location, credentials_file=opened.credentials))
+    source = find_credentials(
+        opened.inherited,
+        profile=settings.profile,
+        credentials_file=settings.credentials_file,
+        region=settings.region,
+    )
+    now = await source.get()
+    is_fixed = isinstance(source, FixedCredentials) or settings.profile or now.session_token is None
+    return _AWSCredentials(fixed=now if is_fixed else None, now=now)
+
+
+def _aws_config(found: Credentials | None) -> Mapping[str, str]:
+    if found is None:
+        return {}
+    return {
+        "accessKeyID": found.access_key_id,
+        "secretAccessKey": found.secret_access_key,
+        "sessionToken": found.session_token or "",
+    }
+
+
+def _creation(aws: Credentials | None, secrets: Secrets) -> dict[str, str]:
+    made = {}
+    if aws is not None:
+        made["AWS_ACCESS_KEY_ID"] = aws.access_key_id
+        made["AWS_SECRET_ACCESS_KEY"] = aws.secret_access_key
+        made["AWS_SESSION_TOKEN"] = aws.session_token or ""
+    if key := secrets.azure.get("AZURE_ACCOUNT_KEY"):
+        made["AZURE_STORAGE_KEY"] = key
+    if sas := secrets.azure.get("AZURE_ACCOUNT_SAS"):
+        made["AZURE_STORAGE_SAS_TOKEN"] = sas
+    return made
+
+
+def _gcp_file(opened: Opened) -> Path | None:
+    if qualified_provider(opened.location.spec.provider) != GCP_PROVIDER:
+        return None
+    if opened.credentials is not None:
+        return opened.credentials
+    named = opened.location.spec.config.get("credentialsFile", "")
+    return Path(named) if named else None
+
+
+async def _azure(opened: Opened) -> Mapping[str, str]:
+    if qualified_provider(opened.location.spec.provider) != AZURE_PROVIDER:
+        return {}
+    variables = await azure_variables_of(opened.inherited, opened.location, opened.credentials)
+    account = await azure_account(opened.inherited, opened.location, opened.credentials)
+    config = opened.location.spec.config
+    return azure_opening(config, {**opened.inherited, **variables}, account, what=_WHAT)
+
+
+def _check_tenant(opened: Opened) -> None:
+    """Refuse to write other data to a tenant's location, or to use its keys elsewhere. (NAC 17 A34)
+
+    Raises:
+        AccessError: the PodVolumeBackup or PodVolumeRestore was forged.
+    """
+    tenant, repository = opened.tenant, opened.repository
+    if tenant and (repository.namespace != tenant or repository.source not in ("", tenant)):
+        raise AccessError(
+            f"backup storage location {opened.location.metadata.name} belongs to the namespace {tenant}:"
+            " nothing but the repository of that namespace's own volumes is used there"
+        )

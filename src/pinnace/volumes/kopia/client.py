@@ -1,0 +1,330 @@
+"""kopia's operations as methods: each opens the repository anew, and none leaves a process or a private file.
+
+The caller holds the locks that an operation needs (see `uploader.locks`). Restoring and saving report their
+progress every ten seconds, if it has changed. (docs/spec: KOP)
+"""
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from datetime import datetime
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from pinnace.aio.blocking import in_thread
+from pinnace.api.values.times import utcnow
+from pinnace.storage.errors import StorageError
+from pinnace.storage.open import FILESYSTEM_PROVIDER, open_object_store, qualified_provider, store_config
+from pinnace.volumes.kopia import commands
+from pinnace.volumes.kopia.access import Access, kopia_access
+from pinnace.volumes.kopia.commands import Command
+from pinnace.volumes.kopia.output import (
+    Messages,
+    command_failed,
+    full_is_due,
+    parse_listing,
+    parse_owner,
+    parse_snapshot,
+    parse_unique_id,
+)
+from pinnace.volumes.kopia.places import repository_prefix
+from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.errors import (
+    CommandFailed,
+    CommandTimeout,
+    FilesUnreadable,
+    RepositoryExists,
+    RepositoryMissing,
+    RepositoryUnusable,
+    SnapshotMissing,
+    UnexpectedOutput,
+    Unsupported,
+    UploaderError,
+)
+from pinnace.volumes.uploader.interface import Saved, Source, Target
+from pinnace.volumes.uploader.output import Progress, Tail
+from pinnace.volumes.uploader.processes import STDERR_BYTES, Outputs, run
+from pinnace.volumes.uploader.progress import OnProgress, Said, reporting
+
+log = logging.getLogger(__name__)
+
+QUICK_SECONDS: Final = 300.0
+LONG_SECONDS: Final = 24 * 3600.0
+TRANSFER_SECONDS: Final = 7 * 24 * 3600.0
+
+UNIQUE_ID_BLOB: Final = "udmrepo.Repository"
+"""Velero 1.18 takes a repository without this blob for one that is not initialised. (docs/spec: KOP-004)"""
+
+_ANSWER_BYTES: Final = 1 << 22
+
+
+class Kopia:
+    """Runs kopia.
+
+    Args:
+        program: what to run; looked for on the PATH.
+        sleep: between two reports of progress.
+    """
+
+    def __init__(
+        self,
+        accesses: AccessProvider,
+        *,
+        program: str = "kopia",
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], datetime] = utcnow,
+    ) -> None:
+        self._accesses = accesses
+        self._clock = clock
+        self._program = program
+        self._sleep = sleep
+        self._prepared: set[Repository] = set()
+
+    async def connect(self, repository: Repository) -> None:
+        """Open the repository with the password. Raises UploaderError, RepositoryMissing among them."""
+        async with kopia_access(self._accesses, repository) as access:
+            await self._ask(access, commands.status(), QUICK_SECONDS)
+
+    async def init(self, repository: Repository) -> None:
+        """Make the repository; one that is there already is opened instead.
+
+        Nothing is made where other data is under its prefix, a damaged repository among it.
+
+        Raises:
+            UploaderError: it was not made.
+        """
+        async with kopia_access(self._accesses, repository) as access:
+            flags = access.storage.create_flags(access.secrets, access.ca_file)
+            create = commands.create(access.storage.kind, flags)
+            try:
+                await self._run(access, create, Tail(_ANSWER_BYTES), QUICK_SECONDS)
+            except RepositoryExists as error:
+                await self._open_existing(access, error)
+                return
+            await self._ask(access, commands.set_policy(), QUICK_SECONDS)
+            status = await self._ask(access, commands.status(), QUICK_SECONDS)
+            await self._write_unique_id(access, parse_unique_id(status))
+
+    async def unlock(self, repository: Repository) -> None:
+        """Nothing: repositories of kopia have no locks."""
+
+    async def save(
+        self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
+    ) -> Saved:
+        """Save the content of a directory or a device; an incomplete snapshot is removed again.
+
+        Raises:
+            FilesUnreadable: files of the volume could not be read.
+            UploaderError: nothing was saved.
+        """
+        async with AsyncExitStack() as stack:
+            access = await stack.enter_async_context(kopia_access(self._accesses, repository))
+            await self._prepare(access)
+            device = None
+            if await in_thread(source.path.is_block_device):
+                device = stack.enter_context(await _opened(source.path, "rb"))
+            command = commands.save(
+                source.path,
+                name=source.name,
+                tags=source.tags,
+                parallel=source.parallel,
+                block=device is not None,
+            )
+            messages, output = Messages(STDERR_BYTES), Tail(_ANSWER_BYTES)
+            try:
+                async with reporting(Said(messages.progress), on_progress, self._sleep):
+                    outputs = Outputs(output, messages, stdin=device)
+                    await self._call(access, command, outputs, TRANSFER_SECONDS)
+            except CommandFailed as error:
+                await self._refuse_incomplete(access, output.data, error)
+                raise
+            made = parse_snapshot(output.data)
+            if made.failed:
+                await self._forget(access, made.id)
+                raise UnexpectedOutput(f"kopia could not read {made.failed} files and did not fail")
+        if on_progress is not None:
+            await on_progress(Progress(total_bytes=made.total_bytes, bytes_done=made.total_bytes))
+        return Saved(snapshot=made.id, total_bytes=made.total_bytes, new_bytes=messages.new_bytes())
+
+    async def fill(
+        self,
+        repository: Repository,
+        snapshot: str,
+        target: Target,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Write the content of a snapshot over a directory or a device; nothing in a directory is removed.
+
+        Raises:
+            UploaderError: the target may hold a part.
+        """
+        total = target.size_bytes
+        async with kopia_access(self._accesses, repository) as access:
+            if on_progress is not None:
+                await on_progress(Progress(total_bytes=total, bytes_done=0))
+            if await in_thread(target.path.is_block_device):
+                await self._fill_device(access, snapshot, target.path)
+                done = None
+            else:
+                command = commands.restore(
+                    snapshot, target.path, only=target.only, parallel=target.parallel, sparse=target.sparse
+                )
+                messages = Messages(STDERR_BYTES)
+                async with reporting(Said(messages.progress), on_progress, self._sleep):
+                    outputs = Outputs(Tail(STDERR_BYTES), messages)
+                    await self._call(access, command, outputs, TRANSFER_SECONDS)
+                done = messages.progress()
+        if on_progress is not None:
+            written = total or (done.bytes_done if done is not None else 0)
+            await on_progress(Progress(total_bytes=written, bytes_done=written))
+
+    async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
+        """Whether a snapshot has a file of that name at its root. Raises UploaderError."""
+        async with kopia_access(self._accesses, repository) as access:
+            listed = parse_listing(await self._ask(access, commands.listing(snapshot), QUICK_SECONDS))
+            return any(entry.is_file and entry.name == name for entry in listed)
+
+    async def forget(self, repository: Repository, snapshot: str) -> None:
+        """Remove a snapshot; one that is gone is success. Raises UploaderError."""
+        async with kopia_access(self._accesses, repository) as access:
+            await self._forget(access, snapshot)
+
+    async def maintain(self, repository: Repository) -> None:
+        """Quick and, when kopia says that it is due, full maintenance, if we or nothing else own it.
+
+        Raises:
+            UploaderError: it was not done.
+        """
+        async with kopia_access(self._accesses, repository) as access:
+            info = await self._ask(access, commands.maintenance(), QUICK_SECONDS)
+            owner = parse_owner(info)
+            if not owner:
+                await self._ask(access, commands.own_maintenance(), QUICK_SECONDS)
+            elif owner != commands.IDENTITY:
+                raise Unsupported(f"the maintenance of the repository belongs to {owner}, which has to do it")
+            await self._ask(access, commands.maintain(full=False), LONG_SECONDS)
+            if full_is_due(info, self._clock()):
+                await self._ask(access, commands.maintain(full=True), LONG_SECONDS)
+
+    async def _fill_device(self, access: Access, snapshot: str, path: Path) -> None:
+        listed = parse_listing(await self._ask(access, commands.listing(snapshot), QUICK_SECONDS))
+        if len(listed) != 1 or not listed[0].is_file:
+            raise Unsupported(
+                f"snapshot {snapshot} is not of a volume in Block mode, and {path.name} is a device"
+            )
+        with await _opened(path, "rb+") as device:
+            messages = Messages(STDERR_BYTES)
+            await self._call(
+                access, commands.show(listed[0].obj), Outputs(device, messages), TRANSFER_SECONDS
+            )
+
+    async def _open_existing(self, access: Access, found: RepositoryExists) -> None:
+        """Open what is there. Raises RepositoryUnusable if it is no repository."""
+        try:
+            await self._ask(access, commands.status(), QUICK_SECONDS)
+        except RepositoryMissing as error:
+            raise RepositoryUnusable(
+                found.command,
+                exit_code=found.exit_code,
+                stderr=found.stderr,
+                reason="there is data under its prefix that is no repository; look at it, and move it away",
+            ) from error
+
+    async def _prepare(self, access: Access) -> None:
+        """Set the policy once a process: Velero's own repositories may have another."""
+        repository = access.opened.repository
+        if repository not in self._prepared:
+            await self._ask(access, commands.set_policy(), QUICK_SECONDS)
+            self._prepared.add(repository)
+
+    async def _refuse_incomplete(self, access: Access, output: bytes, error: CommandFailed) -> None:
+        """Remove the snapshot that lacks files, and say which. Raises FilesUnreadable for such a one."""
+        try:
+            made = parse_snapshot(output)
+        except UnexpectedOutput:
+            return
+        try:
+            await self._forget(access, made.id)
+        except UploaderError as failure:
+            log.warning(
+                "An incomplete snapshot stays in the repository",
+                extra={"fields": {"snapshot": made.id, "error": failure}},
+            )
+        if made.failed:
+            more = f" and {made.failed - len(made.errors)} more" if made.failed > len(made.errors) else ""
+            raise FilesUnreadable(
+                error.command,
+                exit_code=error.exit_code,
+                stderr=f"{'; '.join(made.errors)}{more}",
+                reason=f"{made.failed} files of the volume cannot be read",
+            ) from error
+
+    async def _forget(self, access: Access, snapshot: str) -> None:
+        try:
+            await self._ask(access, commands.forget(snapshot), LONG_SECONDS)
+        except SnapshotMissing:
+            return
+
+    async def _write_unique_id(self, access: Access, unique_id: bytes) -> None:
+        """Write the blob by which Velero 1.18 knows an initialised repository."""
+        opened = access.opened
+        location, provider = opened.location, opened.location.spec.provider
+        suffix = ".f" if qualified_provider(provider) == FILESYSTEM_PROVIDER else ""
+        key = f"{repository_prefix(location, opened.repository.namespace)}{UNIQUE_ID_BLOB}{suffix}"
+        body = json.dumps({"uniqueID": base64.b64encode(unique_id).decode()}).encode()
+        try:
+            config = store_config(location, credentials_file=opened.credentials)
+            config.pop("prefix", None)
+            store = open_object_store(provider, config, environ=opened.inherited)
+            try:
+                await store.put(key, body)
+            finally:
+                await store.close()
+        except StorageError as error:
+            raise UnexpectedOutput(f"the blob {UNIQUE_ID_BLOB} could not be written: {error}") from error
+
+    async def _ask(self, access: Access, command: Command, deadline_seconds: float) -> bytes:
+        output = Tail(_ANSWER_BYTES)
+        await self._run(access, command, output, deadline_seconds)
+        return output.data
+
+    async def _run(self, access: Access, command: Command, stdout: Tail, deadline_seconds: float) -> None:
+        await self._call(access, command, Outputs(stdout, Messages(STDERR_BYTES)), deadline_seconds)
+
+    async def _call(
+        self, access: Access, command: Command, outputs: Outputs, deadline_seconds: float
+    ) -> None:
+        shown = command.shown(self._program, access.opened.directory)
+        messages = outputs.stderr
+        assert isinstance(messages, Messages)
+        creates = command.args[:2] == ("repository", "create")
+        try:
+            code = await run(
+                command.line(self._program),
+                environment={**access.environment, **(access.creation if creates else {})},
+                outputs=outputs,
+                deadline_seconds=deadline_seconds,
+                directory=access.opened.directory,
+            )
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                raise CommandTimeout(shown, deadline_seconds) from error
+            reason = f"cannot start {self._program}: {error.strerror}"
+            raise CommandFailed(shown, exit_code=None, reason=reason) from error
+        said = messages.text.replace(f"{access.opened.directory}/", "")
+        log.debug("Ran kopia", extra={"fields": {"command": shown, "stderr": said}})
+        if code != 0:
+            raise command_failed(shown, exit_code=code, stderr=said)
+
+
+async def _opened(path: Path, mode: str) -> FileIO:
+    """A device, unbuffered. Raises CommandFailed."""
+    try:
+        return await in_thread(FileIO, path, mode)
+    except OSError as error:
+        raise CommandFailed("open", exit_code=None, reason=f"{path}: {error.strerror}") from error

@@ -1,0 +1,139 @@
+"""kopia's command lines: pure. They hold no secret: those are in the environment or in private files."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pinnace.volumes.uploader.errors import InvalidSnapshot
+
+IDENTITY: Final = "default@default"
+"""User and host of all snapshots, and the owner of the maintenance, as Velero's. (docs/spec: KOP 2, 5)"""
+
+PIN: Final = "velero-pin"
+DESCRIPTION: Final = "Kopia Uploader"
+UPLOADER_TAG: Final = "snapshot-uploader"
+BLOCK_FILE: Final = "volume"
+"""The one file of a snapshot of a volume in Block mode."""
+
+_GLOBAL: Final = ("--disable-file-logging", "--no-auto-maintenance", "--no-persist-credentials")
+_KEEP: Final = 2**31 - 1
+_SNAPSHOT_ID: Final = re.compile(r"[0-9a-f]{32}")
+_OBJECT_ID: Final = re.compile(r"[A-Za-z0-9]{8,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The arguments of one call, without the program and the flags of all calls."""
+
+    args: tuple[str, ...]
+
+    def line(self, program: str) -> list[str]:
+        """Program and arguments."""
+        return [program, *_GLOBAL, *self.args]
+
+    def shown(self, program: str, directory: Path) -> str:
+        """For messages: the same for the same call, as private files are named without path."""
+        return " ".join([program, *self.args]).replace(f"{directory}/", "")
+
+
+def status() -> Command:
+    """Open the repository and tell its unique id."""
+    return Command(("repository", "status", "--json"))
+
+
+def create(kind: str, flags: list[str]) -> Command:
+    """Make a repository."""
+    user, _, host = IDENTITY.partition("@")
+    names = (f"--override-username={user}", f"--override-hostname={host}")
+    return Command(("repository", "create", _CREATED[kind], *flags, *names, "--no-check-for-updates"))
+
+
+def set_policy() -> Command:
+    """Keep everything until it is deleted, and leave nothing out. (docs/spec: KOP 3)
+
+    kopia by itself removes old snapshots, and skips what `.kopiaignore` names and directories that are tagged
+    as caches.
+    """
+    kept = (f"--keep-{each}={_KEEP}" for each in _PERIODS)
+    return Command(
+        (
+            *("policy", "set", "--global", *kept, "--compression=none", "--ignore-unknown-types=true"),
+            *("--ignore-file-errors=false", "--ignore-dir-errors=false", "--ignore-cache-dirs=false"),
+            *("--clear-ignore", "--clear-dot-ignore", "--one-file-system=false"),
+        )
+    )
+
+
+def save(
+    path: Path, *, name: str, tags: Mapping[str, str], parallel: int = 0, block: bool = False
+) -> Command:
+    """Save a directory, or with `block` the standard input, whose path is only a name then."""
+    args = [
+        *("snapshot", "create", "--json", "--progress-update-interval=1s", "--no-send-snapshot-report"),
+        *(f"--override-source={IDENTITY}:{name or path}", f"--description={DESCRIPTION}", f"--pin={PIN}"),
+        *(f"--tags={key}:{value}" for key, value in sorted({**tags, UPLOADER_TAG: "kopia"}.items())),
+    ]
+    if parallel > 0:
+        args.append(f"--parallel={parallel}")
+    if block:
+        return Command((*args, f"--stdin-file={BLOCK_FILE}", "/volume"))
+    return Command((*args, str(path)))
+
+
+def restore(snapshot: str, path: Path, *, only: str = "", parallel: int = 0, sparse: bool = False) -> Command:
+    """Restore over what is in a directory."""
+    flags = [f"--parallel={parallel}"] if parallel > 0 else []
+    if sparse:
+        flags.append("--write-sparse-files")
+    source = f"{checked(snapshot)}/{only}" if only else checked(snapshot)
+    return Command(("restore", "--progress-update-interval=1s", *flags, source, str(path)))
+
+
+def listing(snapshot: str) -> Command:
+    """List the root of a snapshot."""
+    return Command(("ls", "-l", checked(snapshot)))
+
+
+def show(obj: str) -> Command:
+    """Write the content of one object to standard output."""
+    if not _OBJECT_ID.fullmatch(obj):
+        raise InvalidSnapshot(obj)
+    return Command(("show", obj))
+
+
+def forget(snapshot: str) -> Command:
+    """Remove the manifest of a snapshot."""
+    return Command(("snapshot", "delete", "--delete", checked(snapshot)))
+
+
+def snapshots() -> Command:
+    """List the snapshots of all sources."""
+    return Command(("snapshot", "list", "--all", "--json"))
+
+
+def maintenance() -> Command:
+    """What is wanted of the maintenance, and when it was last done."""
+    return Command(("maintenance", "info", "--json"))
+
+
+def own_maintenance() -> Command:
+    """Make us the owner of the maintenance; only where there is none."""
+    return Command(("maintenance", "set", f"--owner={IDENTITY}"))
+
+
+def maintain(*, full: bool) -> Command:
+    """Run maintenance with kopia's safety margins."""
+    return Command(("maintenance", "run", *(("--full",) if full else ())))
+
+
+def checked(snapshot: str) -> str:
+    """The id of a snapshot. Raises InvalidSnapshot: it must not become another argument."""
+    if not _SNAPSHOT_ID.fullmatch(snapshot):
+        raise InvalidSnapshot(snapshot)
+    return snapshot
+
+
+_PERIODS: Final = ("latest", "hourly", "daily", "weekly", "monthly", "annual")
+_CREATED: Final = {"s3": "s3", "gcs": "gcs", "azureBlob": "azure", "filesystem": "filesystem"}

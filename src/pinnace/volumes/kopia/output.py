@@ -1,0 +1,208 @@
+"""What kopia prints, read leniently. Pure."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from pinnace.volumes.uploader.errors import (
+    CommandFailed,
+    RepositoryExists,
+    RepositoryMissing,
+    RepositoryUnusable,
+    SnapshotMissing,
+    UnexpectedOutput,
+    WrongPassword,
+)
+from pinnace.volumes.uploader.output import Progress, Tail
+
+LONGEST_LINE_BYTES: Final = 1 << 16
+
+_UNITS: Final = {"B": 0, "KB": 1, "MB": 2, "GB": 3, "TB": 4, "PB": 5, "EB": 6}
+_SIZE: Final = r"([0-9.]+ [KMGTPE]?B)"
+_SAVING: Final = re.compile(rf"hashed \({_SIZE}\), \d+ cached \({_SIZE}\)(?:.*?estimated {_SIZE})?")
+_RESTORING: Final = re.compile(rf"^Processed \d+ \({_SIZE}\) of \d+ \({_SIZE}\)")
+_PROGRESS: Final = re.compile(r"\d+ hashing, \d+ hashed|^Processed \d+ \(|^Restoring to |^Snapshotting ")
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")
+_ERRORS_SHOWN: Final = 3
+
+_BY_TEXT: Final = (
+    ("invalid repository password", WrongPassword, "the password does not open the repository"),
+    ("kopia.repository blob: BLOB not found", RepositoryMissing, "there is no repository"),
+    ("not initialized in the provided storage", RepositoryMissing, "there is no repository"),
+    ("cannot access storage path", RepositoryMissing, "there is no repository"),
+    ("found existing data in storage location", RepositoryExists, "there is other data under its prefix"),
+    ("no snapshots matched", SnapshotMissing, "there is no such snapshot"),
+    ("object not found", SnapshotMissing, "there is no such snapshot"),
+    ("unable to decrypt repository", RepositoryUnusable, "the repository is damaged"),
+    ("invalid format blob", RepositoryUnusable, "the repository is damaged"),
+    ("unable to parse repository format", RepositoryUnusable, "the repository is damaged"),
+    ("can't parse format blob", RepositoryUnusable, "the repository is damaged"),
+    (
+        "can't handle repositories created using version",
+        RepositoryUnusable,
+        "the repository is of another format",
+    ),
+    ("unsupported", RepositoryUnusable, "the repository is of a format that this kopia does not know"),
+)
+
+
+class Messages:
+    """Takes the standard error: the last progress, and the end of everything else."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._rest = bytearray()
+        self._progress = ""
+        self._said = Tail(limit_bytes)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take a part of the output; lines may be cut anywhere."""
+        self._rest += chunk
+        *complete, rest = re.split(rb"[\r\n]", bytes(self._rest))
+        self._rest = bytearray(rest[-LONGEST_LINE_BYTES:])
+        for line in complete:
+            self._take(line)
+
+    @property
+    def text(self) -> str:
+        """What kopia said besides its progress."""
+        self._take(bytes(self._rest))
+        self._rest.clear()
+        return self._said.text
+
+    def progress(self) -> Progress | None:
+        """How far kopia is, by its last report; None before the first. The total may be an estimate."""
+        if found := _SAVING.search(self._progress):
+            done = _size(found[1]) + _size(found[2])
+            return Progress(total_bytes=max(done, _size(found[3])), bytes_done=done) if done else None
+        if found := _RESTORING.search(self._progress):
+            done, total = _size(found[1]), _size(found[2])
+            return Progress(total_bytes=max(done, total), bytes_done=done) if done else None
+        return None
+
+    def new_bytes(self) -> int:
+        """How many bytes were read and hashed, because they are new or changed; -1 if kopia did not tell."""
+        found = _SAVING.search(self._progress)
+        return _size(found[1]) if found else -1
+
+    def _take(self, line: bytes) -> None:
+        text = line.decode("utf-8", "replace").strip()
+        if _PROGRESS.search(text):
+            self._progress = text
+        elif text:
+            self._said.feed(f"{text}\n".encode())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A snapshot as `snapshot create` tells of it.
+
+    Attributes:
+        root: the id of its root object.
+        failed: how many files could not be read.
+        errors: the first of them, each with its reason.
+    """
+
+    id: str
+    root: str
+    total_bytes: int
+    failed: int
+    errors: tuple[str, ...]
+
+
+def parse_snapshot(output: bytes) -> Snapshot:
+    """The snapshot that was made. Raises UnexpectedOutput."""
+    found = _object(output)
+    root = found.get("rootEntry")
+    summary = root.get("summ") if isinstance(root, dict) else None
+    if not isinstance(found.get("id"), str) or not isinstance(root, dict):
+        raise UnexpectedOutput("kopia did not tell the id of the snapshot")
+    summary = summary if isinstance(summary, dict) else {}
+    errors = [each for each in summary.get("errors") or [] if isinstance(each, dict)]
+    return Snapshot(
+        id=found["id"],
+        root=str(root.get("obj") or ""),
+        total_bytes=_number(summary, "size") or _number(root, "size"),
+        failed=_number(summary, "numFailed"),
+        errors=tuple(f"{each.get('path')}: {each.get('error')}" for each in errors[:_ERRORS_SHOWN]),
+    )
+
+
+def parse_unique_id(output: bytes) -> bytes:
+    """The unique id of the repository, as `repository status` tells it. Raises UnexpectedOutput."""
+    try:
+        return bytes.fromhex(str(_object(output)["uniqueIDHex"]))
+    except (KeyError, ValueError) as error:
+        raise UnexpectedOutput("kopia did not tell the unique id of the repository") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a directory in a snapshot."""
+
+    name: str
+    obj: str
+    is_file: bool
+
+
+def parse_listing(output: bytes) -> list[Entry]:
+    """The entries that `ls -l` lists: mode, size, date, time, zone, object, name."""
+    entries = []
+    for line in output.decode("utf-8", "replace").splitlines():
+        columns = line.split(None, 6)
+        if len(columns) == 7:
+            entries.append(Entry(columns[6].rstrip("/"), columns[5], columns[0].startswith("-")))
+    return entries
+
+
+def parse_owner(output: bytes) -> str:
+    """The owner of the maintenance, as `maintenance info` tells it; empty if there is none."""
+    return str(_object(output).get("owner") or "")
+
+
+def full_is_due(output: bytes, now: datetime) -> bool:
+    """Whether full maintenance is wanted and due, as `maintenance info` tells it."""
+    found = _object(output)
+    full, schedule = found.get("full"), found.get("schedule")
+    if not isinstance(full, dict) or not full.get("enabled"):
+        return False
+    due = schedule.get("nextFullMaintenance") if isinstance(schedule, dict) else None
+    match = _TIME.match(due) if isinstance(due, str) else None
+    return match is None or datetime.fromisoformat(f"{match[1]}+00:00") <= now
+
+
+def command_failed(command: str, *, exit_code: int, stderr: str) -> CommandFailed:
+    """The error that an ended command stands for, by what it wrote to stderr."""
+    errors = [line for line in stderr.splitlines() if line.startswith(("ERROR", "kopia: error"))]
+    said = errors[-1] if errors else stderr
+    for text, kind, reason in _BY_TEXT:
+        if text in stderr:
+            return kind(command, exit_code=exit_code, stderr=said, reason=reason)
+    reason = "" if exit_code >= 0 else f"ended by signal {-exit_code}"
+    return CommandFailed(command, exit_code=exit_code, stderr=said, reason=reason)
+
+
+def _size(text: str | None) -> int:
+    """The bytes of `3.2 MB`; 0 without a text."""
+    if not text:
+        return 0
+    number, _, unit = text.partition(" ")
+    try:
+        return int(float(number) * 1000 ** _UNITS[unit])
+    except (ValueError, KeyError):
+        return 0
+
+
+def _object(output: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(output) if output else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _number(values: dict[str, Any], name: str) -> int:
+    value = values.get(name)
+    return int(value) if isinstance(value, int | float) and value > 0 else 0

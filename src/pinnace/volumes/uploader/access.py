@@ -1,0 +1,203 @@
+"""What a call of an uploader needs of the location and its Secrets, read for that call.
+
+Location, credentials and password are read for each call, so that rotated ones are used. Files are private
+to the call: no other call overwrites or removes them, and they are removed after it. (docs/spec: PVL 2, 8.5)
+"""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.nonadmin.names import tenant_of
+from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.values.error_texts import error_text
+from pinnace.http.addresses import addresses_of
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.kube.own_networks import OwnNetworks
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
+from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
+from pinnace.storage.errors import StorageError
+from pinnace.volumes.secrets import read_secret
+from pinnace.volumes.uploader.errors import AccessError
+from pinnace.volumes.uploader.passwords import LEGACY_FIRST, read_password
+
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+"""A proxy would resolve the names of a tenant's location anew, and connect to what is refused here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository and the location it is in.
+
+    Attributes:
+        identifier: as restic's `--repo` takes it; empty for kopia, whose repository the namespace tells.
+        location: name of the BackupStorageLocation, whose credentials are used.
+        namespace: the namespace whose volumes the repository holds.
+        source: the namespace whose data is written there; empty where none is.
+    """
+
+    identifier: str = ""
+    location: str
+    namespace: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What was read for one call.
+
+    Attributes:
+        directory: private to the call and removed after it.
+        credentials: file of the location's own credential, None if it has none.
+        inherited: the environment of our own process.
+    """
+
+    repository: Repository
+    location: BackupStorageLocation
+    password: bytes = field(repr=False)
+    directory: Path
+    credentials: Path | None
+    inherited: Mapping[str, str] = field(repr=False)
+
+    @property
+    def tenant(self) -> str:
+        """The namespace that the location belongs to; empty if it is the administrator's."""
+        return tenant_of(self.location.metadata)
+
+
+class AccessProvider:
+    """Gives access to the repositories of one namespace's locations.
+
+    Args:
+        workdir: an existing private directory, for the files and caches.
+        inherited: the environment of our own process.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        workdir: Path,
+        *,
+        inherited: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self.workdir = workdir
+        self._own_networks = OwnNetworks(client)
+        self.inherited = inherited
+
+    @asynccontextmanager
+    async def open(
+        self, repository: Repository, *, secrets: tuple[str, ...] = LEGACY_FIRST
+    ) -> AsyncIterator[Opened]:
+        """Read everything; private files are gone when the context ends, however it ends.
+
+        Args:
+            secrets: names of the Secrets that may have the password; the first that is there counts.
+
+        Raises:
+            AccessError: something is missing or cannot be read; Velero's texts. (docs/spec: PVL 5.3)
+        """
+        password = await self._password(secrets)
+        location = await self.location(repository.location)
+        try:
+            directory = tempfile.TemporaryDirectory(prefix="uploader-", dir=self.workdir)
+        except OSError as error:
+            raise AccessError(f"error creating temp credentials file: {error.strerror}") from error
+        with directory as name:
+            try:
+                credentials = await self._credentials(location, Path(name))
+                await self._check_addresses(location)
+            except (StorageError, OSError) as error:
+                raise AccessError(f"error setting restic cmd env: {error_text(error)}") from error
+            yield Opened(
+                repository=repository,
+                location=location,
+                password=password,
+                directory=Path(name),
+                credentials=credentials,
+                inherited=self.inherited,
+            )
+
+    async def _password(self, secrets: tuple[str, ...]) -> bytes:
+        return await read_password(self._client, self._namespace, secrets)
+
+    async def location(self, name: str) -> BackupStorageLocation:
+        """The location of that name as it is now. Raises AccessError."""
+        what = "error getting backup storage location"
+        resource = BACKUP_STORAGE_LOCATIONS
+        try:
+            return decode(BackupStorageLocation, await self._client.get(resource, name, self._namespace))
+        except (KubeError, DecodeError) as error:
+            raise AccessError(f"{what}: {error}") from error
+
+    async def _check_addresses(self, location: BackupStorageLocation) -> None:
+        """Refuse a tenant's endpoint with an address that tenants may not use. Raises StorageError.
+
+        All other hosts that an uploader goes to for a tenant are those of the three clouds.
+        """
+        own = await self._own_networks.get() if tenant_of(location.metadata) else ()
+        addresses = addresses_of(location, own)
+        host = urlsplit(location.spec.config.get("s3Url", "")).hostname
+        if addresses is not None and host:
+            # Loaded here: only a tenant's location needs it.
+            from pinnace.http.connector import check_host
+
+            await check_host(host, addresses)
+
+    async def _credentials(self, location: BackupStorageLocation, directory: Path) -> Path | None:
+        store = CredentialsStore(directory / "credentials", self._namespace)
+
+        async def read(name: str) -> Mapping[str, bytes] | None:
+            return await read_secret(self._client, name, self._namespace)
+
+        return await resolve_credentials(location, store, read, namespace=self._namespace)
+
+
+class LocationAccess(AccessProvider):
+    """Access to the repositories of one location that no cluster keeps as an object.
+
+    Its credentials are those that the location's own settings name, and those of the environment.
+
+    Args:
+        known: the location.
+        password: of its repositories.
+    """
+
+    def __init__(
+        self,
+        known: BackupStorageLocation,
+        password: bytes,
+        workdir: Path,
+        *,
+        inherited: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._known = known
+        self._given_password = password
+        self.workdir = workdir
+        self.inherited = inherited
+
+    async def _password(self, secrets: tuple[str, ...]) -> bytes:
+        return self._given_password
+
+    async def location(self, name: str) -> BackupStorageLocation:
+        """The one location, whatever the name."""
+        return self._known
+
+    async def _credentials(self, location: BackupStorageLocation, directory: Path) -> Path | None:
+        return None  # a location by URL names no Secret
+
+
+def write_private(path: Path, data: bytes) -> Path:
+    """Write a file that only this user can read. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    return path
