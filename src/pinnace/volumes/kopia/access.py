@@ -49,6 +49,11 @@ class Access:
     environment: Mapping[str, str] = field(repr=False)
     creation: Mapping[str, str] = field(repr=False)
 
+    @property
+    def policy_file(self) -> Path:
+        """Where a policy is written for kopia to read."""
+        return self.opened.directory / "policy.json"
+
 
 @asynccontextmanager
 async def kopia_access(accesses: AccessProvider, repository: Repository) -> AsyncIterator[Access]:

@@ -32,7 +32,7 @@ from pinnace.volumes.kopia.output import (
     parse_unique_id,
 )
 from pinnace.volumes.kopia.places import repository_prefix
-from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
     CommandTimeout,
@@ -105,7 +105,7 @@ class Kopia:
             except RepositoryExists as error:
                 await self._open_existing(access, error)
                 return
-            await self._ask(access, commands.set_policy(), QUICK_SECONDS)
+            await self._prepare(access)
             status = await self._ask(access, commands.status(), QUICK_SECONDS)
             await self._write_unique_id(access, parse_unique_id(status))
 
@@ -239,7 +239,8 @@ class Kopia:
         """Set the policy once a process: Velero's own repositories may have another."""
         repository = access.opened.repository
         if repository not in self._prepared:
-            await self._ask(access, commands.set_policy(), QUICK_SECONDS)
+            await in_thread(write_private, access.policy_file, commands.policy())
+            await self._ask(access, commands.set_policy(access.policy_file), QUICK_SECONDS)
             self._prepared.add(repository)
 
     async def _refuse_incomplete(self, access: Access, output: bytes, error: CommandFailed) -> None:

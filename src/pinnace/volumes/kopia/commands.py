@@ -1,5 +1,6 @@
 """kopia's command lines: pure. They hold no secret: those are in the environment or in private files."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ BLOCK_FILE: Final = "volume"
 
 _GLOBAL: Final = ("--disable-file-logging", "--no-auto-maintenance", "--no-persist-credentials")
 _KEEP: Final = 2**31 - 1
+_NO_FILE: Final = "no/file"
 _SNAPSHOT_ID: Final = re.compile(r"[0-9a-f]{32}")
 _OBJECT_ID: Final = re.compile(r"[A-Za-z0-9]{8,128}")
 
@@ -50,20 +52,36 @@ def create(kind: str, flags: list[str]) -> Command:
     return Command(("repository", "create", _CREATED[kind], *flags, *names, "--no-check-for-updates"))
 
 
-def set_policy() -> Command:
+def set_policy(file: Path) -> Command:
+    """Set the policies that a file of `policy` names."""
+    return Command(("policy", "import", f"--from-file={file}"))
+
+
+def policy() -> bytes:
     """Keep everything until it is deleted, and leave nothing out. (docs/spec: KOP 3)
 
     kopia by itself removes old snapshots, and skips what `.kopiaignore` names and directories that are tagged
     as caches.
     """
-    kept = (f"--keep-{each}={_KEEP}" for each in _PERIODS)
-    return Command(
-        (
-            *("policy", "set", "--global", *kept, "--compression=none", "--ignore-unknown-types=true"),
-            *("--ignore-file-errors=false", "--ignore-dir-errors=false", "--ignore-cache-dirs=false"),
-            *("--clear-ignore", "--clear-dot-ignore", "--one-file-system=false"),
-        )
-    )
+    everything = {
+        "retention": {f"keep{period}": _KEEP for period in _PERIODS},
+        "files": {
+            "noParentIgnore": True,
+            # Another name than `.kopiaignore`, which no file can have; an empty list means the default.
+            "ignoreDotFiles": [_NO_FILE],
+            "noParentDotFiles": True,
+            "ignoreCacheDirs": False,
+            "oneFileSystem": False,
+        },
+        "errorHandling": {
+            "ignoreFileErrors": False,
+            "ignoreDirectoryErrors": False,
+            "ignoreUnknownTypes": True,
+        },
+        "scheduling": {"manual": True},
+        "compression": {"compressorName": "none"},
+    }
+    return json.dumps({"(global)": everything}).encode()
 
 
 def save(
@@ -135,5 +153,5 @@ def checked(snapshot: str) -> str:
     return snapshot
 
 
-_PERIODS: Final = ("latest", "hourly", "daily", "weekly", "monthly", "annual")
+_PERIODS: Final = ("Latest", "Hourly", "Daily", "Weekly", "Monthly", "Annual")
 _CREATED: Final = {"s3": "s3", "gcs": "gcs", "azureBlob": "azure", "filesystem": "filesystem"}

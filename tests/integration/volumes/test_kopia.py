@@ -1,0 +1,242 @@
+"""kopia itself: repositories that Velero wrote are restored, and ours are as Velero's. (docs/spec: KOP)"""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hack.cluster import binaries
+from hack.cluster.s3 import Bucket
+from pinnace.storage.open import open_object_store
+from pinnace.volumes.kopia.client import Kopia
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import (
+    FilesUnreadable,
+    RepositoryMissing,
+    RepositoryUnusable,
+    UploaderError,
+)
+from pinnace.volumes.uploader.interface import Source, Target
+from tests.support.golden import upload
+from tests.support.uploader_conformance import FILES, NAME
+from tests.support.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
+
+SHOP = Repository(location="default", namespace="shop")
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    return str(binaries.locate(binaries.UPLOADER)["kopia"])
+
+
+@pytest.fixture
+def lab(folder_lab: Lab, tmp_path: Path) -> Lab:
+    (tmp_path / "bucket").mkdir()
+    return folder_lab
+
+
+@pytest.fixture
+def kopia(lab: Lab, program: str) -> Kopia:
+    return Kopia(lab.accesses, program=program)
+
+
+@pytest.mark.spec("KOP-001")
+async def test_a_repository_that_velero_wrote_is_restored(
+    program: str, restic_program: str, bucket: Bucket, tmp_path: Path
+) -> None:
+    lab = cloud_lab(tmp_path, bucket)
+    lab.cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"] = {
+        "bucket": bucket.name
+    }
+    lab.set_password("static-passw0rd")
+    credentials = str(bucket.server.credentials_file)
+    config = {**bucket.location_config, "bucket": bucket.name, "credentialsFile": credentials}
+    store = open_object_store("aws", config)
+    try:
+        await upload("1.16.2", tmp_path / "golden", store)
+        before = await store.list_keys("kopia/")
+        kopia = Kopia(lab.accesses, program=program)
+        place = Repository(location="default", namespace="files")
+
+        await kopia.fill(place, "b0a1e521b631435bcfa1c614dd259b9d", Target(path=lab.volume))
+
+        big = (lab.volume / "big.bin").read_bytes()
+        assert hashlib.sha256(big).hexdigest() in (lab.volume / "big.sum").read_text()
+        assert (lab.volume / "dir/deep.txt").stat().st_mode & 0o777 == 0o640
+        assert any(path.is_symlink() for path in lab.volume.rglob("*"))
+        assert [key for key in await store.list_keys("kopia/") if "_log" not in key] == [
+            key for key in before if "_log" not in key
+        ]
+    finally:
+        await store.close()
+
+
+@pytest.mark.spec("KOP-002")
+async def test_a_second_backup_reads_only_what_changed(lab: Lab, kopia: Kopia) -> None:
+    lab.fill(FILES)
+    await kopia.init(SHOP)
+    first = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+    lab.fill({"new": b"12345"})
+
+    second = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    size = sum(len(data) for data in FILES.values())
+    assert first.total_bytes == size
+    assert second.total_bytes == size + 5
+    assert first.new_bytes > 100_000
+    assert second.new_bytes < 1000
+
+
+@pytest.mark.spec("KOP-003")
+async def test_snapshots_have_the_pin_description_path_and_tags_of_velero(
+    lab: Lab, kopia: Kopia, program: str, tmp_path: Path
+) -> None:
+    lab.fill(FILES)
+    await kopia.init(SHOP)
+    made = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    (found,) = json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json"))
+
+    assert found["id"] == made.snapshot
+    assert found["source"] == {"host": "default", "userName": "default", "path": NAME}
+    assert found["pins"] == ["velero-pin"]
+    assert found["description"] == "Kopia Uploader"
+    assert found["tags"] == {
+        f"tag:{key}": value for key, value in {**TAGS, "snapshot-uploader": "kopia"}.items()
+    }
+    policy = json.loads(_ask(program, tmp_path, "policy", "get", "--global", "--json"))
+    assert policy["retention"]["keepLatest"] == 2**31 - 1
+    assert policy["scheduling"]["manual"] is True
+    assert json.loads(_ask(program, tmp_path, "maintenance", "info", "--json"))["owner"] == "default@default"
+
+
+@pytest.mark.spec("KOP-004")
+async def test_a_new_repository_has_velero_s_blob_with_its_unique_id(
+    lab: Lab, kopia: Kopia, program: str, tmp_path: Path
+) -> None:
+    await kopia.init(SHOP)
+
+    blob = json.loads((_folder(tmp_path) / "udmrepo.Repository.f").read_bytes())
+    status = json.loads(_ask(program, tmp_path, "repository", "status", "--json"))
+    assert base64.b64decode(blob["uniqueID"]).hex() == status["uniqueIDHex"]
+
+
+async def test_what_kopia_would_leave_out_is_saved(lab: Lab, kopia: Kopia, tmp_path: Path) -> None:
+    cached = {"cache/CACHEDIR.TAG": b"Signature: 8a477f597d28d172789f06886806bc55", "cache/data": b"kept"}
+    lab.fill({".kopiaignore": b"secret\n", "secret": b"kept too", **cached})
+    await kopia.init(SHOP)
+    made = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    target = tmp_path / "target"
+    target.mkdir()
+    await kopia.fill(SHOP, made.snapshot, Target(path=target))
+
+    assert (target / "secret").read_bytes() == b"kept too"
+    assert (target / "cache/data").read_bytes() == b"kept"
+
+
+async def test_other_data_under_the_prefix_is_one_error_and_left_alone(
+    lab: Lab, kopia: Kopia, tmp_path: Path
+) -> None:
+    _folder(tmp_path).mkdir(parents=True)
+    (_folder(tmp_path) / "notes.f").write_bytes(b"mine")
+
+    with pytest.raises(RepositoryUnusable, match="is no repository; look at it, and move it away"):
+        await kopia.init(SHOP)
+
+    assert {path.name for path in _folder(tmp_path).iterdir()} - {".shards"} == {"notes.f"}
+
+
+async def test_a_damaged_repository_is_one_error_and_not_replaced(
+    lab: Lab, kopia: Kopia, tmp_path: Path
+) -> None:
+    await kopia.init(SHOP)
+    (_folder(tmp_path) / "kopia.repository.f").write_bytes(b"damaged")
+
+    for call in (kopia.connect, kopia.init):
+        with pytest.raises(RepositoryUnusable, match="the repository is damaged"):
+            await call(SHOP)
+    assert (_folder(tmp_path) / "kopia.repository.f").read_bytes() == b"damaged"
+
+
+async def test_a_missing_bucket_is_an_error(
+    program: str, restic_program: str, bucket: Bucket, tmp_path: Path
+) -> None:
+    lab = cloud_lab(tmp_path, bucket)
+    lab.cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"]["bucket"] = "no-such"
+    kopia = Kopia(lab.accesses, program=program)
+
+    with pytest.raises(UploaderError, match="no-such") as caught:
+        await kopia.init(SHOP)
+
+    assert not isinstance(caught.value, RepositoryMissing)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="drops a capability of root")
+async def test_an_unreadable_file_is_named_and_no_snapshot_stays(
+    lab: Lab, program: str, tmp_path: Path
+) -> None:
+    lab.fill(FILES)
+    (lab.volume / "a.txt").chmod(0)
+    wrapper = tmp_path / "kopia"
+    bounds = "--inh-caps=-all --bounding-set=-dac_override,-dac_read_search"
+    wrapper.write_text(f'#!/bin/sh\nexec /usr/bin/setpriv {bounds} {program} "$@"\n')
+    wrapper.chmod(0o755)
+    kopia = Kopia(lab.accesses, program=str(wrapper))
+    await kopia.init(SHOP)
+
+    with pytest.raises(FilesUnreadable, match=r"a\.txt.*permission denied"):
+        await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    assert json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json")) == []
+
+
+async def test_a_call_shows_no_secret_and_keeps_its_files_private(
+    program: str, restic_program: str, bucket: Bucket, tmp_path: Path
+) -> None:
+    lab = cloud_lab(tmp_path, bucket)
+    seen = tmp_path / "seen"
+    spy = tmp_path / "spy"
+    spy.write_text(
+        f'#!/bin/sh\necho "$@" >>{seen}\nstat -c %a {lab.work}/uploader-* >>{seen}.modes\n'
+        f'exec {program} "$@"\n'
+    )
+    spy.chmod(0o755)
+    lab.fill(FILES)
+    kopia = Kopia(lab.accesses, program=str(spy))
+
+    await kopia.init(SHOP)
+    await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    lines = seen.read_text()
+    assert "repository create s3" in lines
+    assert PASSWORD not in lines
+    credentials = bucket.server.credentials
+    assert credentials.secret_key not in lines
+    assert credentials.access_key not in lines
+    assert set((tmp_path / "seen.modes").read_text().split()) == {"700"}
+
+
+def _folder(tmp_path: Path) -> Path:
+    return tmp_path / "bucket/site/kopia/shop"
+
+
+def _ask(program: str, tmp_path: Path, *args: str) -> bytes:
+    """The answer of the kopia program itself about the repository in the folder."""
+    config: Mapping[str, Any] = {
+        "storage": {"type": "filesystem", "config": {"path": str(_folder(tmp_path)), "dirShards": []}},
+        "caching": {},
+        "hostname": "default",
+        "username": "default",
+    }
+    file = tmp_path / "asking.config"
+    file.write_text(json.dumps(config))
+    environment = {"HOME": str(tmp_path), "KOPIA_PASSWORD": PASSWORD, "KOPIA_CONFIG_PATH": str(file)}
+    line = [program, "--disable-file-logging", "--no-auto-maintenance", *args]
+    return subprocess.run(line, env=environment, capture_output=True, check=True).stdout
