@@ -115,6 +115,9 @@ async def test_the_namespace_must_exist() -> None:
         await check_namespace(client, "other")
 
 
+PASSWORD_SECRETS = ("velero-restic-credentials", "velero-repo-credentials")
+
+
 class Objects:
     """A cluster of Secrets and DaemonSets, some of which cannot be read or made."""
 
@@ -122,12 +125,13 @@ class Objects:
         self.present = set(present)
         self.failing = failing or {}
         self.created: list[dict[str, Any]] = []
+        self.data: dict[str, str] = {}
 
     async def get(self, resource: APIResource, name: str, _namespace: str) -> dict[str, Any]:
         self._check("get", resource)
         if name not in self.present:
             raise NotFound(404, reason="NotFound", message=f'"{name}" not found')
-        return {}
+        return {"data": self.data} if self.data else {}
 
     async def create(self, resource: APIResource, obj: dict[str, Any], _namespace: str) -> dict[str, Any]:
         self._check("create", resource)
@@ -150,18 +154,29 @@ async def prepared(cluster: Objects) -> list[dict[str, Any]]:
 @pytest.mark.spec("SRV-009")
 async def test_the_password_of_repositories_is_made_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        [secret] = await prepared(Objects("restic"))
-        assert secret == {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "velero-restic-credentials", "namespace": "velero"},
-            "type": "Opaque",
-            "stringData": {"repository-password": "static-passw0rd"},
-        }
-        assert await prepared(Objects("restic", "velero-restic-credentials")) == []
+        for name, secret in zip(PASSWORD_SECRETS, await prepared(Objects("restic")), strict=True):
+            assert secret == {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": name, "namespace": "velero"},
+                "type": "Opaque",
+                "stringData": {"repository-password": "static-passw0rd"},
+            }
+        assert await prepared(Objects("restic", *PASSWORD_SECRETS)) == []
         late = AlreadyExists(409, reason="AlreadyExists", message="it exists")
         assert await prepared(Objects("restic", failing={("create", "secrets"): late})) == []
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(("there", "missing"), [PASSWORD_SECRETS, PASSWORD_SECRETS[::-1]])
+async def test_the_password_has_both_names_of_velero(there: str, missing: str) -> None:
+    cluster = Objects("restic", there)
+    cluster.data = {"repository-password": "b3du"}
+
+    [secret] = await prepared(cluster)
+
+    assert secret["metadata"]["name"] == missing
+    assert secret["data"] == {"repository-password": "b3du"}
 
 
 @pytest.mark.spec("SRV-009")
@@ -174,7 +189,7 @@ async def test_a_missing_node_agent_is_only_a_warning(
     failing: dict[tuple[str, str], KubeError], text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        await prepared(Objects("velero-restic-credentials", failing=failing))
+        await prepared(Objects(*PASSWORD_SECRETS, failing=failing))
     [said] = caplog.records
     assert text in said.getMessage()
 
