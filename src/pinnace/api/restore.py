@@ -16,7 +16,7 @@ from pinnace.api.fields import (
     REQUIRED,
     NullableTime,
 )
-from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.meta import ConfigReference, LabelSelector, ObjectMeta
 from pinnace.api.values.durations import Duration
 
 
@@ -156,6 +156,7 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
             update patches it to the version in the backup, recreate also deletes and creates anew what
             cannot be patched.
         restore_status: Which resources get back their status; no resource when absent.
+        resource_modifier: The ConfigMap with rules that change objects before they are created.
     """
 
     backup_name: Annotated[str, REQUIRED] = ""
@@ -173,6 +174,7 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
     or_label_selectors: Annotated[list[LabelSelector], NULLABLE] = []
     existing_resource_policy: Annotated[str, NULLABLE] = ""
     restore_status: Annotated[RestoreStatusSpec | None, NULLABLE] = None
+    resource_modifier: Annotated[ConfigReference | None, NULLABLE] = None
 
 
 class RestoreProgress(Struct, rename="camel", kw_only=True):

@@ -104,12 +104,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
     },
     RestoreSpec: {
         "itemOperationTimeout": _OPERATION_TIMEOUT,
-        "resourceModifier": NotSupported(
-            since="1.12",
-            effect="changing objects by the rules in a ConfigMap before they are restored",
-            instead="leave it out, and change the objects after the restore",
-            schema=_OPEN,
-        ),
         "uploaderConfig": _UPLOADER,
     },
     ExecRestoreHook: {

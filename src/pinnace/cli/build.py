@@ -102,6 +102,9 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         or_label_selectors=list(options.or_selector),
         existing_resource_policy=options.existing_resource_policy or "",
         restore_status=_restored_status(options),
+        resource_modifier=ConfigReference(kind="configmap", name=options.resource_modifier_configmap)
+        if options.resource_modifier_configmap
+        else None,
     )
     metadata = ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels))
     if options.without_volume_data:

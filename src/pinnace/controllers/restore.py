@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -36,10 +36,13 @@ from pinnace.kube.resources import (
     POD_VOLUME_BACKUPS,
     RESTORES,
 )
+from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.restore import RestoreOperation
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.item.tenant_rights import ROLE
+from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
@@ -141,12 +144,23 @@ class RestoreWork:
                 status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=[confinement.problem]
             )
             return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
+        try:
+            modifiers = await modifiers_of(scope.client, scope.namespace, completed.restore.spec)
+        except ModifierError as error:
+            status = msgspec.structs.replace(
+                status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=[str(error)]
+            )
+            return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
         status = msgspec.structs.replace(
             status, phase=RestorePhase.IN_PROGRESS, start_timestamp=scope.clock()
         )
         return Plan(
             begun=msgspec.structs.replace(confinement.restore, status=status),
-            execute=partial(self._execute, backup, discovery, confinement, caveats),
+            execute=partial(
+                self._execute,
+                backup,
+                _Checked(discovery=discovery, confinement=confinement, modifiers=modifiers, caveats=caveats),
+            ),
         )
 
     async def _confined(self, restore: Restore, location: str) -> Confinement:
@@ -181,12 +195,10 @@ class RestoreWork:
     async def _execute(
         self,
         backup: Backup,
-        discovery: Discovery,
-        confinement: Confinement,
-        caveats: Sequence[str],
+        checked: "_Checked",
         restore: Restore,
     ) -> Restore:
-        scope = self._scope
+        scope, confinement = self._scope, checked.confinement
         async with AsyncExitStack() as stores:
             try:
                 opened = await self._locations.acquire(backup.spec.storage_location)
@@ -202,19 +214,20 @@ class RestoreWork:
             await stores.enter_async_context(plugins)
             operation = RestoreOperation(
                 context=scope.run_context(
-                    discovery=discovery,
+                    discovery=checked.discovery,
                     store=store,
                     plugins=plugins,
                     reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
                     log=self._log_options(restore, confinement.tenant),
                     progress=partial(self._publish, restore),
-                    caveats=[text for text in (confinement.caveat, *caveats) if text],
+                    caveats=[text for text in (confinement.caveat, *checked.caveats) if text],
                 ),
                 pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name, store),
                 options=self._options,
                 pod_volumes=restorer,
                 trusted=confinement.trusted,
                 rights=confinement.rights,
+                modifiers=checked.modifiers,
             )
             ended = await operation.run(restore, backup)
         well = ended.status.phase != RestorePhase.FAILED
@@ -253,6 +266,16 @@ class RestoreWork:
             return found
         stored = await store.read_pod_volume_backups(backup)
         return with_uploaders(found, stored, await store.read_volume_infos(backup))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    """What was found out about a Restore when it was validated."""
+
+    discovery: Discovery
+    confinement: Confinement
+    modifiers: ResourceModifiers | None
+    caveats: Sequence[str]
 
 
 class RestoreCensus:

@@ -36,6 +36,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS
 from pinnace.kube.unserved import unserved_names
 from pinnace.operations.backup import BackupOperation
+from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.policies import policies_of
 from pinnace.operations.restore import RestoreOperation
 from pinnace.operations.workdir import work_directory
@@ -48,6 +49,7 @@ from pinnace.plugins.operation import Operation
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError
+from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
@@ -197,6 +199,10 @@ async def make_restore(run: LocalRun, restore: Restore) -> tuple[Restore, bool]:
         backup = completed.backup
         if completed.errors or backup is None:
             raise InvalidRun("the restore is not valid:\n  " + "\n  ".join(completed.errors))
+        try:
+            modifiers = await modifiers_of(run.client, run.namespace, completed.restore.spec)
+        except ModifierError as error:
+            raise InvalidRun(f"the restore is not valid:\n  {error}") from error
         discovery = await run.discover()
         begun = _begun(completed.restore)
         builtin = restore_actions(run.client, discovery, run.namespace)
@@ -207,6 +213,7 @@ async def make_restore(run: LocalRun, restore: Restore) -> tuple[Restore, bool]:
                 context=context,
                 pod_volume_backups=partial(_pod_volume_backups, run.store, backup),
                 options=RestoreOptions(features=run.features),
+                modifiers=modifiers,
             )
             finished = await operation.run(begun, backup)
         return finished, await _record(run, finished)

@@ -17,6 +17,7 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
+from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.restore.runner import PodVolumeBackupSource, RestoreInputs, execute_restore
 from pinnace.storage.errors import StorageError
@@ -30,7 +31,7 @@ class RestoreOperation:
     Attributes:
         pod_volume_backups: asked for those of the backup; may raise KubeError, StorageError or RestoreFailed.
         pod_volumes: restores the content of pod volumes; without it such a volume is an error.
-        trusted, rights: as in `RestoreRequest`.
+        trusted, rights, modifiers: as in `RestoreRequest`.
     """
 
     context: RunContext
@@ -39,6 +40,7 @@ class RestoreOperation:
     pod_volumes: PodVolumeRestorer | None = None
     trusted: bool = True
     rights: TenantRights | None = None
+    modifiers: ResourceModifiers | None = None
 
     async def run(self, restore: Restore, backup: Backup) -> Restore:
         """Restore and keep log and results in the store; see `execute_restore`."""
@@ -59,6 +61,7 @@ class RestoreOperation:
             ),
             trusted=self.trusted,
             rights=self.rights,
+            modifiers=self.modifiers,
         )
         return await execute_restore(restore, backup, context, inputs)
 

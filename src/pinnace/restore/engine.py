@@ -45,6 +45,7 @@ from pinnace.restore.item.reading import ItemReader, ItemRef, decode
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.item.writing import ClusterWriter
+from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import (
     Cluster,
@@ -89,6 +90,7 @@ class RestoreRequest:
         volume_infos, item_operations: the records of volumes in backups of later Velero; empty for others.
         trusted: whether the location is the administrator's own. Otherwise no namespace is created, as its
             labels could lift restrictions of this cluster. (docs/spec: NAC 17 A13)
+        modifiers: rules that change objects before they are created; None for none.
         caveats: notes for the user; each becomes a warning.
     """
 
@@ -100,6 +102,7 @@ class RestoreRequest:
     item_operations: Sequence[JSONObject] = ()
     trusted: bool = True
     rights: TenantRights | None = None
+    modifiers: ResourceModifiers | None = None
     caveats: Sequence[str] = ()
 
     @property
@@ -340,7 +343,12 @@ class RestoreEngine:
             volume_data=volume_data,
             follow_ups=follow_ups,
         )
-        rules = ItemRules(restore=request.restore, labels=request.labels, rights=request.rights)
+        rules = ItemRules(
+            restore=request.restore,
+            labels=request.labels,
+            rights=request.rights,
+            modifiers=request.modifiers,
+        )
         items = ItemRestorer(self._target, rules=rules, kinds=kinds, parts=parts)
         return _Run(request, archive, reader, items, follow_ups, claims, volume_patches, outcomes)
 

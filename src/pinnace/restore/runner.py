@@ -29,6 +29,7 @@ from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, RestoreOptions, RestoreRequest
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
+from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.ports import ProgressSink
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE
@@ -46,7 +47,7 @@ class RestoreInputs:
     Attributes:
         actions: called once for the restore item actions; may raise RestoreFailed.
         pod_volume_backups: called once for those of the backup; may raise KubeError or StorageError.
-        trusted, rights: as in `RestoreRequest`.
+        trusted, rights, modifiers: as in `RestoreRequest`.
     """
 
     actions: ActionSource
@@ -55,6 +56,7 @@ class RestoreInputs:
     helpers: Helpers = field(default_factory=Helpers)
     trusted: bool = True
     rights: TenantRights | None = None
+    modifiers: ResourceModifiers | None = None
     archive_limits: ArchiveLimits | None = None
 
 
@@ -166,6 +168,7 @@ class _Run:
                 item_operations=await store.read_item_operations(backup_name),
                 trusted=self.inputs.trusted,
                 rights=self.inputs.rights,
+                modifiers=self.inputs.modifiers,
                 caveats=self.context.caveats,
             )
         except StorageError as error:

@@ -193,6 +193,7 @@ def test_required_lists() -> None:
         ],
         "Backup.spec.resourcePolicy": ["kind", "name"],
         "Restore.spec": ["backupName"],
+        "Restore.spec.resourceModifier": ["kind", "name"],
         "Restore.spec.hooks.resources[]": ["name"],
         "Restore.spec.hooks.resources[].postHooks[].exec": ["command"],
         "Restore.spec.hooks.resources[].postHooks[].init.initContainers[]": ["name"],
@@ -235,9 +236,10 @@ def test_nullable_fields() -> None:
         "hookStatus",
     }
     restore_spec = filters | {"labelSelector", "restorePVs", "preserveNodePorts", "includeClusterResources"}
-    restore_spec |= {"orLabelSelectors", "existingResourcePolicy", "restoreStatus"} | {
+    restore_spec |= {"orLabelSelectors", "existingResourcePolicy", "restoreStatus", "resourceModifier"} | {
         f"restoreStatus.{name}" for name in ("includedResources", "excludedResources")
     }
+    restore_spec |= {"resourceModifier.apiGroup"}
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {"backupSyncPeriod", "validationFrequency"}
     assert of("Schedule.status.") == {"lastBackup", "lastSkipped"}

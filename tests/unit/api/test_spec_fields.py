@@ -51,7 +51,6 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
         ("Backup", {"datamover": "other"}, "spec.datamover"),
         ("Backup", {"uploaderConfig": {"parallelFilesUpload": 4}}, "spec.uploaderConfig"),
         ("Backup", {"volumeGroupSnapshotLabelKey": "group"}, "spec.volumeGroupSnapshotLabelKey"),
-        ("Restore", {"resourceModifier": {"kind": "configmap", "name": "m"}}, "spec.resourceModifier"),
         ("Restore", {"uploaderConfig": {"writeSparseFiles": True}}, "spec.uploaderConfig"),
         (
             "Restore",

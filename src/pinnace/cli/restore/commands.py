@@ -49,6 +49,11 @@ from pinnace.cli.restore.options import RestoreCreateOptions
 )
 @comma_list("--status-include-resources", help="Resource types that get back their status, '*' for all.")
 @comma_list("--status-exclude-resources", help="Resource types that do not.")
+@click.option(
+    "--resource-modifier-configmap",
+    default="",
+    help="ConfigMap of the server's namespace with rules that change objects before they are created.",
+)
 @boolean("--confirm", help="Do not ask before --existing-resource-policy recreate.")
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
 @wait_options()

@@ -22,5 +22,6 @@ class RestoreCreateOptions(FilterOptions, WaitOptions, OutputOptions):
     existing_resource_policy: str | None
     status_include_resources: Sequence[str]
     status_exclude_resources: Sequence[str]
+    resource_modifier_configmap: str
     confirm: bool
     allow_partially_failed: bool | None

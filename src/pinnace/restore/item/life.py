@@ -28,6 +28,7 @@ from pinnace.restore.item.reading import ItemReader, ItemRef, decode, is_complet
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
+from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
@@ -60,11 +61,13 @@ class ItemRules:
     Attributes:
         labels: put on every object.
         rights: the kinds that may be created; None for all.
+        modifiers: rules that change objects before they are created; None for none.
     """
 
     restore: Restore
     labels: Mapping[str, str]
     rights: TenantRights | None = None
+    modifiers: ResourceModifiers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,7 @@ class ItemRestorer:
         self._claims = parts.claims
         self._follow_ups = parts.follow_ups
         self._rights = rules.rights
+        self._modifiers = rules.modifiers
         self._log = target.log
 
     async def restore(self, ref: ItemRef, results: Results) -> bool:
@@ -235,6 +239,7 @@ class ItemRestorer:
             resource = self._place(ref, prepared)
         if ref.group_resource == "persistentvolumeclaims":
             adjust_claim(prepared, self._volumes.prepared)
+        prepared = self._modified(ref, prepared, results)
         if ref.target_namespace:
             prepared["metadata"]["namespace"] = ref.target_namespace
         drop_empty_leftovers(prepared)
@@ -250,6 +255,23 @@ class ItemRestorer:
             )
         elif applied.in_cluster is not None:
             self._follow_ups.found(ref, resource, applied.in_cluster)
+
+    def _modified(self, ref: ItemRef, item: JSONObject, results: Results) -> JSONObject:
+        """The item after the resource modifiers; what they could not do is an error, and the item goes on."""
+        if self._modifiers is None:
+            return item
+        modified = self._modifiers.apply(ref.group_resource, ref.original_namespace, item)
+        for problem in modified.problems:
+            results.errors.add(ref.target_namespace, f"error modifying {ref.id}: {problem}")
+        if modified.rules:
+            self._log.info(
+                "Modified item",
+                rules=", ".join(map(str, modified.rules)),
+                resource=ref.group_resource,
+                namespace=ref.target_namespace,
+                name=ref.name,
+            )
+        return modified.item
 
     def _is_withheld(self, ref: ItemRef, volume: JSONObject, raw: bytes, results: Results) -> bool:
         """Whether a tenant's restore leaves a volume out; its claim then gets a new volume."""

@@ -167,7 +167,7 @@ RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
 }
 NOT_ENFORCED_RESTORE = {
     "backupName", "scheduleName", "includedNamespaces", "excludedNamespaces", "namespaceMapping",
-    "restoreStatus",
+    "restoreStatus", "resourceModifier",
 }  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Invalid
 from pinnace.restore.engine import RestoreRequest
 from pinnace.restore.item.reading import ItemRef, is_completed
+from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.modifiers.rules import read_rules
 from tests.unit.restore.world import (
     Harness,
     configmap,
@@ -346,3 +348,30 @@ async def test_many_items_are_all_restored_once(harness: Harness) -> None:
     assert len(harness.world.created_of("configmaps")) == 500
     assert len(harness.world.created_of("namespaces")) == 7
     assert harness.numbers.published[-1] == (507, 507)
+
+
+async def test_modifiers_change_an_item_under_its_old_namespace_and_their_problems_are_errors(
+    harness: Harness,
+) -> None:
+    rules = """
+version: v1
+resourceModifierRules:
+- conditions: {groupResource: configmaps, namespaces: [ns-1]}
+  patches: [{operation: replace, path: /data/a, value: '"2"'}]
+- conditions: {groupResource: configmaps, namespaces: [ns-1]}
+  patches: [{operation: remove, path: /data/missing}]
+- conditions: {groupResource: configmaps, namespaces: [new]}
+  patches: [{operation: replace, path: /data/a, value: never}]
+"""
+    modifiers = ResourceModifiers(read_rules({"data": {"rules": rules}}))
+    harness.request_fields = {"modifiers": modifiers}
+
+    results = await harness.restore(configmap("cm", data={"a": "1"}), namespace_mapping={"ns-1": "new"})
+
+    assert harness.world.item("configmaps", "new", "cm")["data"] == {"a": "2"}
+    assert results.errors.namespaces == {
+        "new": [
+            "error modifying configmaps/new/cm: resource modifier rule 2: remove /data/missing: there is no"
+            " such path"
+        ]
+    }
