@@ -73,6 +73,7 @@ class Download:
         self._start = self._offset = span[0] if span is not None else 0
         self._last = str(span[0] + span[1] - 1) if span is not None else ""
         self._moved = 0  # since the last break
+        self._slow_bytes, self._slow_seconds = 0, 0.0  # since the last progress
         self._tries: Tries | None = None
 
     async def open(self) -> None:
@@ -102,7 +103,7 @@ class Download:
         """The bytes. Raises StorageError where they cannot all be had."""
         while self._answer is not None:
             try:
-                async for block in self._answer.content.iter_chunked(_BLOCK_BYTES):
+                while block := await self._next_block(self._answer):
                     self._offset += len(block)
                     self._moved += len(block)
                     if self._moved >= _PROGRESS_BYTES:
@@ -115,6 +116,27 @@ class Download:
                 await self.open()
             else:
                 return
+
+    async def _next_block(self, answer: aiohttp.ClientResponse) -> bytes:
+        """The next bytes; none at the end. Only the time in which they are waited for counts.
+
+        Raises:
+            StoreUnavailable: for as long as a part may take to be sent, hardly anything came. Each byte ends a
+                silence, so a service could otherwise hold the reader for ever.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        block = await answer.content.read(_BLOCK_BYTES)
+        self._slow_bytes += len(block)
+        self._slow_seconds += loop.time() - began
+        if self._slow_bytes >= _PROGRESS_BYTES:
+            self._slow_bytes, self._slow_seconds = 0, 0.0
+        elif self._slow_seconds > self._policy.upload_seconds and block:
+            raise StoreUnavailable(
+                f"cannot read {self._source.key!r}: {origin_of(self._source.url)} sent only "
+                f"{self._slow_bytes} bytes in {self._slow_seconds:.0f} seconds"
+            )
+        return block
 
     def close(self) -> None:
         """Hang up. Idempotent."""
