@@ -121,8 +121,8 @@ class Download:
         """The next bytes; none at the end. Only the time in which they are waited for counts.
 
         Raises:
-            StoreUnavailable: for as long as a part may take to be sent, hardly anything came. Each byte ends a
-                silence, so a service could otherwise hold the reader for ever.
+            StoreUnavailable: for as long as a part may take to be sent, hardly anything came. Each byte ends
+                a silence, so a service could otherwise hold the reader for ever.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
