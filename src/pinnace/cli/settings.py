@@ -94,7 +94,7 @@ def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = 
         kubecontext=flags.kubecontext,
         location=location_of(flags, environ),
         features=frozenset(features),
-        colour=_colour(flags.colorized, config),
+        colour=_colour(flags.colorized, config, environ),
         ca_cert=text("cacert"),
         given=_given(flags),
         exit_code=_is_true(config.get("exit-code")),
@@ -133,11 +133,15 @@ def _api_timeout_seconds(flag: Duration | None) -> float:
     return flag.total_seconds()
 
 
-def _colour(flag: bool | None, config: dict[str, Any]) -> bool:
-    """Colour: the flag, else the config file, else only when a terminal reads it. (docs/spec: CLI 1.6)"""
+def _colour(flag: bool | None, config: dict[str, Any], environ: Mapping[str, str]) -> bool:
+    """Colour: the flag, the config file, NO_COLOR, CLICOLOR_FORCE, else only on a terminal. (CLI 1.6)"""
     if flag is not None:
         return flag
     if "colorized" in config:
         # Anything but the text of a false boolean counts as true. (docs/spec: CLI 1.2)
         return config["colorized"] not in ("0", "f", "F", "false", "False", "FALSE")
-    return sys.stdout.isatty()
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("CLICOLOR_FORCE", "0") != "0":
+        return True
+    return sys.stdout is not None and sys.stdout.isatty() and environ.get("TERM") != "dumb"

@@ -247,6 +247,6 @@ def test_the_config_file(
     for broken in ("{", "[]"):
         assert settings(broken).namespace == "velero"
         assert capsys.readouterr().err.startswith("WARNING: Error reading config file: ")
-    assert run(["backup", "create", "b", "-o", "name"]) == 0
+    assert run(["backup", "create", "b", "-o", "name", "--dry-run=client"]) == 0
     out, err = capsys.readouterr()
     assert (out, err.count("WARNING")) == ("backup.velero.io/b\n", 1)

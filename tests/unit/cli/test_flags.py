@@ -168,7 +168,7 @@ def test_short_flags_take_their_value_with_a_sign(capsys: pytest.CaptureFixture[
 def test_what_follows_a_flag_is_its_value_whatever_it_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
     assert backup_spec(capsys, "--storage-location", "--wait")["storageLocation"] == "--wait"
     assert backup_spec(capsys, "--storage-location", "-o=x")["storageLocation"] == "-o=x"
-    assert run(["backup", "create", "-o", "name", "--", "--wait"]) == 0
+    assert run(["backup", "create", "-o", "name", "--dry-run=client", "--", "--wait"]) == 0
     assert capsys.readouterr().out == "backup.velero.io/--wait\n"
 
 

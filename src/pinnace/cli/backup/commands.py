@@ -25,7 +25,7 @@ from pinnace.cli.flags import (
     string_slice,
     takes,
 )
-from pinnace.cli.output.printing import output_flags
+from pinnace.cli.output.printing import create_flags
 
 
 @click.command("create", cls=Command, short_help="Create a backup.")
@@ -58,7 +58,7 @@ from pinnace.cli.output.printing import output_flags
 )
 @wait_options()
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
-@output_flags
+@create_flags
 @takes(BackupCreateOptions)
 def create(ctx: click.Context, options: BackupCreateOptions) -> int:
     """Create a backup.

@@ -1,5 +1,7 @@
 """What `backup create` does. (docs/spec: CLI 4.1)"""
 
+from collections.abc import Callable
+
 import click
 
 from pinnace.api.codec import encode
@@ -37,18 +39,22 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
         )
     if settings.location is not None:
         _refuse_server_options(options)
-    if settings.location is not None or (output.format and not options.from_schedule):
+    if settings.location is not None or (not output.sends and not options.from_schedule):
         backup = build.requested_backup(_name(options), settings.namespace, options)
-        if output.format:
+        if not output.sends:
             print_objects([encode(backup, unsent=True)], backup_table(), output)
             return ExitCode.OK
         from pinnace.cli.backup.local import make_backup
 
-        return run_async(
-            make_backup(settings, backup),
-            interrupted=f"Interrupted: nothing that looks like backup {_name(options)} is left behind.",
-        )
-    return run_async(_submit(settings, output, options))
+        with output.naming(BACKUP.kind) as named:
+            code = run_async(
+                make_backup(settings, backup),
+                interrupted=f"Interrupted: nothing that looks like backup {_name(options)} is left behind.",
+            )
+            named(_name(options))
+        return code
+    with output.naming(BACKUP.kind) as named:
+        return run_async(_submit(settings, output, options, named))
 
 
 def _name(options: BackupCreateOptions) -> str:
@@ -66,11 +72,13 @@ def _refuse_server_options(options: BackupCreateOptions) -> None:
             raise InvalidInput(f"{flag} needs a server; it cannot be used with --location")
 
 
-async def _submit(settings: Settings, output: OutputFlags, options: BackupCreateOptions) -> int:
+async def _submit(
+    settings: Settings, output: OutputFlags, options: BackupCreateOptions, named: Callable[[str], None]
+) -> int:
     async with open_cluster(settings) as client:
         await _check_locations(client, settings.namespace, options)
         backup = await _backup(client, settings.namespace, options)
-        if output.format:
+        if not output.sends:
             print_objects([backup], backup_table(), output)
             return ExitCode.OK
         findings = check_spec("Backup", backup)
@@ -82,6 +90,7 @@ async def _submit(settings: Settings, output: OutputFlags, options: BackupCreate
             click.echo("Creating backup from schedule, all other filters are ignored.")
         name = created["metadata"]["name"]
         click.echo(f'Backup request "{name}" submitted successfully.')
+        named(name)
         if options.wait:
             return await outcome.wait(client, settings, BACKUP, created, exactly=options.exit_code)
         outcome.say_where_to_look(settings, BACKUP, name)

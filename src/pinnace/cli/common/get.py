@@ -1,6 +1,7 @@
 """`get` of all nouns: finding and listing objects. (docs/spec: CLI 2, 4.2)"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -65,8 +66,9 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
             return found, "" if found else await nothing_found(backend, kind, options.selector)
 
     found, nothing = run_async(work())
+    output = replace(output, colour=settings.colour, single=len(options.names) == 1)
     print_list(found, kind, output)
-    if nothing and output.format not in ("json", "yaml"):
+    if nothing and output.format in ("table", "wide", "name"):
         complain(nothing)
 
 

@@ -55,11 +55,13 @@ def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
     settings = server_settings(ctx, "backup-location create")
     _check(options)
     location = requested_location(name, settings.namespace, options)
-    if output.format:
+    if not output.sends:
         print_objects([encode(location, unsent=True)], BACKUP_LOCATION.table(), output)
         return
-    run_async(_submit(settings, location))
-    _configured(name)
+    with output.naming(BACKUP_LOCATION.kind) as named:
+        run_async(_submit(settings, location))
+        named(name)
+        _configured(name)
     if options.validate:
         run_async(_validated(settings, name))
     else:
@@ -93,7 +95,7 @@ async def _validated(settings: Settings, name: str) -> None:
             f'backup storage location "{name}" was created, but is {status["phase"]}: '
             f"{status.get('message') or 'the log of the server says why'}"
         )
-    click.echo(f'Backup storage location "{name}" is Available.')
+    click.echo(f'Backup storage location "{name}" is Available.', err=True)
 
 
 def _configured(name: str) -> None:

@@ -26,7 +26,7 @@ from pinnace.cli.location.options import (
     BackupLocationGetOptions,
     BackupLocationSetOptions,
 )
-from pinnace.cli.output.printing import output_flags
+from pinnace.cli.output.printing import create_flags, output_flags
 
 
 def _credential_option() -> Decorator:
@@ -56,7 +56,7 @@ def _credential_option() -> Decorator:
     help="ReadOnly keeps new backups out.",
 )  # fmt: skip
 @boolean("--validate", help="Wait until the server has checked the location, and fail if it cannot use it.")
-@output_flags
+@create_flags
 @takes(BackupLocationCreateOptions)
 def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
     """Create a location for backups. It is not looked at here: the server says whether it can use it.

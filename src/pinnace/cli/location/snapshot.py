@@ -26,7 +26,7 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
         metadata=ObjectMeta(name=name, namespace=settings.namespace, labels=dict(options.labels)),
         spec=VolumeSnapshotLocationSpec(provider=options.provider, config=dict(options.config)),
     )
-    if output.format:
+    if not output.sends:
         print_objects([encode(location, unsent=True)], SNAPSHOT_LOCATION.table(), output)
         return
 
@@ -34,8 +34,10 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
         async with open_cluster(settings) as client:
             await client.create(RESOURCE, encode(location), settings.namespace)
 
-    run_async(work())
-    click.echo(f'Snapshot volume location "{name}" configured successfully.')
+    with output.naming(SNAPSHOT_LOCATION.kind) as named:
+        run_async(work())
+        named(name)
+        click.echo(f'Snapshot volume location "{name}" configured successfully.')
 
 
 def rewrite(ctx: click.Context, name: str) -> None:

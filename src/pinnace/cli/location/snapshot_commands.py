@@ -11,7 +11,7 @@ from pinnace.cli.common.commands import (
 )
 from pinnace.cli.flags import Command, check_arguments, key_values, takes
 from pinnace.cli.location.options import SnapshotLocationCreateOptions
-from pinnace.cli.output.printing import output_flags
+from pinnace.cli.output.printing import create_flags
 
 
 @click.command("create", cls=Command, short_help="Create a snapshot location.")
@@ -19,7 +19,7 @@ from pinnace.cli.output.printing import output_flags
 @click.option("--provider", default="", help="The plugin that takes the snapshots, such as aws. Required.")
 @key_values("--config", help="Settings of the provider: region=...,k=v,...")
 @labels_option("VolumeSnapshotLocation")
-@output_flags
+@create_flags
 @takes(SnapshotLocationCreateOptions)
 def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
     """Create a location for snapshots of volumes.

@@ -33,6 +33,25 @@ def _largest_unit(delta: timedelta) -> str:
     return f"{seconds // (365 * 86400)}y"
 
 
+def run_time(obj: JSONObject, now: datetime) -> str:
+    """How long the run took, or has taken so far; empty before it began."""
+    found = status(obj)
+    started, completed = found.get("startTimestamp"), found.get("completionTimestamp")
+    if not started:
+        return ""
+    end = parse_time(completed) if completed else now
+    seconds = max(0, int((end - parse_time(started)).total_seconds()))
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    text = f"{hours}h{minutes}m" if hours else f"{minutes}m{seconds % 60}s" if minutes else f"{seconds}s"
+    return text if completed else f"{text}..."
+
+
+def age(obj: JSONObject, now: datetime) -> str:
+    """The time since the object was created, or since its run began; empty if neither is known."""
+    moment = obj["metadata"].get("creationTimestamp") or status(obj).get("startTimestamp")
+    return _largest_unit(max(timedelta(0), now - parse_time(moment))) if moment else ""
+
+
 def expires(backup: JSONObject, now: datetime) -> str:
     """The EXPIRES cell: the stored expiration, else creation + ttl, else `n/a`."""
     expiration = status(backup).get("expiration")

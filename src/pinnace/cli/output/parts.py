@@ -2,23 +2,15 @@
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.output import cells
+from pinnace.cli.output.colours import COLOURS, RED
 from pinnace.cli.output.layout import Sheet
 
-_GREEN, _RED, _BOLD = "32", "31", "1"
-_PHASE_COLOURS = {
-    "Completed": _GREEN,
-    "Enabled": _GREEN,
-    "FailedValidation": _RED,
-    "PartiallyFailed": _RED,
-    "Failed": _RED,
-    "Available": _GREEN,
-    "Unavailable": _RED,
-}
+_BOLD = "1"
 
 
 def painted(sheet: Sheet, phase: str) -> str:
     """The phase in its colour, if it has one."""
-    colour = _PHASE_COLOURS.get(phase)
+    colour = COLOURS.get(phase)
     return sheet.paint(phase, colour) if colour else phase
 
 
@@ -35,7 +27,7 @@ def phase(sheet: Sheet, obj: JSONObject, more: str) -> None:
     """The phase, with the place to look when something went wrong."""
     text = cells.phase(obj)
     hint = f" (run {more} for more information)" if text.endswith("Failed") else ""
-    colour = _PHASE_COLOURS.get(text)
+    colour = COLOURS.get(text)
     sheet.field("Phase", (sheet.paint(text, colour) if colour else text) + hint)
 
 
@@ -46,7 +38,7 @@ def validation_errors(sheet: Sheet, obj: JSONObject) -> None:
         return
     sheet.line()
     for position, error in enumerate(errors):
-        sheet.line(f"{'Validation errors:' if not position else ''}\t{sheet.paint(error, _RED)}")
+        sheet.line(f"{'Validation errors:' if not position else ''}\t{sheet.paint(error, RED)}")
 
 
 def failure_reason(sheet: Sheet, obj: JSONObject) -> None:
@@ -54,7 +46,7 @@ def failure_reason(sheet: Sheet, obj: JSONObject) -> None:
     reason = cells.status(obj).get("failureReason")
     if reason:
         sheet.line()
-        sheet.field("Failure reason", sheet.paint(reason, _RED))
+        sheet.field("Failure reason", sheet.paint(reason, RED))
 
 
 def included_excluded(

@@ -2,8 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -13,6 +15,11 @@ from pinnace.cli.flags import boolean, comma_list
 from pinnace.cli.guard import printable
 
 FORMATS = ("table", "json", "yaml")
+OUTPUT_HELP = "Output: table, wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=NAME:PATH,..."
+_TEMPLATES = {
+    "jsonpath": "jsonpath='{.items[*].metadata.name}'",
+    "custom-columns": "custom-columns=NAME:.metadata.name,PHASE:.status.phase",
+}
 
 
 _LATE_CONTROLS = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -33,22 +40,67 @@ _NEEDS_ESCAPES = re.compile(rf"[\x00-\x08\x0b-\x1f\ufeff]|{_LATE_CONTROLS.patter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFlags:
-    """The flags that every `get` and `create` shares. `format` is None when `-o` was not given."""
+    """The flags that every `get` and `create` shares.
+
+    Attributes:
+        format: None when `-o` was not given.
+        template: of `jsonpath` and `custom-columns`.
+        single: whether one object was asked for by name, so that it is no list.
+        colour: whether phases are coloured.
+        dry_run: whether nothing is to be sent.
+    """
 
     format: str | None
     label_columns: tuple[str, ...] = ()
     show_labels: bool = False
+    template: str = ""
+    single: bool = False
+    colour: bool = False
+    dry_run: bool = False
+
+    @property
+    def sends(self) -> bool:
+        """Whether a `create` does its work, or only prints the object. (docs/adr/061)"""
+        return self.format in (None, "name") and not self.dry_run
+
+    @contextmanager
+    def naming(self, kind: str) -> Iterator[Callable[[str], None]]:
+        """With `-o name` what is said inside goes to stderr, and the name is all that stdout gets.
+
+        Yields:
+            A function to call with the name of the object once it is created.
+        """
+        stdout = sys.stdout
+
+        def named(name: str) -> None:
+            if self.format == "name":
+                click.echo(f"{kind.lower()}.velero.io/{name}", file=stdout)
+
+        if self.format != "name":
+            yield named
+            return
+        with redirect_stdout(sys.stderr):
+            yield named
 
 
 def output_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `-o`, `--label-columns` and `--show-labels` to a command."""
     for decorate in (
-        click.option("-o", "--output", "output_format", help="Output format: table, json, yaml or name."),
+        click.option("-o", "--output", "output_format", metavar="FORMAT", help=OUTPUT_HELP),
         comma_list("--label-columns", help="Labels to show as columns."),
         boolean("--show-labels", help="Show all labels in the last column."),
     ):
         function = decorate(function)
     return function
+
+
+def create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Those of `output_flags`, and `--dry-run`."""
+    dry_run = click.option(
+        "--dry-run", type=click.Choice(["none", "client"]), default="none", show_default=True,
+        help="With client, print the object and send nothing.",
+    )  # fmt: skip
+    return dry_run(output_flags(function))
 
 
 def data_format(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,16 +118,28 @@ class OutputOptions:
     output_format: str | None
     label_columns: Sequence[str] = ()
     show_labels: bool = False
+    dry_run: str | bool = "none"
 
     def printed(self, *, default: str | None = None) -> OutputFlags:
         """How to print, `default` being the format without `-o`. Raises click.UsageError for a wrong one."""
-        chosen = self.output_format or default
-        if chosen is not None and chosen not in (*FORMATS, "name"):
+        given = self.output_format or default
+        chosen, _, template = (given or "").partition("=")
+        if given is not None and chosen not in (*FORMATS, "wide", "name", *_TEMPLATES):
             raise click.UsageError(
-                f"invalid output format \"{chosen}\" - valid values are 'table', 'json', and 'yaml'"
+                f"invalid output format \"{given}\" - valid values are 'table', 'json', and 'yaml', and of "
+                "kubectl's 'wide', 'name', 'jsonpath=TEMPLATE' and 'custom-columns=NAME:PATH,...'"
             )
+        if chosen in _TEMPLATES:
+            _check_template(chosen, template)
+        elif template:
+            raise click.UsageError(f'invalid output format "{given}" - {chosen} takes no value')
         return OutputFlags(
-            format=chosen, label_columns=tuple(self.label_columns), show_labels=self.show_labels
+            format=chosen or None,
+            label_columns=tuple(self.label_columns),
+            show_labels=self.show_labels,
+            template=template,
+            single=default is None,  # what is created is one object
+            dry_run=self.dry_run == "client",
         )
 
 
@@ -83,24 +147,43 @@ class OutputOptions:
 class Table:
     """How objects of one kind become rows: column names and a function from object to cells.
 
-    A column of `optional` is left out when all its cells are empty.
+    A column of `optional` is left out when all its cells are empty; those of `wide` are shown with `-o wide`.
     """
 
     columns: tuple[str, ...]
     row: Callable[[JSONObject], Sequence[str]]
     sort: Callable[[list[JSONObject]], list[JSONObject]] = list
     optional: frozenset[str] = frozenset()
+    wide_columns: tuple[str, ...] = ()
+    wide: Callable[[JSONObject], Sequence[str]] = lambda _obj: ()
 
 
 def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlags) -> None:
     """Print objects in the chosen form. A list of one prints as that object. (docs/spec: CLI 2.2)"""
-    if flags.format == "name":
+    if flags.dry_run and flags.format is None:
+        for obj in objects:
+            click.echo(f"{obj['kind'].lower()}.velero.io/{obj['metadata']['name']} created (dry run)")
+    elif flags.format == "jsonpath":
+        from pinnace.cli.output.jsonpath import compile_template
+
+        whole = objects[0] if flags.single and len(objects) == 1 else object_list(objects)
+        click.echo(printable(compile_template(flags.template)(whole)), nl=False)
+        if sys.stdout.isatty():
+            click.echo()
+    elif flags.format == "custom-columns":
+        from pinnace.cli.output.jsonpath import compile_columns
+
+        columns, row = compile_columns(flags.template)
+        own = Table(columns=columns, row=row)
+        click.echo(printable(render_table(objects, own, OutputFlags(format=None)) or _header(own)), nl=False)
+    elif flags.format == "name":
         for obj in objects:
             click.echo(f"{obj['kind'].lower()}.velero.io/{obj['metadata']['name']}")
     elif flags.format in ("json", "yaml"):
         click.echo(encode(objects[0] if len(objects) == 1 else object_list(objects), flags.format))
     else:
-        click.echo(printable(render_table(table.sort(list(objects)), table, flags)), nl=False)
+        text = printable(render_table(table.sort(list(objects)), table, flags))
+        click.echo(text, nl=False, color=flags.colour or None)
 
 
 def object_list(objects: Sequence[JSONObject], kind: str | None = None) -> JSONObject:
@@ -140,6 +223,8 @@ def _escaped(found: re.Match[str]) -> str:
 
 def render_table(objects: Iterable[JSONObject], table: Table, flags: OutputFlags) -> str:
     """Lay out a table: columns padded to max(6, widest + 3), the last not; nothing at all without rows."""
+    if flags.format == "wide":
+        table = _widened(table)
     rows = [[*table.row(obj), *_label_cells(obj, flags)] for obj in objects]
     if not rows:
         return ""
@@ -150,8 +235,43 @@ def render_table(objects: Iterable[JSONObject], table: Table, flags: OutputFlags
         for column in zip(header, *rows, strict=True)
         if column[0] not in table.optional or any(column[1:])
     ]
-    padded = [_padded(column) for column in columns[:-1]]
+    padded = [_painted(_padded(column), flags) for column in columns[:-1]]
     return "".join("".join(line) + "\n" for line in zip(*padded, columns[-1], strict=True))
+
+
+def _header(table: Table) -> str:
+    return "   ".join(table.columns) + "\n"
+
+
+def _widened(table: Table) -> Table:
+    wide, row = table.wide, table.row
+    return replace(
+        table, columns=(*table.columns, *table.wide_columns), row=lambda obj: [*row(obj), *wide(obj)]
+    )
+
+
+_PHASES = re.compile(r"(STATUS|PHASE|REQUEST) *")
+
+
+def _painted(column: Sequence[str], flags: OutputFlags) -> Sequence[str]:
+    """A padded column of phases in their colours."""
+    if not flags.colour or not _PHASES.fullmatch(column[0]):
+        return column
+    from pinnace.cli.output.colours import painted
+
+    return [column[0], *(cell.replace(cell.strip(), painted(cell.strip()), 1) for cell in column[1:])]
+
+
+def _check_template(form: str, template: str) -> None:
+    """Refuse a template before anything is fetched. Raises click.UsageError."""
+    from pinnace.cli.output import jsonpath
+
+    if not template:
+        raise click.UsageError(f"-o {form} needs a value, as in -o {_TEMPLATES[form]}")
+    try:
+        (jsonpath.compile_columns if form == "custom-columns" else jsonpath.compile_template)(template)
+    except ValueError as error:
+        raise click.UsageError(f"invalid -o {form}: {error}") from error
 
 
 def _padded(column: Sequence[str]) -> list[str]:

@@ -49,7 +49,18 @@ def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
         row=row,
         sort=sort_backups,
         optional=frozenset({"QUEUE POSITION"}),
+        wide_columns=("ITEMS", "DURATION", "AGE"),
+        wide=lambda backup: _wide(backup, "itemsBackedUp", now),
     )
+
+
+def _wide(obj: JSONObject, done_field: str, now: datetime) -> list[str]:
+    """What the object itself says of the size and time of its run."""
+    status = cells.status(obj)
+    progress = status.get("progress") or {}
+    done, total = progress.get(done_field), progress.get("totalItems")
+    items = "" if done is None else str(done) if done == total else f"{done}/{total}"
+    return [items, cells.run_time(obj, now), cells.age(obj, now)]
 
 
 def sort_backups(backups: list[JSONObject]) -> list[JSONObject]:
@@ -63,8 +74,9 @@ def sort_backups(backups: list[JSONObject]) -> list[JSONObject]:
     return sorted(backups, key=key)
 
 
-def restore_table() -> Table:
+def restore_table(clock: Callable[[], datetime] = utcnow) -> Table:
     """NAME, BACKUP, STATUS, STARTED, COMPLETED, ERRORS, WARNINGS, CREATED, SELECTOR."""
+    now = clock()
 
     def row(restore: JSONObject) -> list[str]:
         status, spec = cells.status(restore), cells.spec(restore)
@@ -91,4 +103,9 @@ def restore_table() -> Table:
         "CREATED",
         "SELECTOR",
     )
-    return Table(columns=columns, row=row)
+    return Table(
+        columns=columns,
+        row=row,
+        wide_columns=("ITEMS", "DURATION", "AGE"),
+        wide=lambda restore: _wide(restore, "itemsRestored", now),
+    )

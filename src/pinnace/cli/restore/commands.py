@@ -23,7 +23,7 @@ from pinnace.cli.flags import (
     optional_boolean,
     takes,
 )
-from pinnace.cli.output.printing import output_flags
+from pinnace.cli.output.printing import create_flags
 from pinnace.cli.restore.options import RestoreCreateOptions
 
 
@@ -57,7 +57,7 @@ from pinnace.cli.restore.options import RestoreCreateOptions
 @boolean("--confirm", help="Do not ask before --existing-resource-policy recreate.")
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
 @wait_options()
-@output_flags
+@create_flags
 @takes(RestoreCreateOptions)
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     """Create a restore.

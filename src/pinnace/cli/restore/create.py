@@ -38,24 +38,31 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     source = options.from_backup or options.from_schedule
     name = options.names[0] if options.names else build.stamped_name(source, utcnow())
     if settings.location is None:
-        return run_async(_submit(settings, name, output, options))
+        with output.naming(RESTORE.kind) as named:
+            code = run_async(_submit(settings, name, output, options))
+            if output.sends:
+                named(name)
+        return code
     restore = build.requested_restore(name, settings.namespace, options)
-    if output.format:
+    if not output.sends:
         print_restore(restore, output)
         return ExitCode.OK
     from pinnace.cli.restore.local import make_restore
 
     allow_partially_failed = bool(options.allow_partially_failed)
-    return run_async(
-        make_restore(settings, restore, allow_partially_failed=allow_partially_failed),
-        interrupted="Interrupted: what was restored so far stays in the cluster. The same command continues.",
-    )
+    with output.naming(RESTORE.kind) as named:
+        code = run_async(
+            make_restore(settings, restore, allow_partially_failed=allow_partially_failed),
+            interrupted="Interrupted: what was restored so far stays. The same command continues.",
+        )
+        named(name)
+    return code
 
 
 def _may_recreate(options: RestoreCreateOptions) -> bool:
     """Whether objects may be deleted; only a terminal is asked, as in a script the flag is on purpose."""
     deletes = options.existing_resource_policy == ExistingResourcePolicy.RECREATE
-    if not deletes or options.confirm or options.printed().format or not sys.stdin.isatty():
+    if not deletes or options.confirm or not options.printed().sends or not sys.stdin.isatty():
         return True
     print("Objects in the cluster that differ and cannot be patched will be deleted and created anew.")
     return confirmed()
@@ -70,7 +77,7 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, options: R
     async with open_cluster(settings) as client:
         options = await _resolved(client, settings.namespace, options)
         restore = build.requested_restore(name, settings.namespace, options)
-        if output.format:
+        if not output.sends:
             print_restore(restore, output)
             return ExitCode.OK
         resource = RESTORES

@@ -16,11 +16,12 @@ from pinnace.cli.common.commands import (
     names_argument,
 )
 from pinnace.cli.flags import Command, SelectorFlag, boolean, check_arguments, optional_boolean, takes
-from pinnace.cli.output.printing import output_flags
+from pinnace.cli.output.printing import create_flags
 from pinnace.cli.schedule.options import PauseOptions, ScheduleCreateOptions
 
 _NOT_OF_TEMPLATES = frozenset(
-    {"names", "labels", "wait", "exit_code", "from_schedule", "output_format", "label_columns", "show_labels"}
+    {"names", "labels", "wait", "exit_code", "from_schedule"}
+    | {"output_format", "dry_run", "label_columns", "show_labels"}
 )
 
 
@@ -53,7 +54,7 @@ def _skip_immediately() -> Callable[[Any], Any]:
 @boolean("--paused", help="Create the schedule paused: it makes no backups until it is unpaused.")
 @_skip_immediately()
 @labels_option("Schedule")
-@output_flags
+@create_flags
 @takes(ScheduleCreateOptions)
 def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
     """Create a schedule: a server makes a backup each time that the schedule says so.

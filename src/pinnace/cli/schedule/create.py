@@ -23,11 +23,13 @@ def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
     settings = server_settings(ctx, "schedule create")
     _check_expression(options.schedule)
     schedule = requested_schedule(name, settings.namespace, options)
-    if output.format:
+    if not output.sends:
         print_objects([encode(schedule, unsent=True)], SCHEDULE.table(), output)
         return
-    run_async(_submit(settings, schedule))
-    click.echo(f'Schedule "{name}" created successfully.')
+    with output.naming(SCHEDULE.kind) as named:
+        run_async(_submit(settings, schedule))
+        named(name)
+        click.echo(f'Schedule "{name}" created successfully.')
 
 
 def _check_expression(expression: str) -> None:

@@ -1,0 +1,126 @@
+"""The formats of `-o` and colours, as a user calls them."""
+
+from pathlib import Path
+
+import pytest
+
+from pinnace.cli.main import run
+from pinnace.cli.settings import GlobalFlags, resolve_settings
+from pinnace.kube.resources import BACKUPS
+from tests.unit.cli.fake_cluster import FakeCluster, connected
+
+STATUS = {
+    "phase": "PartiallyFailed",
+    "startTimestamp": "2021-08-11T10:00:00Z",
+    "completionTimestamp": "2021-08-11T10:02:03Z",
+    "progress": {"totalItems": 9, "itemsBackedUp": 7},
+    "errors": 2,
+}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    cluster = connected(monkeypatch, tmp_path)
+    cluster.add(BACKUPS, "a", status=STATUS)
+    cluster.add(BACKUPS, "b")
+    return cluster
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert run(list(words)) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("cluster")
+def test_wide_adds_columns_behind_those_of_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = shown(capsys, "backup", "get").splitlines()
+    wide = shown(capsys, "backup", "get", "-o", "wide").splitlines()
+    assert wide[0].startswith(plain[0])
+    assert wide[0].split()[-3:] == ["ITEMS", "DURATION", "AGE"]
+    assert wide[1].split()[-3:-1] == ["7/9", "2m3s"]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_paths_see_a_list_unless_one_name_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "backup", "get", "-o", "jsonpath={.items[*].metadata.name}") == "a b"
+    assert shown(capsys, "backup", "get", "a", "-o", "jsonpath={.status.phase}") == "PartiallyFailed"
+    columns = shown(capsys, "backup", "get", "-o", "custom-columns=N:.metadata.name,E:.status.errors")
+    assert columns.split() == ["N", "E", "a", "2", "b", "<none>"]
+    assert shown(capsys, "backup", "get", "-o", "name") == "backup.velero.io/a\nbackup.velero.io/b\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "problem"),
+    [
+        ("jsonpath", "needs a value"),
+        ("jsonpath={.a", "invalid -o jsonpath"),
+        ("custom-columns=A", "invalid -o custom-columns"),
+        ("json=x", "json takes no value"),
+        ("xml", "jsonpath=TEMPLATE"),
+    ],
+)
+def test_a_wrong_format_is_told_before_anything_is_read(
+    form: str, problem: str, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["backup", "get", "-o", form]) == 1
+    assert problem in capsys.readouterr().err
+    assert cluster.writes() == []
+
+
+def test_create_with_name_creates_and_prints_nothing_else(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["backup", "create", "c", "-o", "name"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "backup.velero.io/c\n"
+    assert 'Backup request "c" submitted' in printed.err
+    assert "c" in cluster.names(BACKUPS)
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--dry-run=client"], "backup.velero.io/c created (dry run)\n"),
+        (["--dry-run=client", "-o", "name"], "backup.velero.io/c\n"),
+        (["-o", "jsonpath={.metadata.name}"], "c"),
+    ],
+)
+def test_a_dry_run_sends_nothing(
+    flags: list[str], text: str, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(capsys, "backup", "create", "c", *flags) == text
+    yaml = shown(capsys, "backup", "create", "c", "--dry-run=client", "-o", "yaml")
+    assert yaml == shown(capsys, "backup", "create", "c", "-o", "yaml")
+    assert cluster.writes() == []
+
+
+@pytest.mark.usefixtures("cluster")
+def test_phases_are_coloured_only_where_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = shown(capsys, "backup", "get")
+    assert "\x1b" not in plain
+    monkeypatch.setenv("CLICOLOR_FORCE", "1")
+    coloured = shown(capsys, "backup", "get")
+    assert "\x1b[31mPartiallyFailed\x1b[0m" in coloured
+    assert coloured.replace("\x1b[31m", "").replace("\x1b[0m", "") == plain
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in shown(capsys, "backup", "get")
+
+
+@pytest.mark.parametrize(
+    ("flag", "environ", "colour"),
+    [
+        (None, {}, False),
+        (None, {"CLICOLOR_FORCE": "1"}, True),
+        (None, {"CLICOLOR_FORCE": "0"}, False),
+        (None, {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": "1"}, True),
+        (False, {"CLICOLOR_FORCE": "1"}, False),
+    ],
+)
+def test_which_setting_decides_about_colour(
+    flag: bool | None, environ: dict[str, str], colour: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert resolve_settings(GlobalFlags(colorized=flag), environ=environ).colour is colour
