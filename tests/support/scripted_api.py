@@ -68,8 +68,8 @@ class ScriptedAPI(Generic[K]):
         return cast(K, (resource.group_resource, namespace, name))
 
     def describe(self, verb: str, resource: APIResource, namespace: str, name: str) -> Call:
-        """Return what `calls` keeps of a call."""
-        return (verb, resource.name, name)
+        """Return what `calls` keeps of a call; the name of a list is its label selector."""
+        return (verb, resource.name, "" if verb == "list" else name)
 
     def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
         """Raise what the server answers in place of carrying out a call."""
@@ -112,8 +112,8 @@ class ScriptedAPI(Generic[K]):
             "list",
             resource,
             namespace or "",
-            "",
-            lambda: [copy.deepcopy(obj) for obj in self._chosen(resource, namespace, label_selector)],
+            label_selector,
+            lambda: [copy.deepcopy(obj) for obj in self.chosen(resource, namespace, label_selector)],
         )
 
     async def list_pages(
@@ -123,8 +123,8 @@ class ScriptedAPI(Generic[K]):
             "list",
             resource,
             namespace or "",
-            "",
-            lambda: list(self._chosen(resource, namespace, label_selector)),
+            label_selector,
+            lambda: list(self.chosen(resource, namespace, label_selector)),
         )
         left = len(found)
         for start in range(0, max(left, 1), self.page_size):
@@ -275,6 +275,8 @@ class ScriptedAPI(Generic[K]):
         if verb not in ("list", "create") and (not name or "/" in name or "%" in name or name in (".", "..")):
             raise InvalidName(f"{name!r} cannot be the name of an object")
         self.calls.append(self.describe(verb, resource, namespace, name))
+        if verb == "list":
+            name = ""
         self.before(verb, resource.name, name)
         self.check(verb, resource, namespace, name)
         result = effect()
@@ -291,9 +293,10 @@ class ScriptedAPI(Generic[K]):
             raise NotFound(404, reason="NotFound", message=text)
         return obj
 
-    def _chosen(
+    def chosen(
         self, resource: APIResource, namespace: str | None, label_selector: str
     ) -> Iterable[JSONObject]:
+        """Return what a list finds; with None, in all namespaces."""
         selector = Selector.parse(label_selector)
         for obj in self.of(resource):
             metadata = obj["metadata"]
@@ -323,7 +326,7 @@ class ScriptedAPI(Generic[K]):
     ) -> tuple[JSONObject, JSONObject]:
         former = self._existing(resource, namespace, name)
         if subresource == "status" and resource.name not in self.with_status:
-            raise NotFound(404, reason="NotFound", message="the server could not find the resource")
+            raise NotFound(404, reason="NotFound", message="the server could not find the requested resource")
         self._demand(former, patch.get("metadata") or {})
         return former, merged(former, patch)
 

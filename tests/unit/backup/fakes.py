@@ -3,18 +3,17 @@
 Pages are made of JSON and parsed by the real page reader, so that items look as a server sends them.
 """
 
-import asyncio
 import json
 import tarfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pinnace.api.backup import Backup, BackupProgress, BackupSpec
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.selection.selectors import Selector
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
@@ -22,7 +21,7 @@ from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, status_error
 from pinnace.kube.groups import APIGroup, GroupVersion
-from pinnace.kube.pages import Page, parse_page
+from pinnace.kube.pages import Page
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -41,6 +40,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from tests.support.clock import FrozenClock
+from tests.support.scripted_api import Call, ScriptedAPI
 
 EXTENSIONS_DEPLOYMENTS = APIResource(
     group="extensions", version="v1beta1", name="deployments", kind="Deployment", namespaced=True
@@ -110,26 +110,26 @@ def thing(
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **rest}
 
 
-def not_found(resource: APIResource, name: str) -> KubeError:
-    message = f'{resource.group_resource} "{name}" not found'
-    return status_error(404, {"message": message, "reason": "NotFound"})
+class FakeCluster(ScriptedAPI[tuple[str, str, str]]):
+    """A cluster to back up, in pages of two objects.
 
+    Attributes:
+        list_errors, get_errors, count_errors: requests that fail, by group-resource.
+        cut_out: how many objects are missing from the next lists of a group-resource.
+        fail_after_first_page, restart_after_first_page: lists that break off, or begin again.
+        before_list: called with the group-resource before each list.
+    """
 
-@dataclass
-class FakeCluster:
-    """Objects by group-resource, requests that fail by group-resource, and what was asked (`calls`)."""
-
-    objects: dict[str, list[JSONObject]] = field(default_factory=dict)
-    page_size: int = 2
-    list_errors: dict[str, KubeError] = field(default_factory=dict)
-    get_errors: dict[str, KubeError] = field(default_factory=dict)
-    count_errors: dict[str, KubeError] = field(default_factory=dict)
-    fail_after_first_page: set[str] = field(default_factory=set)
-    restart_after_first_page: set[str] = field(default_factory=set)
-    calls: list[str] = field(default_factory=list)
-    before_list: Callable[[str], Any] | None = None
-    cut_out: dict[str, list[int]] = field(default_factory=dict)
-    """How many objects are missing from the next lists of a group-resource."""
+    def __init__(self, *, page_size: int = 2) -> None:
+        super().__init__()
+        self.page_size = page_size
+        self.list_errors: dict[str, KubeError] = {}
+        self.get_errors: dict[str, KubeError] = {}
+        self.count_errors: dict[str, KubeError] = {}
+        self.cut_out: dict[str, list[int]] = {}
+        self.fail_after_first_page: set[str] = set()
+        self.restart_after_first_page: set[str] = set()
+        self.before_list: Callable[[str], Any] | None = None
 
     def add(self, resource: APIResource, *names: str, **fields: Any) -> "FakeCluster":
         """Add objects named `namespace/name` or `name`."""
@@ -139,53 +139,28 @@ class FakeCluster:
         return self
 
     def put(self, resource: APIResource, *objects: JSONObject) -> "FakeCluster":
-        self.objects.setdefault(resource.group_resource, []).extend(objects)
+        for obj in objects:
+            metadata = obj["metadata"]
+            self.objects[self.key(resource, metadata.get("namespace") or "", metadata["name"])] = obj
         return self
 
-    async def list_pages(
-        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
-    ) -> AsyncGenerator[Page, None]:
-        name = resource.group_resource
-        self.calls.append(f"list {name} {namespace or '*'} {label_selector}".rstrip())
-        if self.before_list is not None:
-            self.before_list(name)
-        if name in self.list_errors:
-            raise self.list_errors[name]
-        selector = Selector.parse(label_selector)
-        found = [
-            item
-            for item in self.objects.get(name, [])
-            if namespace in (None, item["metadata"].get("namespace"))
-            and selector.matches(item["metadata"].get("labels"))
-        ]
-        if cuts := self.cut_out.get(name):
-            found = found[cuts.pop(0) :]
-        pages = [found[start : start + self.page_size] for start in range(0, len(found), self.page_size)] or [
-            []
-        ]
-        for number, items in enumerate(pages):
-            await asyncio.sleep(0)  # as for every page of a real server, others get their turn
-            if number == 1 and name in self.fail_after_first_page:
-                raise status_error(500, {"message": "etcd is gone"})
-            if number == 1 and name in self.restart_after_first_page:
-                for again, page in enumerate(pages):
-                    yield self._page(resource, page, 0, restarted=again == 0)
-                return
-            yield self._page(resource, items, sum(map(len, pages[number + 1 :])))
+    def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
+        kind = resource.group_resource
+        if verb == "list" and self.before_list is not None:
+            self.before_list(kind)
+        errors = {"list": self.list_errors, "get": self.get_errors}.get(verb, {})
+        if kind in errors:
+            raise errors[kind]
 
-    def _page(
-        self, resource: APIResource, items: list[JSONObject], remaining: int, *, restarted: bool = False
-    ) -> Page:
-        bare = [
-            {key: value for key, value in item.items() if key not in ("apiVersion", "kind")} for item in items
-        ]
-        document = {
-            "kind": f"{resource.kind}List",
-            "apiVersion": resource.api_version,
-            "metadata": {"resourceVersion": "1", "remainingItemCount": remaining},
-            "items": bare,
-        }
-        return parse_page(json.dumps(document).encode(), restarted=restarted)
+    def describe(self, verb: str, resource: APIResource, namespace: str, name: str) -> Call:
+        return (verb, resource.group_resource, namespace, name)
+
+    def chosen(
+        self, resource: APIResource, namespace: str | None, label_selector: str
+    ) -> Iterable[JSONObject]:
+        found = list(super().chosen(resource, namespace, label_selector))
+        cuts = self.cut_out.get(resource.group_resource)
+        return found[cuts.pop(0) :] if cuts else found
 
     async def count(
         self, resource: APIResource, namespace: str | None = None, *, resource_version: str
@@ -193,19 +168,27 @@ class FakeCluster:
         assert resource_version == "1"
         if resource.group_resource in self.count_errors:
             raise self.count_errors[resource.group_resource]
-        found = self.objects.get(resource.group_resource, [])
-        return sum(namespace in (None, item["metadata"].get("namespace")) for item in found)
+        return sum(namespace in (None, item["metadata"].get("namespace")) for item in self.of(resource))
 
-    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
-        group_resource = resource.group_resource
-        self.calls.append(f"get {group_resource} {namespace or ''}/{name}")
-        if group_resource in self.get_errors:
-            raise self.get_errors[group_resource]
-        for item in self.objects.get(group_resource, []):
-            if item["metadata"]["name"] == name and item["metadata"].get("namespace") == namespace:
-                copied: JSONObject = json.loads(json.dumps(item))
-                return copied
-        raise not_found(resource, name)
+    async def list_pages(
+        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
+    ) -> AsyncGenerator[Page, None]:
+        name = resource.group_resource
+        number = 0
+        async with aclosing(super().list_pages(resource, namespace, label_selector=label_selector)) as pages:
+            async for page in pages:
+                if number == 1 and name in self.fail_after_first_page:
+                    raise status_error(500, {"message": "etcd is gone"})
+                if number == 1 and name in self.restart_after_first_page:
+                    break
+                yield page
+                number += 1
+            else:
+                return
+        first = True
+        async for page in super().list_pages(resource, namespace, label_selector=label_selector):
+            yield replace(page, restarted=True) if first else page
+            first = False
 
 
 @dataclass

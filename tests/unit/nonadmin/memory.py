@@ -75,7 +75,7 @@ class MemoryCluster(ScriptedAPI[tuple[str, Key]]):
         return resource.name, Key(namespace, name)
 
     def describe(self, verb: str, resource: APIResource, namespace: str, name: str) -> Call:
-        return (verb, resource.name, namespace, name)
+        return (verb, resource.name, namespace, "" if verb == "list" else name)
 
     def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
         if verb not in ("get", "list"):

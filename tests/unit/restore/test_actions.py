@@ -122,10 +122,10 @@ async def test_an_item_and_its_original_are_two_objects(harness: Harness) -> Non
     results = await harness.restore(item)
 
     assert results.empty
-    stored = harness.world.item("pods", "ns-1", "pod-1")
-    assert stored["metadata"]["labels"]["changed"] == "yes"
-    assert "status" not in stored
-    assert "creationTimestamp" not in stored["metadata"]
+    sent = harness.world.sent["pods", "ns-1", "pod-1"]
+    assert sent["metadata"]["labels"]["changed"] == "yes"
+    assert "status" not in sent
+    assert "creationTimestamp" not in sent["metadata"]
 
 
 @pytest.mark.spec("RST-054")

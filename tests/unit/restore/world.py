@@ -22,7 +22,7 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
@@ -30,6 +30,7 @@ from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, Restor
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
+from tests.support.scripted_api import ScriptedAPI, ignore
 
 ALL_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
@@ -79,20 +80,38 @@ def discovery(*more: tuple[str, str, str, str, bool]) -> Discovery:
     )
 
 
-class World:
-    """The objects of a cluster by (group-resource, namespace, name), and the calls that changed it."""
+Key = tuple[str, str, str]
+
+
+class World(ScriptedAPI[Key]):
+    """A cluster to restore into, and the calls that changed it.
+
+    Attributes:
+        created: the keys of the objects that were created, in order.
+        sent: what was sent for each of them.
+        patches: the patches that were stored.
+        gets: the keys that were asked for.
+        deleted: the keys of the objects that were deleted, each with the propagation asked for.
+        refuse_create, refuse_get: what the server answers instead, by key.
+        refuse_patch: likewise, by key and sub-resource.
+        keep: the keys of objects that deletions do not remove.
+        on_get: called with the key before each read.
+        with_defaults: what the server makes of an object that is patched in a dry run.
+    """
 
     def __init__(self, *objects: JSONObject) -> None:
-        self.objects: dict[tuple[str, str, str], JSONObject] = {}
-        self.created: list[tuple[str, str, str]] = []
+        super().__init__()
+        self.with_status = {"deployments"}
+        self.created: list[Key] = []
+        self.sent: dict[Key, JSONObject] = {}
         self.patches: list[JSONObject] = []
-        self.gets: list[tuple[str, str, str]] = []
-        self.refuse_create: dict[tuple[str, str, str], KubeError] = {}
-        self.refuse_get: dict[tuple[str, str, str], KubeError] = {}
-        self.refuse_patch: dict[tuple[tuple[str, str, str], str | None], KubeError] = {}
+        self.gets: list[Key] = []
+        self.refuse_create: dict[Key, KubeError] = {}
+        self.refuse_get: dict[Key, KubeError] = {}
+        self.refuse_patch: dict[tuple[Key, str | None], KubeError] = {}
         self.deleted: list[tuple[str, str, str, str | None]] = []
-        self.keep: set[tuple[str, str, str]] = set()
-        self.on_get: Callable[[tuple[str, str, str]], None] = lambda key: None
+        self.keep: set[Key] = set()
+        self.on_get: Callable[[Key], None] = ignore
         self.with_defaults: Callable[[JSONObject], JSONObject] = lambda item: item
         for item in objects:
             self.put(item)
@@ -119,32 +138,36 @@ class World:
             if kind == group_resource
         )
 
-    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
-        key = (resource.group_resource, namespace or "", name)
-        self.gets.append(key)
-        self.on_get(key)
-        if key in self.refuse_get:
-            raise self.refuse_get[key]
-        if key not in self.objects:
-            message = f'{resource.group_resource} "{name}" not found'
-            raise NotFound(404, reason="NotFound", message=message)
-        return copy.deepcopy(self.objects[key])
+    def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
+        key = self.key(resource, namespace, name)
+        if verb == "get":
+            self.gets.append(key)
+            self.on_get(key)
+        refused = {"get": self.refuse_get, "create": self.refuse_create}.get(verb, {})
+        if key in refused:
+            raise refused[key]
 
-    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
-        item = orjson.loads(body)
-        key = (resource.group_resource, namespace or "", item["metadata"]["name"])
-        if key in self.refuse_create:
-            raise self.refuse_create[key]
+    def new_uid(self, resource: APIResource, name: str) -> str:
+        return f"new-{len(self.created) + 1}"
+
+    async def create(
+        self,
+        resource: APIResource,
+        body: JSONObject | bytes,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> JSONObject:
+        item: JSONObject = orjson.loads(body if isinstance(body, bytes) else orjson.dumps(body))
         assert item["metadata"].get("namespace", "") == (namespace or "")
-        if key in self.objects:
-            message = f'{resource.group_resource} "{key[2]}" already exists'
-            raise AlreadyExists(409, reason="AlreadyExists", message=message)
+        sent = copy.deepcopy(item)
         if resource.group_resource == "customresourcedefinitions.apiextensions.k8s.io":
             item["status"] = ready_status()
+        created = await super().create(resource, item, namespace, dry_run=dry_run)
+        key = self.key(resource, namespace or "", item["metadata"]["name"])
         self.created.append(key)
-        self.objects[key] = item
-        item["metadata"] |= {"uid": f"new-{len(self.created)}", "resourceVersion": "1000"}
-        return orjson.dumps(item)
+        self.sent[key] = sent
+        return created
 
     async def patch(
         self,
@@ -155,12 +178,11 @@ class World:
         *,
         subresource: str | None = None,
     ) -> JSONObject:
-        key = (resource.group_resource, namespace or "", name)
+        key = self.key(resource, namespace or "", name)
         if (key, subresource) in self.refuse_patch:
             raise self.refuse_patch[(key, subresource)]
         self.patches.append(patch)
-        self.objects[key] = merged(self.objects[key], patch)
-        return self.objects[key]
+        return await super().patch(resource, name, patch, namespace, subresource=subresource)
 
     async def delete(
         self,
@@ -171,33 +193,17 @@ class World:
         uid: str | None = None,
         propagation: str | None = None,
     ) -> JSONObject:
-        key = (resource.group_resource, namespace or "", name)
-        assert self.objects[key]["metadata"].get("uid") == uid
+        key = self.key(resource, namespace or "", name)
+        assert uid is not None
         self.deleted.append((*key, propagation))
-        gone: JSONObject = self.objects[key] if key in self.keep else self.objects.pop(key)
-        return gone
+        if key in self.keep:
+            return self.objects[key]
+        return await super().delete(resource, name, namespace, uid=uid, propagation=propagation)
 
     async def simulate_patch(
         self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
     ) -> JSONObject:
-        key = (resource.group_resource, namespace or "", name)
-        changed: JSONObject = self.with_defaults(merged(self.objects[key], patch))
-        return changed
-
-    async def list_all(
-        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
-    ) -> list[JSONObject]:
-        wanted = [term.partition("=") for term in label_selector.split(",") if term]
-        return [
-            copy.deepcopy(item)
-            for (kind, home, _), item in sorted(self.objects.items())
-            if kind == resource.group_resource
-            and home == (namespace or "")
-            and all(
-                name in labels_of(item) and (not sign or labels_of(item)[name] == value)
-                for name, sign, value in wanted
-            )
-        ]
+        return self.with_defaults(await super().simulate_patch(resource, name, patch, namespace))
 
 
 def ready_status() -> JSONObject:
@@ -209,19 +215,6 @@ def ready_status() -> JSONObject:
 def labels_of(item: JSONObject) -> dict[str, str]:
     found: dict[str, str] = item["metadata"].get("labels") or {}
     return found
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
 
 
 class PatientTimer:
