@@ -5,6 +5,7 @@ stand for the kinds with a status sub-resource: no controller of a bare cluster 
 """
 
 import re
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def ingress(name: str, class_name: str = "one") -> JSONObject:
     }
 
 
-def reason(error: pytest.ExceptionInfo[KubeError]) -> tuple[int, str]:
+def reason(error: pytest.ExceptionInfo[Any]) -> tuple[int, str]:
     assert isinstance(error.value, APIStatusError)
     return error.value.code, error.value.reason
 
@@ -130,11 +131,10 @@ class APIConformance:
             CONFIGMAPS, "a", {"metadata": {"resourceVersion": version}, "data": {"b": "2"}}, namespace
         )
 
-        with pytest.raises(Conflict) as error:
+        with pytest.raises(Conflict):
             await client.patch(
                 CONFIGMAPS, "a", {"metadata": {"resourceVersion": version}, "data": {"b": "3"}}, namespace
             )
-        assert reason(error) == (409, "Conflict")
         with pytest.raises(KubeError) as error:
             await client.patch(
                 CONFIGMAPS, "a", {"metadata": {"uid": "another"}, "data": {"b": "4"}}, namespace

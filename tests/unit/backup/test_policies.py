@@ -103,7 +103,7 @@ async def test_the_first_rule_decides_how_a_volume_is_saved(
     expected: tuple[list[str], list[str]],
 ) -> None:
     cluster = bound_pod()
-    cluster.objects["pods"][0]["metadata"]["annotations"] = annotations
+    cluster.objects["pods", "ns", "p"]["metadata"]["annotations"] = annotations
     saved, taken, outcome = await ways(tmp_path, cluster, rules, **spec)
     assert (saved, taken) == expected
     assert (outcome.errors, outcome.warnings) == (0, 0)
@@ -121,7 +121,9 @@ async def test_a_path_of_the_node_is_never_saved_by_a_rule(tmp_path: Path) -> No
 @pytest.mark.spec("BEY-037")
 async def test_without_a_matching_rule_an_annotation_chooses_and_there_is_no_snapshot(tmp_path: Path) -> None:
     cluster = bound_pod()
-    cluster.objects["pods"][0]["metadata"]["annotations"] = {"backup.velero.io/backup-volumes": "vol-c"}
+    cluster.objects["pods", "ns", "p"]["metadata"]["annotations"] = {
+        "backup.velero.io/backup-volumes": "vol-c"
+    }
     saved, taken, _ = await ways(tmp_path, cluster, rule("skip", "{nfs: {}}"))
     assert (saved, taken) == (["vol-c"], [])
 
@@ -144,7 +146,7 @@ async def test_a_claim_without_a_volume_can_be_skipped_by_its_phase(tmp_path: Pa
 async def test_what_a_rule_decides_by_is_read_once_for_each_claim(tmp_path: Path) -> None:
     cluster = bound_pod().put(PODS, pod("ns/q", "c"))
     await ways(tmp_path, cluster, rule("fs-backup", "{pvcLabels: {}}"))
-    assert len([call for call in cluster.calls if call.startswith("get persistentvolumeclaims")]) == 1
+    assert len([call for call in cluster.calls if call[:2] == ("get", "persistentvolumeclaims")]) == 1
 
 
 async def test_a_volume_whose_rules_cannot_be_looked_up_is_an_error_of_its_item(tmp_path: Path) -> None:
