@@ -14,7 +14,7 @@ import aiohttp
 
 from pinnace.aio.blocking import finish
 from pinnace.api.values.times import utcnow
-from pinnace.clouds.aws.credentials import find_credentials
+from pinnace.clouds.aws.finding import find_credentials
 from pinnace.clouds.aws.signing import quote_key, signed_url_v4
 from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy, new_session, tls_context

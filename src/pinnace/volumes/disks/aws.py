@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import utcnow
-from pinnace.clouds.aws.credentials import find_credentials
+from pinnace.clouds.aws.finding import find_credentials
 from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, numbered, tag_specification, tags_of

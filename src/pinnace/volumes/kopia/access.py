@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.error_texts import error_text
-from pinnace.clouds.aws.credentials import Credentials, FixedCredentials, find_credentials
+from pinnace.clouds.aws.credentials import Credentials, FixedCredentials
+from pinnace.clouds.aws.finding import find_credentials
 from pinnace.storage.errors import InvalidLocation, StorageError
 from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider, store_config
 from pinnace.storage.s3.config import parse_s3_config

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pinnace.clouds.aws.chain import CredentialChain
-from pinnace.clouds.aws.credentials import Credentials, FixedCredentials, find_credentials
+from pinnace.clouds.aws.credentials import Credentials, FixedCredentials
+from pinnace.clouds.aws.finding import find_credentials
 from pinnace.http.errors import StoreConfigError
 
 FILE = """

@@ -1,0 +1,77 @@
+"""Finding the credentials for S3, in the order of AWS's tools.
+
+    1. the location's own credentials file, and nothing else if it is given
+    2. the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN) unless a profile is named
+    3. all else that AWS's tools know: see chain.py
+
+A location's own file is read here and only for keys: it may be a tenant's, and profiles of AWS's tools can
+run programs and ask metadata services with the server's rights. (docs/spec: STO 14.1)
+"""
+
+import configparser
+from collections.abc import Mapping
+from pathlib import Path
+
+from pinnace.clouds.aws.chain import CredentialChain
+from pinnace.clouds.aws.credentials import Credentials, CredentialSource, FixedCredentials
+from pinnace.http.errors import StoreConfigError
+
+
+def find_credentials(
+    environ: Mapping[str, str], *, profile: str = "", credentials_file: Path | None = None, region: str = ""
+) -> CredentialSource:
+    """Decide where credentials come from; reads at most the location's own credentials file.
+
+    Args:
+        profile: the one that is configured, if any.
+        credentials_file: of the location itself.
+        region: of the STS service to ask, if one is asked.
+
+    Raises:
+        StoreConfigError: the location's own file, or the profile in it, has none.
+    """
+    if credentials_file is not None:
+        return FixedCredentials(
+            _from_file(credentials_file, profile or environ.get("AWS_PROFILE") or "default")
+        )
+    if not profile and (found := _from_environment(environ)) is not None:
+        return FixedCredentials(found)
+    return CredentialChain(profile, region)
+
+
+def _from_environment(environ: Mapping[str, str]) -> Credentials | None:
+    key_id = environ.get("AWS_ACCESS_KEY_ID")
+    secret = environ.get("AWS_SECRET_ACCESS_KEY")
+    if not key_id or not secret:
+        return None
+    token = environ.get("AWS_SESSION_TOKEN") or None
+    return Credentials(access_key_id=key_id, secret_access_key=secret, session_token=token)
+
+
+def _parse(path: Path) -> configparser.RawConfigParser:
+    parser = configparser.RawConfigParser(default_section="", strict=False, allow_no_value=True)
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreConfigError(f"cannot read the AWS credentials file: {error.strerror}") from error
+    except (configparser.Error, UnicodeDecodeError):
+        # The parser's own text quotes the line at fault, which may be a secret.
+        raise StoreConfigError("the AWS credentials file is not in INI format") from None
+    return parser
+
+
+def _from_file(path: Path, profile: str) -> Credentials:
+    parser = _parse(path)
+    if not parser.has_section(profile):
+        raise StoreConfigError(f"no AWS credentials found: the credentials file has no profile {profile!r}")
+    values = {key: (value or "").strip() for key, value in parser.items(profile)}
+    key_id, secret = values.get("aws_access_key_id"), values.get("aws_secret_access_key")
+    if not key_id or not secret:
+        raise StoreConfigError(
+            f"no AWS credentials found: profile {profile!r} lacks aws_access_key_id or aws_secret_access_key"
+        )
+    return Credentials(
+        access_key_id=key_id,
+        secret_access_key=secret,
+        session_token=values.get("aws_session_token") or values.get("aws_security_token") or None,
+    )
