@@ -106,6 +106,16 @@ class TemplateMetadata(Struct, rename="camel", kw_only=True):
     labels: dict[str, str] = {}
 
 
+class BackupUploader(Struct, rename="camel", kw_only=True):
+    """How the content of volumes is saved.
+
+    Attributes:
+        parallel_files_upload: How many files of a volume are read at once; the program's own number when 0.
+    """
+
+    parallel_files_upload: int = 0
+
+
 class BackupSpec(Struct, rename="camel", kw_only=True):
     """What to save, for how long, and where.
 
@@ -140,6 +150,7 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         excluded_namespace_scoped_resources: Namespaced resources that are left out.
         resource_policy: The ConfigMap with rules for volumes and for resources. A field of later versions of
             Velero. (docs/spec: BEY 4.7)
+        uploader_config: How the content of volumes is saved. A field of later versions of Velero.
     """
 
     included_namespaces: Annotated[list[str], NULLABLE] = []
@@ -164,6 +175,7 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     included_namespace_scoped_resources: Annotated[list[str], NULLABLE] = []
     excluded_namespace_scoped_resources: Annotated[list[str], NULLABLE] = []
     resource_policy: Annotated[ConfigReference | None, NULLABLE] = None
+    uploader_config: Annotated[BackupUploader | None, NULLABLE] = None
 
 
 class BackupProgress(Struct, rename="camel", kw_only=True):

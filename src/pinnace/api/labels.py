@@ -51,6 +51,7 @@ CSI_DELETION_POLICY: Final = "velero.io/csi-vsc-deletion-policy"
 # The "vsi" is a slip of the first writer that every reader now expects.
 CSI_RESTORE_SIZE: Final = "velero.io/vsi-volumesnapshot-restore-size"
 LATER_CSI_RESTORE_SIZE: Final = "velero.io/csi-volumesnapshot-restore-size"
+CSI_DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
 CSI_SNAPSHOT_CLASS: Final = "velero.io/csi-volumesnapshot-class"
 CSI_NOTED_DELETION_SECRET: Final = "velero.io/csi-deletesnapshotsecret"  # noqa: S105 - where a Secret is named
 """With `-name` and `-namespace`, two annotations, as those of CSI below."""
@@ -83,6 +84,7 @@ POST_RESTORE_HOOK_COMMAND: Final = "post.hook.restore.velero.io/command"
 POST_RESTORE_HOOK_CONTAINER: Final = "post.hook.restore.velero.io/container"
 POST_RESTORE_HOOK_ON_ERROR: Final = "post.hook.restore.velero.io/on-error"
 POST_RESTORE_HOOK_EXEC_TIMEOUT: Final = "post.hook.restore.velero.io/exec-timeout"
+POST_RESTORE_HOOK_WAIT_FOR_READY: Final = "post.hook.restore.velero.io/wait-for-ready"
 POST_RESTORE_HOOK_WAIT_TIMEOUT: Final = "post.hook.restore.velero.io/wait-timeout"
 
 # --- Names of Kubernetes that the engines read or edit (docs/spec: API 11.2) ----------------------------

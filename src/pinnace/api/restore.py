@@ -55,6 +55,8 @@ class ExecRestoreHook(Struct, rename="camel", kw_only=True):
         on_error: Continue or Fail; Continue when empty.
         exec_timeout: How long the command may take; 30s when zero.
         wait_timeout: How long to wait for the container to run; without limit when zero.
+        wait_for_ready: Whether to wait until the container is ready, not only running. A field of later
+            versions of Velero.
     """
 
     container: str = ""
@@ -62,6 +64,7 @@ class ExecRestoreHook(Struct, rename="camel", kw_only=True):
     on_error: Annotated[str, Meta(extra={ENUM_KEY: HookErrorMode})] = ""
     exec_timeout: Duration = Duration()
     wait_timeout: Duration = Duration()
+    wait_for_ready: Annotated[bool | None, NULLABLE] = None
 
 
 class InitRestoreHook(Struct, rename="camel", kw_only=True):

@@ -20,7 +20,7 @@ from msgspec import Struct, inspect
 from pinnace.api.backup import BackupSpec
 from pinnace.api.container_schema import container_schema
 from pinnace.api.fields import CONTAINERS_KEY
-from pinnace.api.restore import ExecRestoreHook, RestoreSpec
+from pinnace.api.restore import RestoreSpec
 from pinnace.api.schedule import ScheduleSpec
 from pinnace.api.snapshot_location import VolumeSnapshotLocationSpec
 from pinnace.api.storage_location import BackupStorageLocationSpec, ObjectStorageLocation
@@ -100,19 +100,10 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             schema=_TEXT,
             same=("velero",),
         ),
-        "uploaderConfig": _UPLOADER,
     },
     RestoreSpec: {
         "itemOperationTimeout": _OPERATION_TIMEOUT,
         "uploaderConfig": _UPLOADER,
-    },
-    ExecRestoreHook: {
-        "waitForReady": NotSupported(
-            since="1.13",
-            effect="waiting until the container is ready, not only running",
-            instead="leave it out, and let the command itself wait",
-            schema=_SWITCH,
-        )
     },
     ObjectStorageLocation: {
         "caCertRef": NotSupported(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol, Self, TextIO, cast
+from typing import Any, BinaryIO, Protocol, Self, TextIO, cast
 
 from pinnace.api.values.times import utcnow
 from pinnace.archive.deflate import new_compressor
@@ -25,6 +25,7 @@ from pinnace.archive.logfmt import (
     new_formatter,
     source_text,
 )
+from pinnace.archive.run_results import RunResults
 
 FLUSH_BYTES = 64 * 1024
 """Characters gathered before they are compressed: at this size the fixed cost of a write does not show."""
@@ -93,7 +94,7 @@ class RunLog:
 
     def warning(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
         """Count a warning, and write it unless the level is higher."""
-        self._sink.count(_WARNING)
+        self._count(_WARNING, msg, error, fields)
         if self._sink.threshold <= _WARNING:
             self._write("warning", msg, error, fields)
 
@@ -103,7 +104,7 @@ class RunLog:
         An exception given as `error` becomes `error` (text) or `error.message` (json) with its origin; any
         other value stays as it is, as field `error`. (docs/spec: SRV 9, SRV-016)
         """
-        self._sink.count(_ERROR)
+        self._count(_ERROR, msg, error, fields)
         if self._sink.threshold <= _ERROR:
             self._write("error", msg, error, fields)
 
@@ -116,9 +117,13 @@ class RunLog:
             ValueError: not a level name.
         """
         rank = level_rank(level)
-        self._sink.count(rank)
+        self._count(rank, msg, error, fields)
         if self._sink.threshold <= rank:
             self._write(level, msg, error, fields)
+
+    def results(self) -> dict[str, Any]:
+        """The warnings and errors so far, for the results file of a backup."""
+        return self._sink.results.to_dict(self._sink.hide)
 
     def child(self, **fields: object) -> "RunLog":
         """A view with more fields on every line. Cheap enough for one an item."""
@@ -189,6 +194,13 @@ class RunLog:
     ) -> None:
         self.close()
 
+    def _count(
+        self, rank: int, msg: str, error: BaseException | str | None, fields: Mapping[str, object]
+    ) -> None:
+        if self._sink.count(rank):
+            severity = "warnings" if rank == _WARNING else "errors"
+            self._sink.results.add(severity, msg, error, {**self._bound, **fields})
+
     def _write(
         self, level: str, msg: str, error: BaseException | str | None, fields: dict[str, object]
     ) -> None:
@@ -222,6 +234,7 @@ class _Sink:
         clock: Callable[[], datetime],
     ) -> None:
         self.hide: Hide | None = None
+        self.results = RunResults()
         self.path = path
         self.formatter = formatter
         self.threshold = threshold
@@ -240,15 +253,19 @@ class _Sink:
         self._file: BinaryIO | None = None if path is None else _create_private(path)
         self._compressor = cast(_FlushingCompressor, new_compressor())
 
-    def count(self, rank: int) -> None:
-        """Count a line at or above warning; a closed log's counts are already in someone's status."""
+    def count(self, rank: int) -> bool:
+        """Count a line at or above warning, and return whether it was one.
+
+        The counts of a closed log are in a status already: nothing is added to them.
+        """
         with self._lock:
-            if self._closed:
-                return
+            if self._closed or rank < _WARNING:
+                return False
             if rank == _WARNING:
                 self.warnings += 1
-            elif rank >= _ERROR:
+            else:
                 self.errors += 1
+            return True
 
     def time(self) -> str:
         """Now, as lines have it; the text is made once a second."""

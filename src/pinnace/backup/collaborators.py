@@ -67,6 +67,11 @@ class CSIObjects(Protocol):
         ...
 
     @property
+    def counts(self) -> tuple[int, int]:
+        """How many snapshots were begun, and how many are ready."""
+        ...
+
+    @property
     def volume_infos(self) -> Sequence[VolumeInfo]:
         """The records of the volumes that were saved."""
         ...

@@ -16,6 +16,7 @@ from pinnace.backup.progress import ProgressReporter
 from pinnace.backup.tracking import Tracker
 from pinnace.backup.volume_records import VolumeRecords
 from pinnace.hooks.backup_selection import HookChoice
+from pinnace.hooks.counts import HookCounts
 from pinnace.kube.discovery import Discovery
 from pinnace.volumes.selection import HandledClaims
 
@@ -38,6 +39,7 @@ class RunContext:
     claims: HandledClaims = field(default_factory=HandledClaims)
     excluded: ExcludedItems = field(default_factory=ExcludedItems)
     volumes: VolumeRecords = field(default_factory=VolumeRecords)
+    hook_counts: HookCounts = field(default_factory=HookCounts)
 
     def heads(self, group_resource: str, api_version: str) -> tuple[str, ...]:
         """The directories in which an item is stored: versioned, and plain for the preferred version.

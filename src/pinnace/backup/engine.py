@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
-from pinnace.api.backup import Backup, BackupProgress
+from pinnace.api.backup import Backup, BackupProgress, HookStatus
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.resource_filters import NO_LISTS, filter_of
 from pinnace.api.values.times import utcnow
@@ -55,6 +55,7 @@ class EngineResult:
     resource_list: dict[str, list[str]]
     progress: BackupProgress
     volumes: VolumeRecords = field(default_factory=VolumeRecords)
+    hooks: HookStatus | None = None
 
 
 class BackupEngine:
@@ -123,6 +124,7 @@ class BackupEngine:
             resource_list=run.tracker.resource_list(),
             progress=BackupProgress(total_items=count, items_backed_up=count),
             volumes=run.volumes,
+            hooks=run.hook_counts.status(),
         )
 
     def _hooks(self, backup: Backup) -> HookChoice:

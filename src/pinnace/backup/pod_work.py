@@ -78,7 +78,9 @@ class PodWork:
         runner = self._run.collaborators.hooks
         if runner is None:
             return
-        for hook in self._run.hooks.for_pod(phase, pod):
+        hooks = self._run.hooks.for_pod(phase, pod)
+        self._run.hook_counts.attempted += len(hooks)
+        for hook in hooks:
             await self._run_hook(runner, phase, hook, pod)
 
     async def _run_hook(self, runner: HookRunner, phase: HookPhase, hook: PodHook, pod: JSONObject) -> None:
@@ -90,6 +92,7 @@ class PodWork:
         try:
             await runner.run(hook, pod, log)
         except HookFailed as error:
+            self._run.hook_counts.failed += 1
             log.error("Error executing hook", error=error)
             is_defective = hook.is_suspect or isinstance(error, HookDefective)
             default = HookErrorMode.CONTINUE if is_defective else HookErrorMode.FAIL

@@ -95,6 +95,8 @@ def prepare_backup(
     }
     problems += filter_errors(spec)
     problems += namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
+    if spec.uploader_config is not None and spec.uploader_config.parallel_files_upload < 0:
+        problems.append("uploaderConfig.parallelFilesUpload must not be negative")
     problems += label_choice_errors(spec.label_selector, spec.or_label_selectors, "backup")
 
     status.validation_errors = problems

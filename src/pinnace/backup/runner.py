@@ -166,6 +166,7 @@ class _Run:
             csi_volume_snapshots=csi_snapshots,
             csi_volume_snapshot_contents=csi_contents,
             volume_infos=self._volume_infos(result, snapshots),
+            results=log.results(),
         )
         await self._upload(files, log)
         return self.backup
@@ -220,6 +221,11 @@ class _Run:
         )
         if result is not None:
             status.progress = result.progress
+            status.hook_status = result.hooks
+        if self.collaborators.csi is not None:
+            attempted, completed = self.collaborators.csi.counts
+            status.csi_volume_snapshots_attempted = attempted
+            status.csi_volume_snapshots_completed = completed
         status.warnings, status.errors = log.warnings, log.errors
         if fatal is not None:
             self.failed(error_text(fatal))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup, BackupSpec
+from pinnace.api.backup import Backup, BackupSpec, BackupUploader
 from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
@@ -39,6 +39,8 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
         included_namespace_scoped_resources=list(options.include_namespace_scoped_resources),
         excluded_namespace_scoped_resources=list(options.exclude_namespace_scoped_resources),
     )
+    if options.parallel_files_upload:
+        spec.uploader_config = BackupUploader(parallel_files_upload=options.parallel_files_upload)
     if options.resource_policies_configmap:
         spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
     if problems := filter_errors(spec):

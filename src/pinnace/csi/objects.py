@@ -120,6 +120,11 @@ class TakenSnapshots:
         return await self._list(self._kinds.snapshots, log), await self._list(self._kinds.contents, log)
 
     @property
+    def counts(self) -> tuple[int, int]:
+        """How many snapshots were begun, and how many are ready."""
+        return len(self._made), sum(taken.is_ready for taken in self._made.values())
+
+    @property
     def volume_infos(self) -> Sequence[VolumeInfo]:
         """The records of the volumes for the backup's files. (docs/spec: BEY 3.6)"""
         return [taken.info for taken in self._made.values() if taken.info is not None]

@@ -100,7 +100,7 @@ def is_of_backup(obj: JSONObject, backup: str) -> bool:
 
 
 def choose_class(classes: Iterable[JSONObject], driver: str, *, named: str = "") -> JSONObject:
-    """The class for a driver's snapshots: the named one, else the first that is labelled for us.
+    """The class for a driver's snapshots: named, labelled for us, the default of the driver, or its only one.
 
     Args:
         classes: in the order of a list.
@@ -115,13 +115,18 @@ def choose_class(classes: Iterable[JSONObject], driver: str, *, named: str = "")
         if found is None:
             raise CSIError(f"VolumeSnapshotClass {named} does not exist, or is not of the driver {driver}")
         return found
-    found = next((each for each in of_driver if labels.CSI_SNAPSHOT_CLASS in labels_of(each)), None)
-    if found is None:
-        raise CSIError(
-            f"there is no VolumeSnapshotClass of the driver {driver} with the label"
-            f" {labels.CSI_SNAPSHOT_CLASS}: put it on the class to use"
-        )
-    return found
+    labelled = [each for each in of_driver if labels.CSI_SNAPSHOT_CLASS in labels_of(each)]
+    default = [each for each in of_driver if annotations_of(each).get(labels.CSI_DEFAULT_CLASS) == "true"]
+    for candidates in (labelled, default, of_driver if len(of_driver) == 1 else []):
+        if candidates:
+            return candidates[0]
+    if not of_driver:
+        raise CSIError(f"there is no VolumeSnapshotClass of the driver {driver}: create one")
+    names = ", ".join(each["metadata"]["name"] for each in of_driver)
+    raise CSIError(
+        f"there are several VolumeSnapshotClasses of the driver {driver} ({names}): put the label"
+        f" {labels.CSI_SNAPSHOT_CLASS} on the class to use"
+    )
 
 
 def named_class(claim: JSONObject, backup: Backup, driver: str) -> str:

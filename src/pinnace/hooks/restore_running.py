@@ -12,9 +12,10 @@ from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.hooks import container_names
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, member, objects, text
 from pinnace.api.values.durations import Duration
 from pinnace.archive.eventlog import EventLog
+from pinnace.hooks.counts import HookCounts
 from pinnace.hooks.limit import limited
 from pinnace.hooks.pod_watches import PodReader, PodWatches
 from pinnace.hooks.restore_selection import PodExecHook, pod_wait_seconds
@@ -39,6 +40,7 @@ class _Common:
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
     waiting: set[asyncio.Event] = field(default_factory=set)
     failed: bool = False
+    counts: HookCounts = field(default_factory=HookCounts)
 
     def fail(self) -> None:
         """Cancel all hooks that have not started."""
@@ -78,6 +80,11 @@ class PodExecHooks:
         longest = None if limit is None else limit.total_seconds()
         return cls(limited(client, limit), PodWatches(client), longest_wait_seconds=longest)
 
+    @property
+    def counts(self) -> HookCounts:
+        """How many hooks there were so far, and how many failed."""
+        return self._common.counts
+
     async def run(self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
         """Wait for the pod's containers and run their hooks; return errors of those that must succeed."""
         work = _PodWork(self._common, pod, log)
@@ -103,6 +110,7 @@ class _PodWork:
 
     async def run(self, hooks: Sequence[PodExecHook]) -> None:
         """Run all hooks; failures are logged and, for hooks that must succeed, added to `errors`."""
+        self._common.counts.attempted += len(hooks)
         self._sort(hooks)
         if not self._pending:
             return
@@ -121,12 +129,13 @@ class _PodWork:
         """Sort the hooks by the order of the pod's containers, and within a container by their own."""
         names = container_names(self._pod)
         for hook in hooks:
-            for annotation, text in hook.bad_durations:
+            for annotation, written in hook.bad_durations:
                 self._log.warning(
-                    f"Ignoring annotation {annotation}: {text!r} is not a duration", **self._fields(hook)
+                    f"Ignoring annotation {annotation}: {written!r} is not a duration", **self._fields(hook)
                 )
             if hook.container not in names:
-                self._log.warning("The pod has no such container: hook is not run", **self._fields(hook))
+                problem = f"Hook {hook.name} not executed: the pod has no such container: {hook.container}"
+                self._failed(hook, problem, is_defective=True)
         for name in names:
             found = deque(hook for hook in hooks if hook.container == name)
             if found:
@@ -166,14 +175,20 @@ class _PodWork:
         return f"the pod is {phase}" if phase in ("Succeeded", "Failed") else None
 
     def _running_container(self) -> str | None:
-        """The first running container, ready or not, that has hooks to run."""
-        status = (self._state or {}).get("status") or {}
-        running = {
-            container.get("name")
-            for container in status.get("containerStatuses") or ()
-            if (container.get("state") or {}).get("running") is not None
+        """The first running container whose next hook can run: some hooks need it to be ready, too."""
+        ready = {
+            text(container, "name"): member(container, "ready") is True
+            for container in objects(self._state, "status", "containerStatuses")
+            if member(container, "state", "running") is not None
         }
-        return next((name for name in self._pending if name in running), None)
+        return next(
+            (
+                name
+                for name, hooks in self._pending.items()
+                if name in ready and (ready[name] or not hooks[0].wait_for_ready)
+            ),
+            None,
+        )
 
     def _take(self, container: str) -> PodExecHook:
         hooks = self._pending[container]
@@ -203,11 +218,16 @@ class _PodWork:
         if report.failure:
             self._failed(hook, f"{what} failed: {report.failure}")
 
-    def _failed(self, hook: PodExecHook, text: str) -> None:
-        """Log it; if the hook had to succeed, it is an error of the restore and ends all hooks."""
+    def _failed(self, hook: PodExecHook, text: str, *, is_defective: bool = False) -> None:
+        """Log and count it; if the hook had to succeed, it is an error of the restore and ends all hooks.
+
+        A hook that no pod could run is always an error, but no reason to end the others. (docs/spec: BEY 4.9)
+        """
+        self._common.counts.failed += 1
         self._log.error(text, **self._fields(hook))
-        if hook.must_succeed:
+        if hook.must_succeed or is_defective:
             self.errors.append(f"pod {self._namespace}/{self._name}: {text}")
+        if hook.must_succeed and not is_defective:
             self._common.fail()
 
     async def _wait(self, waited: float) -> None:

@@ -22,6 +22,7 @@ class PodExecHook:
 
     Attributes:
         source: `annotation` or `restoreSpec`.
+        wait_for_ready: whether the container must be ready, not only running.
         container: the pod's first one if the hook names none; "" if the pod has none either.
         bad_durations: what an annotation gives as a duration and is none, by annotation; taken as not given.
     """
@@ -33,6 +34,7 @@ class PodExecHook:
     on_error: str
     exec_timeout: Duration
     wait_timeout: Duration
+    wait_for_ready: bool = False
     bad_durations: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -93,6 +95,7 @@ def _specified(name: str, hook: ExecRestoreHook, first: str) -> PodExecHook:
         on_error=hook.on_error,
         exec_timeout=hook.exec_timeout,
         wait_timeout=hook.wait_timeout,
+        wait_for_ready=bool(hook.wait_for_ready),
     )
 
 
@@ -115,5 +118,6 @@ def _annotated(annotations: Mapping[str, str], first: str) -> PodExecHook:
         on_error=annotations.get(labels.POST_RESTORE_HOOK_ON_ERROR, ""),
         exec_timeout=duration(labels.POST_RESTORE_HOOK_EXEC_TIMEOUT),
         wait_timeout=duration(labels.POST_RESTORE_HOOK_WAIT_TIMEOUT),
+        wait_for_ready=annotations.get(labels.POST_RESTORE_HOOK_WAIT_FOR_READY) == "true",
         bad_durations=tuple(bad),
     )

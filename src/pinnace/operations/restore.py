@@ -50,6 +50,7 @@ class RestoreOperation:
 
         context = self.context
         limit = hook_limit(restore.metadata.annotations, Origin.RESTORE)
+        hooks = PodExecHooks.of(context.client, limit)
         inputs = RestoreInputs(
             actions=actions,
             pod_volume_backups=self.pod_volume_backups,
@@ -57,13 +58,15 @@ class RestoreOperation:
             helpers=Helpers(
                 volume_restorer=SnapshotVolumes(snapshotters_of(context)),
                 pod_volume_restorer=self.pod_volumes,
-                exec_hooks=PodExecHooks.of(context.client, limit),
+                exec_hooks=hooks,
             ),
             trusted=self.trusted,
             rights=self.rights,
             modifiers=self.modifiers,
         )
-        return await execute_restore(restore, backup, context, inputs)
+        finished = await execute_restore(restore, backup, context, inputs)
+        finished.status.hook_status = hooks.counts.status()
+        return finished
 
     async def _actions(self, restore: Restore) -> Sequence[RestoreItemAction]:
         """All actions, in their order. Raises RestoreFailed."""

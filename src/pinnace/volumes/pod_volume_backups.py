@@ -10,7 +10,7 @@ from pinnace.api import API_VERSION, labels
 from pinnace.api.backup import Backup
 from pinnace.api.backup_repository import BackupRepository
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumePhase
+from pinnace.api.pod_volume import RESTIC, PodVolumePhase
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
@@ -42,6 +42,7 @@ class PodVolumeBackups:
         self._outcomes = run.outcomes
         self._timeout = run.timeout
         self._ended: list[JSONObject] = []
+        self._has_warned = False
 
     @property
     def pod_volume_backups(self) -> Sequence[JSONObject]:
@@ -65,6 +66,12 @@ class PodVolumeBackups:
             return [error]
         except TimeoutError:
             return [PodVolumeError(NOT_READY)]
+        if uploader_settings(self._backup) and is_restic(repository) and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "uploaderConfig.parallelFilesUpload has no effect: restic chooses itself how many files it"
+                " reads at once"
+            )
         return await self._back_up_in(repository, pod, volumes, log)
 
     async def _back_up_in(
@@ -134,6 +141,11 @@ class PodVolumeBackups:
                 log.info(f"PodVolumeBackup has not ended{hint}", podVolumeBackup=name, phase=phase, node=node)
 
 
+def is_restic(repository: BackupRepository) -> bool:
+    """Whether the repository has the format of restic."""
+    return repository.spec.repository_type in ("", RESTIC)
+
+
 def new_pod_volume_backup(
     backup: Backup, repository: BackupRepository, pod: JSONObject, volume: PodVolume
 ) -> JSONObject:
@@ -169,9 +181,17 @@ def new_pod_volume_backup(
             "backupStorageLocation": backup.spec.storage_location,
             "repoIdentifier": repository.spec.restic_identifier,
             "tags": tags,
+            **({"uploaderSettings": settings} if (settings := uploader_settings(backup)) else {}),
         },
         "status": {"progress": {}},
     }
+
+
+def uploader_settings(backup: Backup) -> dict[str, str]:
+    """What the uploader is told, under the names of later Velero. (docs/spec: BEY 6.5)"""
+    config = backup.spec.uploader_config
+    parallel = config.parallel_files_upload if config is not None else 0
+    return {"ParallelFilesUpload": str(parallel)} if parallel else {}
 
 
 def pod_reference(pod: JSONObject) -> JSONObject:

@@ -37,12 +37,9 @@ def is_not_supported(path: str) -> bool:
 
 def test_fields_that_are_not_supported_are_kept_by_the_api_server() -> None:
     for prefix in ("Backup.spec", "Schedule.spec.template"):
-        assert BY_PATH[f"{prefix}.resourcePolicy"]["x-kubernetes-preserve-unknown-fields"] is True
         assert BY_PATH[f"{prefix}.snapshotMoveData"]["description"].startswith(
             "Not supported: moving the data"
         )
-    hook = "Restore.spec.hooks.resources[].postHooks[].exec.waitForReady"
-    assert BY_PATH[hook]["type"] == "boolean"
     assert BY_PATH["Backup.spec.itemOperationTimeout"]["description"].startswith("Without effect: ")
 
 

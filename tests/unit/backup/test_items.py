@@ -587,3 +587,25 @@ async def test_debug_lines_name_each_item_and_info_has_none(tmp_path: Path) -> N
         lines = [line for line in loud.log.splitlines() if f'msg="{text}"' in line]
         assert sorted(line.rpartition("resource=")[2] for line in lines) == ["configmaps", "pods"]
         assert all("namespace=ns" in line for line in lines)
+
+
+@pytest.mark.spec("BEY-038")
+@pytest.mark.parametrize(("on_error", "is_saved"), [("Fail", False), ("Continue", True)])
+async def test_hooks_are_counted_also_those_that_a_failure_skips(
+    tmp_path: Path, on_error: str, is_saved: bool
+) -> None:
+    backup = a_backup(hooks=hooks(pre=["bad", "good"], on_error=on_error))
+    outcome = await run_backup(
+        tmp_path, bound_pod(), backup, collaborators=Collaborators(hooks=FakeHooks("bad"))
+    )
+
+    assert outcome.result.hooks is not None
+    assert (outcome.result.hooks.hooks_attempted, outcome.result.hooks.hooks_failed) == (2, 1)
+    assert ("pods/ns/p" in outcome.items) is is_saved
+    assert "persistentvolumeclaims/ns/c" in outcome.items
+    assert outcome.errors >= 1
+
+
+async def test_a_backup_without_hooks_has_no_counts(tmp_path: Path) -> None:
+    outcome = await run_backup(tmp_path, bound_pod(), collaborators=Collaborators(hooks=FakeHooks()))
+    assert outcome.result.hooks is None

@@ -57,6 +57,7 @@ ALL_FILES = [
     "b1-pinnace-index.json.gz",
     "b1-podvolumebackups.json.gz",
     "b1-resource-list.json.gz",
+    "b1-results.gz",
     "b1-volumesnapshots.json.gz",
     "b1.tar.gz",
     "velero-backup.json",

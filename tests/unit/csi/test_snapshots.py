@@ -39,13 +39,35 @@ def test_the_labelled_class_of_the_driver_is_chosen(classes: list[JSONObject], c
 
 @pytest.mark.spec("SRV-021")
 @pytest.mark.parametrize(
-    "classes",
-    [[], [snapshot_class("plain")], [snapshot_class("other", "x.example.io", **LABELLED)]],
-    ids=["none", "unlabelled", "of another driver"],
+    ("classes", "text"),
+    [
+        ([], "there is no VolumeSnapshotClass of the driver disk.example.io: create one"),
+        (
+            [snapshot_class("other", "x.example.io", **LABELLED)],
+            "there is no VolumeSnapshotClass of the driver disk.example.io: create one",
+        ),
+        ([snapshot_class("one"), snapshot_class("two")], "several VolumeSnapshotClasses .* (one, two)"),
+    ],
+    ids=["none", "of another driver", "several"],
 )
-def test_without_a_labelled_class_there_is_no_snapshot(classes: list[JSONObject]) -> None:
-    with pytest.raises(CSIError, match=labels.CSI_SNAPSHOT_CLASS):
+def test_without_a_class_that_can_be_meant_there_is_no_snapshot(classes: list[JSONObject], text: str) -> None:
+    with pytest.raises(CSIError) as raised:
         csi.choose_class(classes, DRIVER)
+    for part in text.split(" .* "):
+        assert part in str(raised.value)
+
+
+def test_the_default_class_of_the_driver_comes_next_then_its_only_one() -> None:
+    default = snapshot_class("default")
+    default["metadata"]["annotations"] = {labels.CSI_DEFAULT_CLASS: "true"}
+    plain, labelled = snapshot_class("plain"), snapshot_class("labelled", **LABELLED)
+    foreign = snapshot_class("foreign", "x.example.io")
+    for classes, chosen in (
+        ([plain, default, labelled], "labelled"),
+        ([plain, default], "default"),
+        ([plain, foreign], "plain"),
+    ):
+        assert csi.choose_class(classes, DRIVER)["metadata"]["name"] == chosen
 
 
 def test_an_annotation_names_the_class() -> None:

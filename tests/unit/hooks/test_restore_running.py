@@ -46,9 +46,13 @@ def a_pod(name: str = "p", *containers: str, running: tuple[str, ...] = (), **fi
     return in_state(made, *running)
 
 
-def in_state(made: JSONObject, *running: str, phase: str = "Pending") -> JSONObject:
+def in_state(made: JSONObject, *running: str, phase: str = "Pending", ready: bool = False) -> JSONObject:
     statuses = [
-        {"name": each["name"], "state": {"running": {}} if each["name"] in running else {"waiting": {}}}
+        {
+            "name": each["name"],
+            "ready": ready and each["name"] in running,
+            "state": {"running": {}} if each["name"] in running else {"waiting": {}},
+        }
         for each in made["spec"]["containers"]
     ]
     return {**made, "status": {"phase": phase, "containerStatuses": statuses}}
@@ -293,11 +297,15 @@ async def test_of_containers_that_run_the_pods_order_counts(stage: Stage) -> Non
     assert stage.containers.ran == ["ns-1/p/c1: a", "ns-1/p/c2: b"]
 
 
-@pytest.mark.spec("RST-100", "API-028")
-async def test_a_container_that_the_pod_lacks_is_no_reason_to_wait(stage: Stage) -> None:
-    assert await stage.run(a_pod(), hook("x", container="nosuch", on_error="Fail")) == []
+@pytest.mark.spec("RST-100", "API-028", "BEY-039")
+@pytest.mark.parametrize("on_error", ["Fail", "Continue", ""])
+async def test_a_container_that_the_pod_lacks_is_an_error_and_no_reason_to_wait(
+    stage: Stage, on_error: str
+) -> None:
+    errors = await stage.run(a_pod(), hook("x", container="nosuch", on_error=on_error))
+    assert errors == ["pod ns-1/p: Hook h not executed: the pod has no such container: nosuch"]
     assert (stage.containers.ran, stage.sight.looks) == ([], 0)
-    assert (stage.log.warnings, stage.log.errors) == (1, 0)
+    assert (stage.log.warnings, stage.log.errors) == (0, 1)
 
 
 async def test_different_pods_go_side_by_side_within_a_bound(stage: Stage) -> None:
@@ -509,3 +517,42 @@ async def test_exec_hooks_see_the_new_namespace_and_init_hooks_the_old(
     assert containers.ran == ["m1/p/app: x"] * executed
     init = harness.world.item("pods", "m1", "p")["spec"].get("initContainers", [])
     assert [each["name"] for each in init] == ["added"] * added
+
+
+async def test_hooks_are_counted_and_a_defective_one_does_not_end_the_others(stage: Stage) -> None:
+    made = a_pod("p", "app", running=("app",))
+    await stage.run(made, hook("a", container="none", on_error="Fail"), hook("b"))
+
+    assert stage.containers.ran == ["ns-1/p/app: b"]
+    assert (stage.hooks.counts.attempted, stage.hooks.counts.failed) == (2, 1)
+
+
+@pytest.mark.spec("BEY-040")
+async def test_a_hook_can_wait_until_its_container_is_ready(stage: Stage) -> None:
+    made = a_pod("p", "app", running=("app",))
+    running = stage.start(made, hook("a", wait_for_ready=True))
+    await settled()
+    stage.sight.show(in_state(made, "app"))
+    await settled()
+    assert stage.containers.ran == []
+    stage.sight.show(in_state(made, "app", ready=True))
+    assert await running == []
+    assert stage.containers.ran == ["ns-1/p/app: a"]
+
+
+@pytest.mark.spec("BEY-040")
+async def test_a_container_that_is_never_ready_fails_its_hook(fast: Stage) -> None:
+    made = a_pod("p", "app", running=("app",))
+    impatient = hook("a", wait_for_ready=True, wait_timeout=Duration.seconds(10), on_error="Fail")
+    (error,) = await fast.run(made, impatient)
+    assert "context deadline exceeded" in error
+    assert fast.containers.ran == []
+    status = fast.hooks.counts.status()
+    assert status is not None
+    assert (status.hooks_attempted, status.hooks_failed) == (1, 1)
+
+
+def test_the_annotation_asks_for_a_ready_container() -> None:
+    notes = {f"{POST}command": "a", f"{POST}wait-for-ready": "true"}
+    (found,) = ExecHookFinder(RestoreHooks()).hooks_of(a_pod(annotations=notes))
+    assert found.wait_for_ready

@@ -56,6 +56,12 @@ from pinnace.cli.output.printing import create_flags
     default="",
     help="ConfigMap in the server's namespace with policies for volumes and resources.",
 )
+@click.option(
+    "--parallel-files-upload",
+    type=click.IntRange(min=0),
+    default=0,
+    help="How many files of a volume are read at once; 0 for the number that the uploader chooses.",
+)
 @wait_options()
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
 @create_flags

@@ -43,6 +43,7 @@ class BackupSpecOptions(FilterOptions):
     default_volumes_to_restic: bool | None
     csi_snapshot_timeout: "Duration | None"
     resource_policies_configmap: str
+    parallel_files_upload: int
     labels: Mapping[str, str]
 
 

@@ -27,6 +27,9 @@ from pinnace.nonadmin.specs.enforcement import filled_in, violation
 MAX_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
 """The server's own, unless the administrator enforces another."""
 
+MAX_PARALLEL_FILES: Final = 64
+"""Each takes memory of the node agent, which all tenants share."""
+
 _EXCLUDED_BY_SCOPE: Final = {
     "excludedClusterScopedResources": CLUSTER_OWN_KINDS,
     "excludedNamespaceScopedResources": NAMESPACED_OWN_KINDS,
@@ -101,6 +104,10 @@ def _scope_problem(spec: JSONObject, namespace: str) -> str:
         return f"{_PREFIX}.includeClusterResources is restricted, can only be set to false"
     if spec.get("includedClusterScopedResources"):
         return f"{_PREFIX}.includedScopedResources is restricted, must remain empty"
+    if config := mapping(spec, "uploaderConfig"):
+        parallel = config.get("parallelFilesUpload")
+        if isinstance(parallel, int) and parallel > MAX_PARALLEL_FILES:
+            return f"{_PREFIX}.uploaderConfig.parallelFilesUpload can not be larger than {MAX_PARALLEL_FILES}"
     if spec.get("resourcePolicy") is not None:
         # It names a config map of the server's namespace.
         return f"{_PREFIX}.resourcePolicy is restricted"

@@ -141,6 +141,12 @@ BACKUP_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "defaultVolumesToFsBackup": (True, True, False, "true"),
     "metadata": ({"labels": {"a": "b"}}, {"labels": {"a": "b"}}, {"labels": {}}, '{"labels":{"a":"b"}}'),
     "csiSnapshotTimeout": ("20m", "1200s", "1h", "20m0s"),
+    "uploaderConfig": (
+        {"parallelFilesUpload": 4},
+        {"parallelFilesUpload": 4},
+        {"parallelFilesUpload": 5},
+        '{"parallelFilesUpload":4}',
+    ),
     "orLabelSelectors": ([SELECTOR], [SELECTOR], [{}], '[{"matchLabels":{"a":"b"}}]'),
     "excludedClusterScopedResources": (["a"], ["a"], ["b"], "[a]"),
     "includedNamespaceScopedResources": (["a"], ["a"], ["b"], "[a]"),

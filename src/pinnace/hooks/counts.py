@@ -1,0 +1,24 @@
+"""How many hooks of a backup or restore were to run, and how many failed. (docs/spec: BEY 4.9)"""
+
+from dataclasses import dataclass
+
+from pinnace.api.backup import HookStatus
+
+
+@dataclass(slots=True)
+class HookCounts:
+    """Counted as they happen.
+
+    Attributes:
+        attempted: those that were to run, also those skipped after the failure of another.
+        failed: those that failed or could not be run.
+    """
+
+    attempted: int = 0
+    failed: int = 0
+
+    def status(self) -> HookStatus | None:
+        """For the status of the Backup or Restore; None without any hooks."""
+        if not self.attempted:
+            return None
+        return HookStatus(hooks_attempted=self.attempted, hooks_failed=self.failed)
