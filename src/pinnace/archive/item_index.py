@@ -15,7 +15,7 @@ member. In a tarball of a single member, as Velero writes them, the member is th
 
 import os
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -112,9 +112,7 @@ class IndexWriter:
         """Say in which member the items lie that follow."""
         self._lines.append(b'{"member":%d,"length":%d}\n' % span)
 
-    def add(
-        self, directory: str, file: str, content: bytes, offset: int, *, facts: Callable[[bytes], Facts]
-    ) -> None:
+    def add_known(self, directory: str, file: str, facts: Facts, size_bytes: int, offset: int) -> None:
         """Add a file of the tarball; one that is no item is left out. Raises OSError."""
         if directory not in self._prefixes:
             location = parse_item_path(f"{directory}x{ITEM_SUFFIX}")
@@ -123,13 +121,12 @@ class IndexWriter:
         if prefix is None:
             return
         name = orjson.dumps(file[: -len(ITEM_SUFFIX)])
-        known = facts(content)
         line = b'%b,%b,%b,%b,%b,%b,%b,%d,"%b",%d]\n' % (
             prefix,
             name,
-            *known[:5],
-            len(content),
-            known.checksum.encode(),
+            *facts[:5],
+            size_bytes,
+            facts.checksum.encode(),
             offset,
         )
         self._items += 1
@@ -144,7 +141,8 @@ class IndexWriter:
         """Add the files of a member: directory, name, offset and size of each in the decompressed batch."""
         self.begin_member(span)
         for directory, file, offset, size_bytes in files:
-            self.add(directory, file, bytes(batch[offset : offset + size_bytes]), offset, facts=facts_of)
+            facts = facts_of(bytes(batch[offset : offset + size_bytes]))
+            self.add_known(directory, file, facts, size_bytes, offset)
 
     def close(self, tarball_bytes: int) -> None:
         """Write the end. Raises OSError."""

@@ -102,6 +102,11 @@ class TarStream:
             self._skip(self._unread_bytes)
         self._expect_only_zeros()
 
+    @property
+    def offset(self) -> int:
+        """Where the data of the current member begins in the decompressed stream, before it is read."""
+        return self._total_bytes - len(self._buffer) + self._position
+
     def read(self) -> bytes:
         """The data of the current member."""
         data = self._take(self._member_bytes)

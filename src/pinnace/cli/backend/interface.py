@@ -24,6 +24,10 @@ class FileMissing(CommandError):
     """The object exists, but not the requested file of it."""
 
 
+class PartsUnsupported(CommandError):
+    """The file can only be read as a whole."""
+
+
 class Backend(Protocol):
     """What `get`, `describe`, `logs` and `download` need."""
 
@@ -56,6 +60,12 @@ class Backend(Protocol):
         self, kind: DownloadTargetKind, name: str, options: "DownloadOptions"
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """The stored bytes of a file: an async context manager that yields chunks. Raises FileMissing."""
+        ...
+
+    def stored_part(
+        self, kind: DownloadTargetKind, name: str, span: tuple[int, int], options: "DownloadOptions"
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """A part of a file, given by offset and length. Raises FileMissing or PartsUnsupported."""
         ...
 
 

@@ -19,12 +19,17 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.storage_location import BackupStorageLocation
-from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound
+from pinnace.cli.backend.interface import (
+    DownloadOptions,
+    FileMissing,
+    NotFound,
+    PartsUnsupported,
+)
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.output.near import instead_of
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import ObjectNotFound, StorageError
+from pinnace.storage.errors import ObjectNotFound, RangesUnsupported, StorageError
 from pinnace.storage.location_url import location_from_url, location_title
 from pinnace.storage.open import open_backup_store
 
@@ -165,6 +170,25 @@ class LocationBackend:
                     chunks = await stack.enter_async_context(self.store.read_bytes(kind, name))
             except ObjectNotFound as error:
                 raise FileMissing("file not found") from error
+            except TimeoutError as error:
+                raise CommandError(
+                    f"{self.title} did not answer within {options.timeout_seconds:g} seconds"
+                ) from error
+            yield chunks
+
+    @asynccontextmanager
+    async def stored_part(
+        self, kind: DownloadTargetKind, name: str, span: tuple[int, int], options: DownloadOptions
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(options.timeout_seconds):
+                    part = self.store.read_range(kind, name, *span)
+                    chunks = await stack.enter_async_context(part)
+            except ObjectNotFound as error:
+                raise FileMissing("file not found") from error
+            except RangesUnsupported as error:
+                raise PartsUnsupported(str(error)) from error
             except TimeoutError as error:
                 raise CommandError(
                     f"{self.title} did not answer within {options.timeout_seconds:g} seconds"

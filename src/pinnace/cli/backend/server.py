@@ -17,7 +17,7 @@ from pinnace.api.storage_location import BackupStorageLocationPhase
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.times import utcnow
-from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound
+from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, PartsUnsupported
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.errors import CommandError
 from pinnace.cli.output.near import instead_of
@@ -30,6 +30,8 @@ LATE_POLL_SECONDS = 0.5
 LATE_POLLS = 40
 """After this many polls the answer is late, and the reason is looked for."""
 CHUNK_BYTES = 1 << 18
+URL_KEPT_SECONDS = 300.0
+"""How long parts of a file are read by one signed URL, which is valid for twice as long."""
 
 
 class ServerBackend:
@@ -38,6 +40,7 @@ class ServerBackend:
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self.client = client
         self.namespace = namespace
+        self._urls: dict[tuple[str, str], tuple[float, str]] = {}
 
     async def object(self, plural: str, name: str) -> JSONObject:
         try:
@@ -94,25 +97,45 @@ class ServerBackend:
         return self._download(kind, name, options)
 
     @asynccontextmanager
+    async def stored_part(
+        self, kind: DownloadTargetKind, name: str, span: tuple[int, int], options: DownloadOptions
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        now = asyncio.get_running_loop().time()
+        asked, url = self._urls.get((kind, name), (0.0, ""))
+        if not url or now - asked > URL_KEPT_SECONDS:
+            url = await self._url(kind, name, options)
+            self._urls[kind, name] = now, url
+        is_local = urlsplit(url).scheme == "file"
+        async with _local_file(url, span) if is_local else _http_file(url, options, span) as chunks:
+            yield chunks
+
+    @asynccontextmanager
     async def _download(
         self, kind: DownloadTargetKind, name: str, options: DownloadOptions
     ) -> AsyncIterator[AsyncIterator[bytes]]:
+        url = await self._url(kind, name, options)
+        # A slow download is not ended: from here on the timeout is for silence.
+        opened = _local_file(url) if urlsplit(url).scheme == "file" else _http_file(url, options)
+        async with opened as chunks:
+            yield chunks
+
+    async def _url(self, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> str:
         try:
             async with (
                 asyncio.timeout(options.timeout_seconds),
                 telling_of_absence(self.client, self.namespace, "the download"),
             ):
-                url = await self._signed_url(kind, name)
+                return await self._signed_url(kind, name)
+        except kube_errors.Invalid as error:
+            if kind == DownloadTargetKind.ITEM_INDEX:
+                raise FileMissing("the server cannot give out indexes") from error
+            raise
         except TimeoutError as error:
             raise CommandError(
                 f"timed out after {options.timeout_seconds:g}s waiting for the download of {kind} {name}; "
                 f"is the server in namespace {self.namespace} running? Can it open the storage location "
                 "(`backup-location get`)? (--timeout gives it longer)"
             ) from error
-        # A slow download is not ended: from here on the timeout is for silence.
-        opened = _local_file(url) if urlsplit(url).scheme == "file" else _http_file(url, options)
-        async with opened as chunks:
-            yield chunks
 
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
         """Ask the server for a URL and wait for it; the caller holds the deadline."""
@@ -160,18 +183,23 @@ class ServerBackend:
 
 
 @asynccontextmanager
-async def _http_file(url: str, options: DownloadOptions) -> AsyncIterator[AsyncIterator[bytes]]:
+async def _http_file(
+    url: str, options: DownloadOptions, span: tuple[int, int] | None = None
+) -> AsyncIterator[AsyncIterator[bytes]]:
     """GET a signed URL. Raises FileMissing on 404, CommandError otherwise."""
+    headers = {"Range": f"bytes={span[0]}-{span[0] + span[1] - 1}"} if span is not None else {}
     seconds = options.timeout_seconds
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
     try:
         async with (
             aiohttp.ClientSession(trust_env=True, timeout=timeout, auto_decompress=False) as session,
-            session.get(url, ssl=_tls(options)) as response,
+            session.get(url, ssl=_tls(options), headers=headers) as response,
         ):
             if response.status == 404:
                 raise FileMissing("file not found")
-            if response.status != 200:
+            if span is not None and response.status == 200:
+                raise PartsUnsupported("the store sends whole files only")
+            if response.status != (200 if span is None else 206):
                 body = (await response.content.read(2000)).decode(errors="replace")
                 raise CommandError(f"request failed: {body}")
             yield response.content.iter_chunked(CHUNK_BYTES)
@@ -199,7 +227,7 @@ def _tls(options: DownloadOptions) -> ssl.SSLContext | bool:
 
 
 @asynccontextmanager
-async def _local_file(url: str) -> AsyncIterator[AsyncIterator[bytes]]:
+async def _local_file(url: str, span: tuple[int, int] | None = None) -> AsyncIterator[AsyncIterator[bytes]]:
     """Read the file that a location on this machine's disk points at."""
     path = unquote(urlsplit(url).path)
     try:
@@ -212,7 +240,13 @@ async def _local_file(url: str) -> AsyncIterator[AsyncIterator[bytes]]:
         raise CommandError(f"cannot read {path}: {error.strerror}") from error
 
     async def chunks() -> AsyncIterator[bytes]:
-        while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
+        if span is not None:
+            file.seek(span[0])
+        left = span[1] if span is not None else None
+        while chunk := await asyncio.to_thread(
+            file.read, CHUNK_BYTES if left is None else min(CHUNK_BYTES, left)
+        ):
+            left = None if left is None else left - len(chunk)
             yield chunk
 
     try:

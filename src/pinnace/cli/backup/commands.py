@@ -3,6 +3,7 @@
 import click
 
 from pinnace.cli.backup.options import BackupCreateOptions, BackupDownloadOptions
+from pinnace.cli.browse.commands import COMMANDS
 from pinnace.cli.common.commands import (
     delete_command,
     describe_command,
@@ -107,4 +108,4 @@ delete = delete_command(
     " data of its volumes would be left behind.",
     volume_data=True,
 )
-group = group_of("backup", "Work with backups.", create, get, describe, logs, download, delete)
+group = group_of("backup", "Work with backups.", create, get, describe, logs, download, delete, *COMMANDS)

@@ -1,0 +1,110 @@
+"""Which items of a backup are meant, by the filters of commands or by KIND/NAME. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pinnace.api.selection.label_choice import LabelChoice
+from pinnace.api.selection.names import IncludesExcludes, is_glob
+from pinnace.archive.item_index import Entry
+
+_SHORT_NAMES: Mapping[str, str] = {
+    "cj": "cronjobs",
+    "cm": "configmaps",
+    "crd": "customresourcedefinitions",
+    "crds": "customresourcedefinitions",
+    "deploy": "deployments",
+    "ds": "daemonsets",
+    "ep": "endpoints",
+    "ev": "events",
+    "hpa": "horizontalpodautoscalers",
+    "ing": "ingresses",
+    "netpol": "networkpolicies",
+    "no": "nodes",
+    "ns": "namespaces",
+    "pc": "priorityclasses",
+    "pdb": "poddisruptionbudgets",
+    "po": "pods",
+    "pv": "persistentvolumes",
+    "pvc": "persistentvolumeclaims",
+    "quota": "resourcequotas",
+    "rs": "replicasets",
+    "sa": "serviceaccounts",
+    "sc": "storageclasses",
+    "sts": "statefulsets",
+    "svc": "services",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Items of a backup. Without a cluster to ask, a type is known by what the backup says about it.
+
+    Attributes:
+        kind: `deployments.apps`, `deployments`, `Deployment`, or a short name of kubectl; "" for all.
+        name: of one item; "" for all.
+        namespaces, resources, labels: the filters of `restore create`.
+        cluster_resources: False leaves cluster-scoped items out, None does where namespaces are chosen.
+    """
+
+    kind: str = ""
+    name: str = ""
+    namespaces: IncludesExcludes = field(default_factory=IncludesExcludes)
+    resources: IncludesExcludes = field(default_factory=IncludesExcludes)
+    labels: LabelChoice = field(default_factory=LabelChoice)
+    cluster_resources: bool | None = None
+
+    def admits(self, entry: Entry) -> bool:
+        """Whether an item is meant. Further copies of an object, in other versions, never are."""
+        if not entry.is_preferred or (self.name and entry.name != self.name):
+            return False
+        if self.kind and not is_type(entry, self.kind):
+            return False
+        return (
+            self._admits_scope(entry)
+            and self._admits_type(entry)
+            and (self.labels.empty or self.labels.matches(entry.labels))
+        )
+
+    def _admits_scope(self, entry: Entry) -> bool:
+        if entry.namespace:
+            return self.namespaces.matches(entry.namespace)
+        if self.cluster_resources is not None:
+            return self.cluster_resources
+        if entry.resource == "namespaces":
+            return self.namespaces.matches(entry.name)
+        return self.namespaces.includes_everything
+
+    def _admits_type(self, entry: Entry) -> bool:
+        resources = self.resources
+        if any(_matches(entry, pattern) for pattern in resources.excludes):
+            return False
+        includes = resources.includes
+        return not includes or any(_matches(entry, pattern) for pattern in includes)
+
+
+def _matches(entry: Entry, pattern: str) -> bool:
+    if is_glob(pattern):
+        return IncludesExcludes([pattern]).matches(entry.resource)
+    return pattern == "*" or is_type(entry, pattern)
+
+
+def is_type(entry: Entry, word: str) -> bool:
+    """Whether a word of a user names the type of an item."""
+    word = word.lower()
+    plural, _, group = entry.resource.partition(".")
+    asked, _, asked_group = word.partition(".")
+    if asked not in (plural, entry.kind.lower()) and _SHORT_NAMES.get(asked) != plural:
+        return False
+    return not asked_group or asked_group == group
+
+
+def parse_target(words: Sequence[str]) -> tuple[str, str]:
+    """`KIND`, `KIND/NAME` or `KIND NAME` as type and name; name is "" if there is none. Raises ValueError."""
+    if len(words) == 2 and "/" not in words[0]:
+        return words[0], words[1]
+    if len(words) != 1:
+        raise ValueError("give one KIND or KIND/NAME")
+    kind, slash, name = words[0].partition("/")
+    if not kind or (slash and not name) or "/" in name:
+        raise ValueError(f'"{words[0]}" is not KIND/NAME')
+    return kind, name

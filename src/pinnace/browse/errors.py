@@ -1,0 +1,28 @@
+"""Errors of looking into backups.
+
+BrowseError            the text says which backup, why, and what to do
++-- MissingFile        the backup lacks a file
++-- NoParts            the file can only be read as a whole
++-- IndexUnusable      the index must be left aside; the same work can be done again without it
+"""
+
+
+class BrowseError(Exception):
+    """A backup cannot be looked into."""
+
+
+class MissingFile(BrowseError):
+    """The backup has no such file."""
+
+
+class NoParts(BrowseError):
+    """The files of this backup can only be read as a whole."""
+
+
+class IndexUnusable(BrowseError):
+    """The index of a backup is damaged, or says something else than the tarball."""
+
+    def __init__(self, backup: str, reason: str) -> None:
+        super().__init__(f"backup {backup}: its index cannot be used: {reason}")
+        self.backup = backup
+        self.reason = reason

@@ -1,0 +1,70 @@
+"""Brings the items of two backups together without keeping either list.
+
+Two backups of one cluster have their items in nearly the same order. Both streams are read in step, and an
+item is forgotten as soon as its counterpart has come, so that memory is bound by what differs.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from pinnace.archive.item_index import Entry
+from pinnace.browse.choosing import Choice
+from pinnace.browse.stored import StoredBackup
+
+Identity = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Joined:
+    """What differs by the indexes. Items of equal checksum are only counted.
+
+    Attributes:
+        differing: pairs whose checksums differ; their values may still be equal.
+    """
+
+    removed: list[Entry] = field(default_factory=list)
+    added: list[Entry] = field(default_factory=list)
+    differing: list[tuple[Entry, Entry]] = field(default_factory=list)
+    same: int = 0
+
+
+async def join(old: StoredBackup, new: StoredBackup, choice: Choice) -> Joined:
+    """Compare two backups by their indexes. Raises BrowseError."""
+    joined = Joined()
+    waiting: tuple[dict[Identity, Entry], dict[Identity, Entry]] = ({}, {})
+    async with aclosing(old.entries()) as first, aclosing(new.entries()) as second:
+        streams: list[AsyncIterator[list[Entry]] | None] = [aiter(first), aiter(second)]
+        while any(stream is not None for stream in streams):
+            for side, stream in enumerate(streams):
+                if stream is None:
+                    continue
+                batch = await anext(stream, None)
+                if batch is None:
+                    streams[side] = None
+                    continue
+                _match(batch, side, waiting, joined, choice)
+    joined.removed = sorted(waiting[0].values(), key=lambda entry: entry.identity)
+    joined.added = sorted(waiting[1].values(), key=lambda entry: entry.identity)
+    joined.differing.sort(key=lambda pair: pair[0].identity)
+    return joined
+
+
+def _match(
+    batch: list[Entry],
+    side: int,
+    waiting: tuple[dict[Identity, Entry], dict[Identity, Entry]],
+    joined: Joined,
+    choice: Choice,
+) -> None:
+    own, other = waiting[side], waiting[1 - side]
+    for entry in batch:
+        if not choice.admits(entry):
+            continue
+        counterpart = other.pop(entry.identity, None)
+        if counterpart is None:
+            own[entry.identity] = entry
+        elif counterpart.checksum == entry.checksum:
+            joined.same += 1
+        else:
+            joined.differing.append((entry, counterpart) if side == 0 else (counterpart, entry))

@@ -1,0 +1,231 @@
+"""One stored backup as it is read: its items by the index, or by a pass over the tarball where there is none.
+
+Memory does not grow with the number of items: both are streams. What is read through the index is compared
+with the checksum in it; where they differ the index is left aside, as the tarball is what a restore uses.
+"""
+
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pinnace.aio.blocking import in_thread
+from pinnace.aio.temporary import problem_text
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.archive.content import checksum_of, facts_of_foreign
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, Span, entry_of
+from pinnace.archive.paths import ItemLocation
+from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts
+from pinnace.browse.scanning import items_of_tarball
+
+T = TypeVar("T")
+
+_BATCH = 500
+_MAX_MEMBER_BYTES = 64 * 1024**2
+"""Gzip members beyond this, as those of Velero's tarballs may be, are not fetched for a single item."""
+
+
+class Files(Protocol):
+    """The files of one backup."""
+
+    def stream(self, kind: DownloadTargetKind) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """A file as it is stored. Raises MissingFile on entering."""
+        ...
+
+    def part(self, kind: DownloadTargetKind, span: Span) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """A part of a file. Raises MissingFile or NoParts on entering."""
+        ...
+
+
+class StoredBackup:
+    """A backup to look into.
+
+    Args:
+        name: the backup's.
+        files: where its files are read from.
+        folder: an existing private folder with room for the tarball, for backups without an index.
+        tell: called with one line about what makes reading slower.
+    """
+
+    def __init__(self, name: str, files: Files, folder: Path, tell: Callable[[str], None]) -> None:
+        self.name = name
+        self.files = files
+        self._folder = folder
+        self._tell = tell
+        self._tarball: Path | None = None
+        self._without_index = False
+
+    def leave_index_aside(self, reason: str) -> None:
+        """Read the tarball from now on."""
+        self._without_index = True
+        self._tell(f"The index of backup {self.name} is not used: {reason}. Its tarball is read instead.")
+
+    async def entries(self) -> AsyncGenerator[list[Entry], None]:
+        """The items of the backup, some hundred at a time, in the order in which they are stored.
+
+        Raises:
+            IndexUnusable: what came so far may be wrong; call again after `leave_index_aside`.
+            BrowseError: the tarball cannot be read either.
+        """
+        if not self._without_index:
+            try:
+                async with aclosing(self._indexed()) as batches:
+                    async for batch in batches:
+                        yield batch
+                return
+            except MissingFile:
+                self._without_index = True
+                self._tell(
+                    f"Backup {self.name} has no index, its tarball is read from beginning to end"
+                    f" (`backup index {self.name}` writes one)."
+                )
+        async with aclosing(self._scanned()) as found:
+            async for pairs in found:
+                yield [_entry(location, content) for location, content in pairs]
+
+    async def contents(self, entries: Iterable[Entry]) -> AsyncGenerator[tuple[Entry, bytes], None]:
+        """The content of items, not in their order.
+
+        Raises:
+            IndexUnusable: what came so far is sound, but the rest cannot be read by the index.
+            BrowseError: the tarball cannot be read either.
+        """
+        wanted = list(entries)
+        if not wanted:
+            return
+        if self._without_index or any(entry.span.length > _MAX_MEMBER_BYTES for entry in wanted):
+            by_location = {entry.location: entry for entry in wanted}
+            async with aclosing(self._scanned()) as found:
+                async for pairs in found:
+                    for location, content in pairs:
+                        if (entry := by_location.pop(location, None)) is not None:
+                            self._check(entry, content)
+                            yield entry, content
+                    if not by_location:
+                        return
+            missing = next(iter(by_location.values()))
+            raise IndexUnusable(self.name, f"{missing.resource} {missing.name} is not in the tarball")
+        wanted.sort(key=lambda entry: (entry.span, entry.offset))
+        for span, members in groupby(wanted, key=lambda entry: entry.span):
+            inside = list(members)
+            text = await self._member(span, max(entry.offset + entry.size_bytes for entry in inside))
+            for entry in inside:
+                content = text[entry.offset : entry.offset + entry.size_bytes]
+                self._check(entry, content)
+                yield entry, content
+
+    async def content(self, entry: Entry) -> bytes:
+        """The content of one item. Raises as `contents`."""
+        async with aclosing(self.contents([entry])) as found:
+            async for _, content in found:
+                return content
+        raise BrowseError(f"backup {self.name}: {entry.name} cannot be read")
+
+    def _check(self, entry: Entry, content: bytes) -> None:
+        if len(content) != entry.size_bytes or checksum_of(content) != entry.checksum:
+            raise IndexUnusable(
+                self.name,
+                f"it DISAGREES WITH THE TARBALL about {entry.resource} {_path(entry)}: the checksum differs",
+            )
+
+    async def _indexed(self) -> AsyncGenerator[list[Entry], None]:
+        parser = IndexParser()
+        try:
+            async with self.files.stream(DownloadTargetKind.ITEM_INDEX) as stream:
+                async for block in stream:
+                    if batch := await in_thread(parser.feed, block):
+                        yield batch
+            parser.finish()
+        except DamagedIndex as error:
+            raise IndexUnusable(self.name, str(error)) from error
+
+    async def _member(self, span: Span, needed_bytes: int) -> bytes:
+        """The decompressed beginning of a gzip member, up to the end of the last item wanted."""
+        if needed_bytes > _MAX_MEMBER_BYTES:
+            raise IndexUnusable(self.name, f"an item ends {needed_bytes} bytes into a part of the tarball")
+        data = await self._part(span)
+        return await in_thread(self._inflated, data, needed_bytes)
+
+    async def _part(self, span: Span) -> bytes:
+        if self._tarball is None:
+            try:
+                async with self.files.part(DownloadTargetKind.BACKUP_CONTENTS, span) as stream:
+                    return b"".join([block async for block in stream])
+            except NoParts:
+                self._tell(
+                    f"The files of backup {self.name} can only be read as a whole: the tarball is downloaded."
+                )
+        path = await self.tarball()
+        return await in_thread(_read_part, path, span)
+
+    def _inflated(self, data: bytes, needed_bytes: int) -> bytes:
+        text = b""
+        try:
+            while data and len(text) < needed_bytes:
+                engine = zlib.decompressobj(31)
+                text += engine.decompress(data, needed_bytes - len(text))
+                data = engine.unused_data
+                if not engine.eof:
+                    break
+        except zlib.error as error:
+            raise IndexUnusable(self.name, f"the tarball has no item where it says: {error}") from error
+        return text
+
+    async def tarball(self) -> Path:
+        """The tarball as a private file, downloaded once.
+
+        Raises:
+            BrowseError: it is missing, or cannot be stored.
+        """
+        if self._tarball is None:
+            path = self._folder / f"{len(list(self._folder.iterdir()))}.tar.gz"
+            try:
+                async with self.files.stream(DownloadTargetKind.BACKUP_CONTENTS) as stream:
+                    with await in_thread(path.open, "xb") as file:
+                        async for block in stream:
+                            await in_thread(file.write, block)
+            except MissingFile as error:
+                raise BrowseError(f"backup {self.name} has no tarball") from error
+            except OSError as error:
+                raise BrowseError(f"storing {path.name}: {problem_text(self._folder, error)}") from error
+            self._tarball = path
+        return self._tarball
+
+    async def _scanned(self) -> AsyncGenerator[list[tuple[ItemLocation, bytes]], None]:
+        path = await self.tarball()
+        try:
+            async with aclosing(in_batches(items_of_tarball(path))) as batches:
+                async for batch in batches:
+                    yield batch
+        except (ArchiveError, OSError) as error:
+            raise BrowseError(f"the tarball of backup {self.name} cannot be read: {error}") from error
+
+
+async def in_batches(items: Iterator[T]) -> AsyncGenerator[list[T], None]:
+    """The items of an iterator that works in a thread, some hundred at a time."""
+    while batch := await in_thread(_take, items):
+        yield batch
+
+
+def _take(items: Iterator[T]) -> list[T]:
+    return list(islice(items, _BATCH))
+
+
+def _entry(location: ItemLocation, content: bytes) -> Entry:
+    return entry_of(location, content, facts_of_foreign(content))
+
+
+def _path(entry: Entry) -> str:
+    return f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
+
+
+def _read_part(path: Path, span: Span) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(span.offset)
+            return file.read(min(span.length, _MAX_MEMBER_BYTES))
+    except OSError as error:
+        raise BrowseError(f"reading {path.name}: {error.strerror}") from error

@@ -1,0 +1,86 @@
+"""`backup ls|show|diff|search|verify|index`, and `history`."""
+
+import click
+
+from pinnace.cli.browse.options import (
+    IndexOptions,
+    ListOptions,
+    ShowOptions,
+)
+from pinnace.cli.common.commands import (
+    Decorator,
+    all_of,
+    download_options,
+    filter_options,
+    names_argument,
+)
+from pinnace.cli.flags import Command, boolean, check_arguments, takes
+
+SECRETS = boolean("--show-secrets", help="Show the values of Secrets, which are hidden otherwise.")
+
+
+def _output(formats: str) -> Decorator:
+    return click.option("-o", "--output", "output_format", help=f"Output format: {formats}.")
+
+
+def _of_namespace() -> Decorator:
+    return click.option(
+        "-n",
+        "--namespace",
+        "of_namespace",
+        default="",
+        help="Namespace of the objects. (The server's is given in front of the command, or by the settings.)",
+    )
+
+
+def _common(formats: str) -> Decorator:
+    return all_of(_of_namespace(), _output(formats), download_options("a file of the backup"))
+
+
+@click.command("ls", cls=Command, short_help="List what is in a backup.")
+@names_argument("NAME [KIND[/NAME]]")
+@boolean("--summary", help="Show how many items there are of each kind in each namespace, and their size.")
+@filter_options("list")
+@_common("table, wide, json, yaml or name")
+@takes(ListOptions)
+def ls(ctx: click.Context, options: ListOptions) -> None:
+    """List the objects in a backup.
+
+    KIND is a resource (deployments.apps), its plural, its kind or its short name. The backup's index is read,
+    or, where it has none, its tarball.
+    """
+    from pinnace.cli.browse.listing import list_items
+
+    check_arguments(options.names, least=1, most=3)
+    list_items(ctx, options)
+
+
+@click.command("show", cls=Command, short_help="Show one object of a backup.")
+@names_argument("NAME KIND/NAME")
+@SECRETS
+@_common("yaml or json")
+@takes(ShowOptions)
+def show(ctx: click.Context, options: ShowOptions) -> None:
+    """Show an object as it was stored in a backup."""
+    from pinnace.cli.browse.show import show
+
+    check_arguments(options.names, least=2, most=3)
+    show(ctx, options)
+
+
+@click.command("index", cls=Command, short_help="Write the index of a backup that has none.")
+@names_argument("NAME")
+@download_options("the tarball")
+@takes(IndexOptions)
+def index(ctx: click.Context, options: IndexOptions) -> None:
+    """Write the index of a backup that has none, or a damaged one, so that looking into it is quick.
+
+    Needs --location: a server gives files out, but takes none.
+    """
+    from pinnace.cli.browse.index import write
+
+    check_arguments(options.names, exactly=1)
+    write(ctx, options)
+
+
+COMMANDS = (ls, show, index)

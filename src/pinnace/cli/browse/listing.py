@@ -1,0 +1,127 @@
+"""What `backup ls` does."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+
+from pinnace.api.objects import JSONObject
+from pinnace.archive.item_index import Entry
+from pinnace.browse.choosing import Choice
+from pinnace.browse.stored import StoredBackup
+from pinnace.cli.browse.opening import Library, browse, chosen
+from pinnace.cli.browse.options import ListOptions
+from pinnace.cli.browse.rows import check_format, print_data, print_table, size_text
+from pinnace.cli.errors import CommandError
+from pinnace.cli.guard import printable
+
+SORTED_UP_TO = 100_000
+"""More items are printed in the order of the backup, as they come: a million would not fit into memory."""
+
+_COLUMNS = ("NAMESPACE", "RESOURCE", "NAME")
+_WIDE_COLUMNS = (*_COLUMNS, "VERSION", "SIZE", "RESOURCE VERSION", "UID", "LABELS")
+
+
+def list_items(ctx: click.Context, options: ListOptions) -> None:
+    """Print the items of a backup, or how many there are of each kind."""
+    form = check_format(options.output_format)
+    name, *words = options.names
+    choice = chosen(options, options, words)
+
+    async def work(library: Library) -> None:
+        backup = await library.open(name)
+        if options.summary:
+            _print_summary(await _summary(backup, choice), form)
+        else:
+            await _print_items(backup, choice, form)
+
+    browse(ctx, options, work)
+
+
+async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
+    found: list[Entry] = []
+    is_streamed = False
+    async for batch in backup.entries():
+        found += [entry for entry in batch if choice.admits(entry)]
+        if len(found) > SORTED_UP_TO and form not in ("json", "yaml"):
+            is_streamed = True
+            _print(found, form)
+            found = []
+    found.sort(key=lambda entry: (entry.namespace, entry.resource, entry.name))
+    if not found and not is_streamed:
+        if choice.name:
+            raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}")
+        click.echo(f"Nothing in backup {printable(backup.name)} matches.", err=True)
+    _print(found, form)
+
+
+def _print(entries: Sequence[Entry], form: str) -> None:
+    if form in ("json", "yaml"):
+        print_data([_as_data(entry) for entry in entries], form)
+    elif form == "name":
+        for entry in entries:
+            click.echo(printable(f"{entry.resource}/{entry.name}"))
+    elif form == "wide":
+        print_table(_WIDE_COLUMNS, (_wide_row(entry) for entry in entries))
+    else:
+        print_table(_COLUMNS, ((entry.namespace, entry.resource, entry.name) for entry in entries))
+
+
+def _wide_row(entry: Entry) -> tuple[str, ...]:
+    labels = ",".join(f"{key}={value}" for key, value in sorted((entry.labels or {}).items()))
+    return (
+        entry.namespace,
+        entry.resource,
+        entry.name,
+        entry.api_version,
+        size_text(entry.size_bytes),
+        entry.resource_version,
+        entry.uid,
+        labels or "<none>",
+    )
+
+
+def _as_data(entry: Entry) -> JSONObject:
+    return {
+        "resource": entry.resource,
+        "apiVersion": entry.api_version,
+        "kind": entry.kind,
+        "namespace": entry.namespace,
+        "name": entry.name,
+        "uid": entry.uid,
+        "resourceVersion": entry.resource_version,
+        "labels": entry.labels or {},
+        "sizeBytes": entry.size_bytes,
+        "sha256": entry.checksum,
+    }
+
+
+async def _summary(backup: StoredBackup, choice: Choice) -> dict[tuple[str, str], tuple[int, int]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[tuple[str, str]] = Counter()
+    async for batch in backup.entries():
+        for entry in batch:
+            if choice.admits(entry):
+                counts[entry.namespace, entry.resource] += 1
+                sizes[entry.namespace, entry.resource] += entry.size_bytes
+    return {key: (counts[key], sizes[key]) for key in sorted(counts)}
+
+
+def _print_summary(summary: dict[tuple[str, str], tuple[int, int]], form: str) -> None:
+    if form in ("json", "yaml"):
+        print_data(
+            [
+                {"namespace": namespace, "resource": resource, "items": count, "sizeBytes": size_bytes}
+                for (namespace, resource), (count, size_bytes) in summary.items()
+            ],
+            form,
+        )
+        return
+    rows = [
+        (namespace, resource, str(count), size_text(size_bytes))
+        for (namespace, resource), (count, size_bytes) in summary.items()
+    ]
+    total = sum(count for count, _ in summary.values()), sum(size for _, size in summary.values())
+    if rows:
+        rows.append(("", "total", str(total[0]), size_text(total[1])))
+    print_table(("NAMESPACE", "RESOURCE", "ITEMS", "SIZE"), rows)

@@ -1,0 +1,181 @@
+"""Opens backups to look into, with a server or a location alike.
+
+An index that turns out to be unusable half-way is left aside, and the work is done once more without it.
+"""
+
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from pinnace.aio.temporary import temporary_folder
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.selection.label_choice import LabelChoice
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.selection.validation import pair_errors
+from pinnace.archive.item_index import Entry, Span
+from pinnace.browse.choosing import Choice, parse_target
+from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts
+from pinnace.browse.stored import StoredBackup
+from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, PartsUnsupported
+from pinnace.cli.backend.open import open_backend
+from pinnace.cli.browse.options import BrowseOptions
+from pinnace.cli.common.options import FilterOptions
+from pinnace.cli.common.reading import downloads
+from pinnace.cli.connect import run_async, settings_of
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.guard import complain
+from pinnace.cli.kinds import BACKUP
+
+if TYPE_CHECKING:
+    from pinnace.api.objects import JSONObject
+    from pinnace.cli.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BackendFiles:
+    """The files of one backup, read through a backend."""
+
+    backend: Backend
+    name: str
+    options: DownloadOptions
+
+    @asynccontextmanager
+    async def stream(self, kind: DownloadTargetKind) -> AsyncIterator[AsyncIterator[bytes]]:
+        """See Files.stream."""
+        try:
+            async with self.backend.stored_file(kind, self.name, self.options) as chunks:
+                yield chunks
+        except FileMissing as error:
+            raise MissingFile(f"backup {self.name} has no {kind}") from error
+
+    @asynccontextmanager
+    async def part(self, kind: DownloadTargetKind, span: Span) -> AsyncIterator[AsyncIterator[bytes]]:
+        """See Files.part."""
+        try:
+            async with self.backend.stored_part(kind, self.name, span, self.options) as chunks:
+                yield chunks
+        except FileMissing as error:
+            raise MissingFile(f"backup {self.name} has no {kind}") from error
+        except PartsUnsupported as error:
+            raise NoParts(str(error)) from error
+
+
+@dataclass(slots=True)
+class Library:
+    """The backups of a server or a location.
+
+    Attributes:
+        settings: of the command line.
+        backend: where the backups are.
+    """
+
+    settings: "Settings"
+    backend: Backend
+    folder: Path
+    options: DownloadOptions
+    _opened: dict[str, StoredBackup] = field(default_factory=dict)
+
+    async def open(self, name: str) -> StoredBackup:
+        """A backup that exists. Raises NotFound."""
+        if name not in self._opened:
+            await self.backend.object(BACKUP.plural, name)
+            files = BackendFiles(self.backend, name, self.options)
+            self._opened[name] = StoredBackup(name, files, self.folder, complain)
+        return self._opened[name]
+
+    async def all(self) -> "list[JSONObject]":
+        """All finished backups, oldest first."""
+        found = await self.backend.objects(BACKUP.plural)
+        finished = [backup for backup in found if (backup.get("status") or {}).get("completionTimestamp")]
+        return sorted(finished, key=_age)
+
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do the work, again for each index that has to be left aside. Raises CommandError."""
+        while True:
+            try:
+                return await work()
+            except IndexUnusable as error:
+                self._opened[error.backup].leave_index_aside(error.reason)
+            except BrowseError as error:
+                raise CommandError(str(error)) from error
+
+
+def _age(backup: "JSONObject") -> tuple[str, str]:
+    status = backup.get("status") or {}
+    return str(status.get("startTimestamp") or ""), backup["metadata"]["name"]
+
+
+def browse(ctx: click.Context, options: BrowseOptions, work: Callable[[Library], Awaitable[T]]) -> T:
+    """Run a command's work with the backups of the settings."""
+    settings = settings_of(ctx)
+    how = downloads(settings, options, options.timeout.total_seconds())
+
+    async def opened() -> T:
+        with temporary_folder(Path(tempfile.gettempdir()), "pinnace-browse-") as folder:
+            async with open_backend(settings) as backend:
+                library = Library(settings, backend, folder, how)
+                return await library.run(lambda: work(library))
+
+    return run_async(opened())
+
+
+def chosen(options: BrowseOptions, filters: FilterOptions | None, words: Sequence[str]) -> Choice:
+    """The items that a command is about. Raises InvalidInput."""
+    try:
+        kind, name = parse_target(words) if words else ("", "")
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+    if filters is None:
+        return Choice(kind=kind, name=name, namespaces=_in(options.of_namespace))
+    problems = [
+        *pair_errors("namespace", filters.include_namespaces, filters.exclude_namespaces),
+        *pair_errors("resource", filters.include_resources, filters.exclude_resources),
+    ]
+    if problems:
+        raise InvalidInput("; ".join(problems))
+    if options.of_namespace and list(filters.include_namespaces) != ["*"]:
+        raise InvalidInput("give either -n or --include-namespaces")
+    namespaces = IncludesExcludes(filters.include_namespaces, filters.exclude_namespaces)
+    try:
+        labels = LabelChoice.of(filters.selector, filters.or_selector)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+    return Choice(
+        kind=kind,
+        name=name,
+        namespaces=_in(options.of_namespace) if options.of_namespace else namespaces,
+        resources=IncludesExcludes(filters.include_resources, filters.exclude_resources),
+        labels=labels,
+        cluster_resources=filters.include_cluster_resources,
+    )
+
+
+def _in(namespace: str) -> IncludesExcludes:
+    return IncludesExcludes([namespace] if namespace else ())
+
+
+async def the_one(backup: StoredBackup, choice: Choice) -> Entry:
+    """The only item of a backup that is meant. Raises CommandError where there is none or more."""
+    found: list[Entry] = []
+    async for batch in backup.entries():
+        found += [entry for entry in batch if choice.admits(entry)]
+    if not found:
+        place = ", ".join(choice.namespaces.includes)
+        where = f" in namespace {place}" if place else ""
+        raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}{where}")
+    if len(found) > 1:
+        places = ", ".join(sorted(title_of(entry) for entry in found)[:10])
+        raise CommandError(f"{choice.kind}/{choice.name} means several objects: {places}; give -n NAMESPACE")
+    return found[0]
+
+
+def title_of(entry: Entry) -> str:
+    """An item as a person names it: `deployments.apps/web in shop`."""
+    return f"{entry.resource}/{entry.name}" + (f" in {entry.namespace}" if entry.namespace else "")

@@ -1,0 +1,69 @@
+"""The options of the commands that look into backups. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinnace.cli.common.options import FetchOptions, FilterOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrowseOptions(FetchOptions):
+    """What all of them take. `of_namespace` is `-n`: the namespace of the objects, not of the server."""
+
+    names: Sequence[str]
+    of_namespace: str = ""
+    output_format: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions(BrowseOptions, FilterOptions):
+    """`backup ls`."""
+
+    summary: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions(BrowseOptions):
+    """`backup show`."""
+
+    show_secrets: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffOptions(BrowseOptions, FilterOptions):
+    """`backup diff`."""
+
+    cluster: bool
+    full: bool
+    name_only: bool
+    all_fields: bool
+    show_secrets: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions(BrowseOptions):
+    """`history`."""
+
+    all_fields: bool
+    show_secrets: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(BrowseOptions, FilterOptions):
+    """`backup search`."""
+
+    all: bool
+    content: bool
+    show_secrets: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(BrowseOptions):
+    """`backup verify`."""
+
+    all: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions(BrowseOptions):
+    """`backup index`."""
