@@ -54,7 +54,7 @@ def _changes(old: Any, new: Any, path: str, depth: int) -> Iterator[Change]:
         return
     if depth < _MAX_DEPTH:
         if isinstance(old, dict) and isinstance(new, dict):
-            yield from _of_mappings(old, new, lambda key: _member(path, key), depth)
+            yield from _of_mappings(old, new, lambda key: member_path(path, key), depth)
             return
         if isinstance(old, list) and isinstance(new, list):
             first, second = _by_name(old), _by_name(new)
@@ -80,7 +80,8 @@ def _of_mappings(
             yield from _changes(before, after, path_of(key), depth + 1)
 
 
-def _member(path: str, key: str) -> str:
+def member_path(path: str, key: str) -> str:
+    """The path of a member: `spec.replicas`, `metadata.labels["app.kubernetes.io/name"]`."""
     if key and all(character.isalnum() or character in "-_" for character in key):
         return f"{path}.{key}" if path else key
     return f"{path}[{json.dumps(key, ensure_ascii=False)}]"

@@ -15,9 +15,10 @@ from pinnace.aio.blocking import in_thread
 from pinnace.aio.temporary import problem_text
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.archive.content import checksum_of, facts_of_foreign
-from pinnace.archive.errors import ArchiveError
+from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, Span, entry_of
 from pinnace.archive.paths import ItemLocation
+from pinnace.archive.reader import ArchiveIndex
 from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts
 from pinnace.browse.scanning import items_of_tarball
 
@@ -56,6 +57,7 @@ class StoredBackup:
         self._folder = folder
         self._tell = tell
         self._tarball: Path | None = None
+        self._spool: ArchiveIndex | None = None
         self._without_index = False
 
     def leave_index_aside(self, reason: str) -> None:
@@ -97,17 +99,11 @@ class StoredBackup:
         if not wanted:
             return
         if self._without_index or any(entry.span.length > _MAX_MEMBER_BYTES for entry in wanted):
-            by_location = {entry.location: entry for entry in wanted}
-            async with aclosing(self._scanned()) as found:
-                async for pairs in found:
-                    for location, content in pairs:
-                        if (entry := by_location.pop(location, None)) is not None:
-                            self._check(entry, content)
-                            yield entry, content
-                    if not by_location:
-                        return
-            missing = next(iter(by_location.values()))
-            raise IndexUnusable(self.name, f"{missing.resource} {missing.name} is not in the tarball")
+            for entry in wanted:
+                content = await self._spooled(entry)
+                self._check(entry, content)
+                yield entry, content
+            return
         wanted.sort(key=lambda entry: (entry.span, entry.offset))
         for span, members in groupby(wanted, key=lambda entry: entry.span):
             inside = list(members)
@@ -193,6 +189,25 @@ class StoredBackup:
                 raise BrowseError(f"storing {path.name}: {problem_text(self._folder, error)}") from error
             self._tarball = path
         return self._tarball
+
+    async def _spooled(self, entry: Entry) -> bytes:
+        """An item of a tarball that was decompressed into a file, once."""
+        try:
+            if self._spool is None:
+                self._spool = await ArchiveIndex.open(await self.tarball(), self._folder, with_versions=True)
+            return self._spool.read(
+                entry.resource, entry.namespace, entry.name, entry.version_directory or None
+            )
+        except MissingItem as error:
+            raise IndexUnusable(self.name, str(error)) from error
+        except ArchiveError as error:
+            raise BrowseError(f"the tarball of backup {self.name} cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Free what was decompressed. Can be called twice."""
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
 
     async def _scanned(self) -> AsyncGenerator[list[tuple[ItemLocation, bytes]], None]:
         path = await self.tarball()

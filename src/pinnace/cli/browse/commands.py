@@ -3,8 +3,11 @@
 import click
 
 from pinnace.cli.browse.options import (
+    DiffOptions,
+    HistoryOptions,
     IndexOptions,
     ListOptions,
+    SearchOptions,
     ShowOptions,
 )
 from pinnace.cli.common.commands import (
@@ -83,4 +86,59 @@ def index(ctx: click.Context, options: IndexOptions) -> None:
     write(ctx, options)
 
 
-COMMANDS = (ls, show, index)
+@click.command("diff", cls=Command, short_help="Compare two backups, or a backup with the cluster.")
+@names_argument("A [B]")
+@boolean("--cluster", help="Compare with the cluster as it is now.")
+@boolean("--full", help="Show whole objects as a unified difference of YAML.")
+@boolean("--name-only", help="Show only which objects differ.")
+@boolean("--all-fields", help="Compare the status, too, and what the API server sets in the metadata.")
+@SECRETS
+@filter_options("compare")
+@_common("table, json, yaml or name")
+@takes(DiffOptions)
+def diff(ctx: click.Context, options: DiffOptions) -> int:
+    """Show which objects were added, removed or changed between two backups, and in which fields.
+
+    With --cluster, between a backup and the cluster; only types that the backup has objects of are compared.
+    The exit code is 0 if nothing differs, 1 if something does, and 2 in case of trouble.
+    """
+    from pinnace.cli.browse.diff import diff
+
+    check_arguments(options.names, least=1, most=2)
+    return diff(ctx, options)
+
+
+@click.command("search", cls=Command, short_help="Search a text in backups.")
+@names_argument("[NAME] TEXT")
+@boolean("--all", help="Search all backups.")
+@boolean("--content", help="Search all values and keys, not only names and labels.")
+@SECRETS
+@filter_options("search")
+@_common("table, json, yaml or name")
+@takes(SearchOptions)
+def search(ctx: click.Context, options: SearchOptions) -> int:
+    """Search a text in the names and labels of a backup's objects, capital letters or not.
+
+    The exit code is 1 if it is nowhere. Hidden values of Secrets are only found with --show-secrets.
+    """
+    from pinnace.cli.browse.search import search
+
+    check_arguments(options.names, least=1, most=2)
+    return search(ctx, options)
+
+
+@click.command("history", cls=Command, short_help="Show in which backups an object changed.")
+@names_argument("KIND/NAME")
+@boolean("--all-fields", help="Count changes of the status, too, and of what the API server sets.")
+@SECRETS
+@_common("table, wide, json, yaml or name")
+@takes(HistoryOptions)
+def history(ctx: click.Context, options: HistoryOptions) -> None:
+    """Show the backups in which an object appeared, changed or went, oldest first, with the fields."""
+    from pinnace.cli.browse.history import history
+
+    check_arguments(options.names, least=1, most=2)
+    history(ctx, options)
+
+
+COMMANDS = (ls, show, diff, search, index)

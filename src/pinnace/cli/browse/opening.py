@@ -30,6 +30,7 @@ from pinnace.cli.connect import run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
+from pinnace.storage.errors import StorageError, StoreUnavailable
 
 if TYPE_CHECKING:
     from pinnace.api.objects import JSONObject
@@ -65,6 +66,11 @@ class BackendFiles:
             raise MissingFile(f"backup {self.name} has no {kind}") from error
         except PartsUnsupported as error:
             raise NoParts(str(error)) from error
+        except StoreUnavailable:
+            raise
+        except (StorageError, CommandError) as error:
+            # Most likely the index names a part that does not exist. Otherwise reading the whole fails too.
+            raise IndexUnusable(self.name, f"a part of the tarball cannot be read: {error}") from error
 
 
 @dataclass(slots=True)
@@ -106,6 +112,11 @@ class Library:
             except BrowseError as error:
                 raise CommandError(str(error)) from error
 
+    def close(self) -> None:
+        """Free what was decompressed."""
+        for backup in self._opened.values():
+            backup.close()
+
 
 def _age(backup: "JSONObject") -> tuple[str, str]:
     status = backup.get("status") or {}
@@ -121,7 +132,10 @@ def browse(ctx: click.Context, options: BrowseOptions, work: Callable[[Library],
         with temporary_folder(Path(tempfile.gettempdir()), "pinnace-browse-") as folder:
             async with open_backend(settings) as backend:
                 library = Library(settings, backend, folder, how)
-                return await library.run(lambda: work(library))
+                try:
+                    return await library.run(lambda: work(library))
+                finally:
+                    library.close()
 
     return run_async(opened())
 

@@ -1,0 +1,245 @@
+"""What differs between two backups, or between a backup and a cluster, object by object.
+
+Indexes say which objects may differ; only those are read and compared by their values.
+"""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import orjson
+
+from pinnace.api.objects import JSONObject
+from pinnace.archive.content import checksum_of
+from pinnace.archive.item_index import Entry
+from pinnace.browse.choosing import Choice
+from pinnace.browse.comparing import Change, changes, without_server_fields
+from pinnace.browse.errors import BrowseError
+from pinnace.browse.joining import Identity, join
+from pinnace.browse.masking import is_secret, masked, masked_change, masked_pair
+from pinnace.browse.stored import StoredBackup
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError, UnknownResource
+from pinnace.kube.pages import Item
+
+_PAIRS_AT_ONCE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How objects are compared.
+
+    Attributes:
+        all_fields: the status and what the API server sets in the metadata count too.
+        show_secrets: values of Secrets are not hidden.
+        read_whole: objects that are only on one side are read too.
+    """
+
+    all_fields: bool = False
+    show_secrets: bool = False
+    read_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """An object that was added, removed or changed.
+
+    Attributes:
+        old, new: the object; None where it is absent or was not read. Values of Secrets are hidden.
+        changes: the fields that differ, if it is on both sides.
+    """
+
+    resource: str
+    namespace: str
+    name: str
+    what: str
+    old: JSONObject | None = None
+    new: JSONObject | None = None
+    changes: Sequence[Change] = ()
+
+
+ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+
+
+async def between_backups(
+    old: StoredBackup, new: StoredBackup, choice: Choice, rules: Rules
+) -> AsyncGenerator[Difference, None]:
+    """The differences of two backups. Raises BrowseError."""
+    joined = await join(old, new, choice)
+    for what, backup, entries in ((REMOVED, old, joined.removed), (ADDED, new, joined.added)):
+        async with aclosing(_one_sided(backup, entries, what, rules)) as found:
+            async for difference in found:
+                yield difference
+    pairs = iter(joined.differing)
+    while some := list(islice(pairs, _PAIRS_AT_ONCE)):
+        before = await _objects(old, [pair[0] for pair in some])
+        after = await _objects(new, [pair[1] for pair in some])
+        for entry, _ in some:
+            pair = before[entry.identity], after[entry.identity]
+            if (changed := compared(entry.identity, *pair, rules)) is not None:
+                yield changed
+
+
+async def _one_sided(
+    backup: StoredBackup, entries: Sequence[Entry], what: str, rules: Rules
+) -> AsyncGenerator[Difference, None]:
+    for at in range(0, len(entries), _PAIRS_AT_ONCE):
+        some = entries[at : at + _PAIRS_AT_ONCE]
+        objects = await _objects(backup, some) if rules.read_whole else {}
+        for entry in some:
+            yield one_sided(entry.identity, objects.get(entry.identity), what, rules)
+
+
+def one_sided(identity: Identity, obj: JSONObject | None, what: str, rules: Rules) -> Difference:
+    """The difference that an object is on one side only."""
+    if obj is not None:
+        obj = obj if rules.all_fields else without_server_fields(obj)
+        obj = obj if rules.show_secrets else masked(obj)
+    resource, namespace, name = identity
+    return Difference(
+        resource=resource,
+        namespace=namespace,
+        name=name,
+        what=what,
+        old=obj if what == REMOVED else None,
+        new=obj if what == ADDED else None,
+    )
+
+
+def compared(identity: Identity, old: JSONObject, new: JSONObject, rules: Rules) -> Difference | None:
+    """The difference of an object's two versions, None if nothing that counts differs."""
+    if not rules.all_fields:
+        old, new = without_server_fields(old), without_server_fields(new)
+    found = changes(old, new)
+    if not found:
+        return None
+    if (is_secret(old) or is_secret(new)) and not rules.show_secrets:
+        found = [masked_change(change) for change in found]
+        old, new = masked_pair(old, new)
+    resource, namespace, name = identity
+    return Difference(
+        resource=resource, namespace=namespace, name=name, what=CHANGED, old=old, new=new, changes=found
+    )
+
+
+async def _objects(backup: StoredBackup, entries: Iterable[Entry]) -> dict[Identity, JSONObject]:
+    found: dict[Identity, JSONObject] = {}
+    async with aclosing(backup.contents(entries)) as contents:
+        async for entry, content in contents:
+            found[entry.identity] = decoded(content, backup.name, entry)
+    return found
+
+
+def decoded(content: bytes, backup: str, entry: Entry) -> JSONObject:
+    """The object in a backup's item. Raises BrowseError where it is none."""
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise BrowseError(f"backup {backup}: {entry.resource} {entry.name}: not JSON: {error.msg}") from error
+    if not isinstance(found, dict):
+        raise BrowseError(f"backup {backup}: {entry.resource} {entry.name} is not an object")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """The cluster that a backup is compared with.
+
+    Attributes:
+        is_selected: whether the backup's own filters admit a live object that the backup does not have.
+    """
+
+    client: KubeClient
+    discovery: Discovery
+    is_selected: "Selected"
+
+
+class Selected:
+    """Admits the objects that a backup would have: of its namespaces, and with its labels."""
+
+    def __init__(self, namespaces: frozenset[str], choice: Choice) -> None:
+        self._namespaces = namespaces
+        self._choice = choice
+
+    def __call__(self, item: Item, entry: Entry) -> bool:
+        """Whether a live object, described by `entry`, counts as added."""
+        in_scope = not item.namespace or item.namespace in self._namespaces
+        return in_scope and not item.deleting and self._choice.admits(entry)
+
+
+async def with_cluster(
+    backup: StoredBackup, live: Live, choice: Choice, rules: Rules
+) -> AsyncGenerator[Difference, None]:
+    """What the cluster has otherwise than the backup; only types that the backup has objects of are listed.
+
+    Raises:
+        BrowseError: the backup cannot be read, or a list of the cluster.
+    """
+    by_resource: dict[str, dict[Identity, Entry]] = {}
+    async for batch in backup.entries():
+        for entry in batch:
+            if choice.admits(entry):
+                by_resource.setdefault(entry.resource, {})[entry.identity] = entry
+    for resource, entries in sorted(by_resource.items()):
+        async with aclosing(_with_resource(backup, live, resource, entries, rules)) as found:
+            async for difference in found:
+                yield difference
+
+
+async def _with_resource(
+    backup: StoredBackup, live: Live, resource: str, entries: dict[Identity, Entry], rules: Rules
+) -> AsyncGenerator[Difference, None]:
+    try:
+        served = live.discovery.resolve(resource)
+    except UnknownResource:
+        for identity in sorted(entries):
+            yield one_sided(identity, None, REMOVED, rules)
+        return
+    pages = live.client.list_pages(served)
+    seen: set[Identity] = set()  # a list that had to be started again has objects twice
+    try:
+        async with aclosing(pages):
+            async for page in pages:
+                differing: dict[Identity, tuple[Entry, JSONObject]] = {}
+                for item in page.items:
+                    identity = (resource, item.namespace, item.name)
+                    if identity in seen:
+                        continue
+                    seen.add(identity)
+                    entry = entries.pop(identity, None)
+                    if entry is None:
+                        if live.is_selected(item, _live_entry(resource, item)):
+                            yield one_sided(identity, item.view() if rules.read_whole else None, ADDED, rules)
+                    elif checksum_of(item.json()) != entry.checksum:
+                        differing[identity] = entry, item.view()
+                before = await _objects(backup, [entry for entry, _ in differing.values()])
+                for identity, (_, now) in differing.items():
+                    if (difference := compared(identity, before[identity], now, rules)) is not None:
+                        yield difference
+    except KubeError as error:
+        raise BrowseError(f"cannot list {resource} in the cluster: {error}") from error
+    left = list(entries.values())
+    async with aclosing(_one_sided(backup, left, REMOVED, rules)) as removed:
+        async for difference in removed:
+            yield difference
+
+
+def _live_entry(resource: str, item: Item) -> Entry:
+    labels: Mapping[str, str] = item.labels or {}
+    return Entry(
+        resource=resource,
+        version_directory="",
+        namespace=item.namespace,
+        name=item.name,
+        api_version=item.api_version,
+        kind=item.kind,
+        uid="",
+        resource_version="",
+        labels=dict(labels),
+        size_bytes=0,
+        checksum="",
+        offset=0,
+    )

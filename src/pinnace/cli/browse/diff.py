@@ -1,0 +1,162 @@
+"""What `backup diff` does."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+import click
+
+from pinnace.api.objects import JSONObject
+from pinnace.browse.choosing import Choice
+from pinnace.browse.comparing import Change, unified
+from pinnace.browse.differences import (
+    ADDED,
+    REMOVED,
+    Difference,
+    Live,
+    Rules,
+    Selected,
+    between_backups,
+    with_cluster,
+)
+from pinnace.browse.stored import StoredBackup
+from pinnace.cli.browse.opening import Library, browse, chosen
+from pinnace.cli.browse.options import DiffOptions
+from pinnace.cli.browse.rows import check_format, print_data
+from pinnace.cli.connect import open_cluster
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.guard import complain, printable
+from pinnace.cli.output.printing import encode
+
+SAME, DIFFERENT, TROUBLE = 0, 1, 2
+"""The exit codes, as diff has them."""
+SIGNS: Final = {ADDED: "+", REMOVED: "-"}
+_MAX_VALUE_CHARACTERS: Final = 200
+
+
+def diff(ctx: click.Context, options: DiffOptions) -> int:
+    """Print what differs. Returns the exit code."""
+    try:
+        return _diff(ctx, options)
+    except CommandError as error:
+        # The same errors end other commands with 1, which means here that something differs.
+        complain(f"{error.prefix}{error}")
+        return TROUBLE
+
+
+def _diff(ctx: click.Context, options: DiffOptions) -> int:
+    form = check_format(options.output_format, ("table", "json", "yaml", "name"))
+    if options.full and options.name_only:
+        raise InvalidInput("give either --full or --name-only")
+    if len(options.names) != (1 if options.cluster else 2):
+        raise InvalidInput("give two backups, or one backup and --cluster")
+    choice = chosen(options, options, ())
+    rules = Rules(
+        all_fields=options.all_fields,
+        show_secrets=options.show_secrets,
+        read_whole=options.full or form in ("json", "yaml"),
+    )
+
+    async def work(library: Library) -> list[Difference]:
+        old = await library.open(options.names[0])
+        if options.cluster:
+            return await _against_cluster(library, old, choice, rules)
+        new = await library.open(options.names[1])
+        return await _all(between_backups(old, new, choice, rules))
+
+    found = browse(ctx, options, work)
+    if form in ("json", "yaml"):
+        print_data([_as_data(difference) for difference in found], form)
+    elif form == "name" or options.name_only:
+        for difference in found:
+            click.echo(printable(f"{_sign(difference)} {title(difference)}"))
+    else:
+        for difference in found:
+            click.echo(printable(_full(difference, options.names) if options.full else _fields(difference)))
+        if found:
+            click.echo(_totals(found))
+    return DIFFERENT if found else SAME
+
+
+async def _against_cluster(
+    library: Library, old: StoredBackup, choice: Choice, rules: Rules
+) -> list[Difference]:
+    from pinnace.kube.discovery import Discovery
+
+    namespaces: set[str] = set()
+    async for batch in old.entries():
+        namespaces |= {entry.namespace for entry in batch}
+    async with open_cluster(library.settings) as client:
+        live = Live(
+            client=client,
+            discovery=await Discovery.load(client),
+            is_selected=Selected(frozenset(namespaces), choice),
+        )
+        return await _all(with_cluster(old, live, choice, rules))
+
+
+async def _all(differences: AsyncGenerator[Difference, None]) -> list[Difference]:
+    async with aclosing(differences):
+        found = [difference async for difference in differences]
+    return sorted(found, key=lambda one: (one.namespace, one.resource, one.name))
+
+
+def _sign(difference: Difference) -> str:
+    return SIGNS.get(difference.what, "~")
+
+
+def title(difference: Difference) -> str:
+    """`deployments.apps/web in shop`."""
+    where = f" in {difference.namespace}" if difference.namespace else ""
+    return f"{difference.resource}/{difference.name}{where}"
+
+
+def _fields(difference: Difference) -> str:
+    lines = [f"{_sign(difference)} {title(difference)}"]
+    lines += [f"    {change_text(change)}" for change in difference.changes]
+    return "\n".join(lines)
+
+
+def change_text(change: Change) -> str:
+    """A changed field as one line."""
+    if change.is_added:
+        return f"+ {change.path}: {_value(change.new)}"
+    if change.is_removed:
+        return f"- {change.path}: {_value(change.old)}"
+    return f"~ {change.path}: {_value(change.old)} -> {_value(change.new)}"
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_VALUE_CHARACTERS else f"{text[:_MAX_VALUE_CHARACTERS]}…"
+
+
+def _full(difference: Difference, names: Any) -> str:
+    path = title(difference)
+    sides = names[0], names[1] if len(names) > 1 else "cluster"
+    old, new = (encode(obj, "yaml") if obj is not None else "" for obj in (difference.old, difference.new))
+    return unified(old, new, (f"{sides[0]}: {path}", f"{sides[1]}: {path}"))
+
+
+def _totals(found: list[Difference]) -> str:
+    counts = {what: sum(one.what == what for one in found) for what in (ADDED, REMOVED)}
+    changed = len(found) - sum(counts.values())
+    return f"{counts[ADDED]} added, {counts[REMOVED]} removed, {changed} changed"
+
+
+def _as_data(difference: Difference) -> JSONObject:
+    return {
+        "change": difference.what,
+        "resource": difference.resource,
+        "namespace": difference.namespace,
+        "name": difference.name,
+        "fields": [
+            {
+                "path": change.path,
+                **({} if change.is_added else {"old": change.old}),
+                **({} if change.is_removed else {"new": change.new}),
+            }
+            for change in difference.changes
+        ],
+    }

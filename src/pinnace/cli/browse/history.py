@@ -1,0 +1,133 @@
+"""What `history` does."""
+
+from dataclasses import dataclass
+
+import click
+
+from pinnace.api.objects import JSONObject
+from pinnace.archive.item_index import Entry
+from pinnace.browse.choosing import Choice
+from pinnace.browse.differences import Rules, compared, decoded
+from pinnace.browse.stored import StoredBackup
+from pinnace.cli.browse.diff import change_text
+from pinnace.cli.browse.opening import Library, browse, chosen
+from pinnace.cli.browse.options import HistoryOptions
+from pinnace.cli.browse.rows import check_format, print_data, print_table
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.output.cells import local_time
+
+_SHOWN_FIELDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A backup in which an object appeared, changed or went."""
+
+    backup: str
+    started: str
+    what: str
+    fields: tuple[str, ...] = ()
+
+
+def history(ctx: click.Context, options: HistoryOptions) -> None:
+    """Print in which backups an object appeared, changed or went, oldest first."""
+    form = check_format(options.output_format, ("table", "wide", "json", "yaml", "name"))
+    choice = chosen(options, None, options.names)
+    if not choice.name:
+        raise InvalidInput("give the object as KIND/NAME")
+    rules = Rules(all_fields=options.all_fields, show_secrets=options.show_secrets)
+
+    async def work(library: Library) -> list[Step]:
+        return await _steps(library, choice, rules)
+
+    steps = browse(ctx, options, work)
+    if not steps:
+        raise CommandError(f"{choice.kind}/{choice.name} is in no backup")
+    if form in ("json", "yaml"):
+        print_data([_as_data(step) for step in steps], form)
+    elif form == "name":
+        for step in steps:
+            click.echo(step.backup)
+    else:
+        most = None if form == "wide" else _SHOWN_FIELDS
+        rows = ((step.backup, local_time(step.started, ""), step.what, _shown(step, most)) for step in steps)
+        print_table(("BACKUP", "STARTED", "CHANGE", "FIELDS"), rows)
+
+
+def _shown(step: Step, most: int | None) -> str:
+    shown = "; ".join(step.fields[:most])
+    hidden = len(step.fields) - len(step.fields[:most])
+    return f"{shown}; and {hidden} more" if hidden else shown
+
+
+def _as_data(step: Step) -> JSONObject:
+    return {
+        "backup": step.backup,
+        "started": step.started,
+        "change": step.what,
+        "fields": list(step.fields),
+    }
+
+
+async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
+    """Read the index of each backup, and the object itself only where its checksum is another."""
+    steps: list[Step] = []
+    before: tuple[StoredBackup, Entry] | None = None
+    for found in await library.all():
+        name = found["metadata"]["name"]
+        backup = await library.open(name)
+        started = str((found.get("status") or {}).get("startTimestamp") or "")
+        entry = await _find(backup, choice)
+        if entry is None:
+            # A backup that could not have it says nothing about it.
+            if before is not None and _covers(found, before[1]):
+                steps.append(Step(name, started, "removed"))
+                before = None
+            continue
+        if before is None:
+            steps.append(Step(name, started, "added"))
+        elif before[1].uid and entry.uid and before[1].uid != entry.uid:
+            fields = await _changed(before, (backup, entry), rules) or ()
+            steps.append(Step(name, started, "created anew", fields))
+        elif before[1].checksum != entry.checksum:
+            fields_changed = await _changed(before, (backup, entry), rules)
+            if fields_changed is not None:
+                steps.append(Step(name, started, "changed", fields_changed))
+        before = backup, entry
+    return steps
+
+
+async def _find(backup: StoredBackup, choice: Choice) -> Entry | None:
+    found: list[Entry] = []
+    async for batch in backup.entries():
+        found += [entry for entry in batch if choice.admits(entry)]
+    if len({entry.identity for entry in found}) > 1:
+        places = ", ".join(sorted({f"{entry.resource} in {entry.namespace}" for entry in found})[:10])
+        raise CommandError(f"{choice.kind}/{choice.name} means several objects: {places}; give -n NAMESPACE")
+    return found[0] if found else None
+
+
+async def _changed(
+    before: tuple[StoredBackup, Entry], after: tuple[StoredBackup, Entry], rules: Rules
+) -> tuple[str, ...] | None:
+    objects = [decoded(await backup.content(entry), backup.name, entry) for backup, entry in (before, after)]
+    difference = compared(after[1].identity, objects[0], objects[1], rules)
+    return None if difference is None else tuple(change_text(change) for change in difference.changes)
+
+
+def _covers(backup: JSONObject, entry: Entry) -> bool:
+    """Whether a backup's filters, as far as names tell, would have taken an object."""
+    from pinnace.api.selection.names import IncludesExcludes
+
+    spec = backup.get("spec") or {}
+    namespaces = IncludesExcludes(spec.get("includedNamespaces") or (), spec.get("excludedNamespaces") or ())
+    if entry.namespace and not namespaces.matches(entry.namespace):
+        return False
+    if not entry.namespace and not namespaces.includes_everything:
+        return False
+    if spec.get("labelSelector") or spec.get("orLabelSelectors"):
+        return False
+    resources = Choice(
+        resources=IncludesExcludes(spec.get("includedResources") or (), spec.get("excludedResources") or ())
+    )
+    return resources.admits(entry)

@@ -1,0 +1,168 @@
+"""What `backup search` does."""
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import orjson
+
+from pinnace.api.objects import JSONObject
+from pinnace.archive.item_index import Entry
+from pinnace.browse.choosing import Choice
+from pinnace.browse.comparing import member_path
+from pinnace.browse.masking import masked
+from pinnace.browse.stored import StoredBackup
+from pinnace.cli.browse.opening import Library, browse, chosen
+from pinnace.cli.browse.options import SearchOptions
+from pinnace.cli.browse.rows import check_format, print_data, print_table
+from pinnace.cli.errors import InvalidInput
+
+FOUND, NOTHING = 0, 1
+_MAX_DEPTH = 100
+_MAX_PENDING = 5000
+_MAX_HITS = 10_000
+_AROUND = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Where a text was found in an object: a field and what stands there."""
+
+    backup: str
+    entry: Entry
+    path: str
+    value: str
+
+
+def search(ctx: click.Context, options: SearchOptions) -> int:
+    """Print the objects in which a text occurs. Returns 1 if there is none, as grep does."""
+    form = check_format(options.output_format, ("table", "json", "yaml", "name"))
+    *names, text = options.names
+    if bool(names) == options.all or len(names) > 1:
+        raise InvalidInput("give one backup and a text, or --all and a text")
+    if not text:
+        raise InvalidInput("the text to search is empty")
+    choice = chosen(options, options, ())
+
+    async def work(library: Library) -> list[Hit]:
+        wanted = names or [backup["metadata"]["name"] for backup in await library.all()]
+        hits: list[Hit] = []
+        for name in wanted:
+            backup = await library.open(name)
+            async with aclosing(_hits(backup, choice, text.lower(), options)) as found:
+                async for hit in found:
+                    hits.append(hit)
+                    if len(hits) > _MAX_HITS:
+                        raise InvalidInput(f"more than {_MAX_HITS} places: search a longer text")
+        return hits
+
+    hits = browse(ctx, options, work)
+    if form in ("json", "yaml"):
+        print_data([_as_data(hit) for hit in hits], form)
+    elif form == "name":
+        for name in dict.fromkeys(f"{hit.backup}: {hit.entry.resource}/{hit.entry.name}" for hit in hits):
+            click.echo(name)
+    else:
+        print_table(
+            ("BACKUP", "NAMESPACE", "RESOURCE", "NAME", "WHERE", "WHAT"),
+            (
+                (
+                    hit.backup,
+                    hit.entry.namespace,
+                    hit.entry.resource,
+                    hit.entry.name,
+                    hit.path,
+                    excerpt(hit.value, text.lower()),
+                )
+                for hit in hits
+            ),
+        )
+    return FOUND if hits else NOTHING
+
+
+async def _hits(
+    backup: StoredBackup, choice: Choice, text: str, options: SearchOptions
+) -> AsyncGenerator[Hit, None]:
+    pending: list[Entry] = []
+    async with aclosing(backup.entries()) as batches:
+        async for batch in batches:
+            admitted = [entry for entry in batch if choice.admits(entry)]
+            if not options.content:
+                for entry in admitted:
+                    for path, value in in_entry(entry, text):
+                        yield Hit(backup.name, entry, path, value)
+                continue
+            pending += admitted
+            # What lies in the member that is read last waits for the rest of it, to fetch it once.
+            last = pending[-1].span if pending and len(pending) < _MAX_PENDING else None
+            ready = [entry for entry in pending if entry.span != last]
+            pending = [entry for entry in pending if entry.span == last]
+            async with aclosing(_in_contents(backup, ready, text, options)) as found:
+                async for hit in found:
+                    yield hit
+    async with aclosing(_in_contents(backup, pending, text, options)) as found:
+        async for hit in found:
+            yield hit
+
+
+async def _in_contents(
+    backup: StoredBackup, entries: list[Entry], text: str, options: SearchOptions
+) -> AsyncGenerator[Hit, None]:
+    async with aclosing(backup.contents(entries)) as contents:
+        async for entry, content in contents:
+            try:
+                obj = orjson.loads(content)
+            except orjson.JSONDecodeError:
+                continue  # `backup verify` names it
+            if isinstance(obj, dict) and not options.show_secrets:
+                obj = masked(obj)
+            for path, value in in_values(obj, text):
+                yield Hit(backup.name, entry, path, value)
+
+
+def in_entry(entry: Entry, text: str) -> Iterator[tuple[str, str]]:
+    """Where a text occurs in the name or the labels, in small letters."""
+    if text in entry.name.lower():
+        yield "metadata.name", entry.name
+    for key, value in (entry.labels or {}).items():
+        if text in f"{key}={value}".lower():
+            yield member_path("metadata.labels", key), value
+
+
+def in_values(value: Any, text: str, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """The values and keys of an object in which a text occurs; managedFields are not looked into."""
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(value, dict):
+        for key, part in value.items():
+            inner = member_path(path, key)
+            if inner == "metadata.managedFields":
+                continue
+            if text in key.lower():
+                yield inner, key
+            yield from in_values(part, text, inner, depth + 1)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from in_values(part, text, f"{path}[{index}]", depth + 1)
+    elif value is not None and text in str(value).lower():
+        yield path, str(value)
+
+
+def excerpt(value: str, text: str) -> str:
+    """The part of a long value around the text."""
+    at = max(0, value.lower().find(text))
+    begin, end = max(0, at - _AROUND), at + len(text) + _AROUND
+    return ("…" if begin else "") + value[begin:end] + ("…" if end < len(value) else "")
+
+
+def _as_data(hit: Hit) -> JSONObject:
+    return {
+        "backup": hit.backup,
+        "resource": hit.entry.resource,
+        "namespace": hit.entry.namespace,
+        "name": hit.entry.name,
+        "path": hit.path,
+        "value": hit.value,
+    }

@@ -1,0 +1,237 @@
+"""`backup ls|show|diff|search|index` and `history`, without a server, on backups of ours and of Velero's."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from pinnace.cli.main import run
+from tests.unit.cli.browse.conftest import config_map, secret, store
+
+Printed = pytest.CaptureFixture[str]
+
+
+def printed(capsys: Printed, *words: str, code: int = 0) -> str:
+    assert run(list(words)) == code, capsys.readouterr()
+    return capsys.readouterr().out
+
+
+def data(capsys: Printed, *words: str, code: int = 0) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(printed(capsys, *words, "-o", "json", code=code))
+    return found
+
+
+class TestVelerosBackups:
+    def test_items_are_listed_with_one_line_about_the_missing_index(
+        self, velero: Path, capsys: Printed
+    ) -> None:
+        assert run(["backup", "ls", "files"]) == 0
+        out, err = capsys.readouterr()
+        assert "files       pods              keeper\n" in out
+        assert len(out.splitlines()) == 9
+        assert err.count("\n") == 1
+        assert "has no index" in err
+
+    def test_an_index_written_later_says_the_same(self, velero: Path, capsys: Printed) -> None:
+        before = data(capsys, "backup", "ls", "everything")
+        printed(capsys, "backup", "index", "everything")
+
+        assert run(["backup", "ls", "everything", "-o", "json"]) == 0
+        out, err = capsys.readouterr()
+
+        assert json.loads(out) == before
+        assert err == ""
+        assert len(before) > 300
+
+    def test_an_object_is_shown_as_stored(self, velero: Path, capsys: Printed) -> None:
+        without = printed(capsys, "backup", "show", "files", "pod/keeper", "-n", "files")
+        printed(capsys, "backup", "index", "files")
+        assert printed(capsys, "backup", "show", "files", "pods", "keeper") == without
+        assert "kind: Pod\n" in without
+
+    def test_two_backups_are_compared(self, velero: Path, capsys: Printed) -> None:
+        words = ("backup", "diff", "everything", "from-schedule", "--include-namespaces", "shop")
+        assert printed(capsys, *words, "--include-resources", "configmaps,secrets", code=0) == ""
+        found = data(capsys, "backup", "diff", "everything", "files", "--include-namespaces", "shop", code=1)
+        assert {one["change"] for one in found} == {"removed"}
+
+
+class TestListing:
+    def test_kinds_names_labels_and_namespaces_choose(self, location: Path, capsys: Printed) -> None:
+        store(location, "b1", [config_map("a"), config_map("b", "other"), secret("a")])
+
+        def names(*words: str) -> list[str]:
+            return printed(capsys, "backup", "ls", "b1", *words, "-o", "name").split()
+
+        assert names() == ["configmaps/b", "configmaps/a", "secrets/a"]
+        assert names("ConfigMap") == names("cm") == ["configmaps/b", "configmaps/a"]
+        assert names("-n", "shop") == ["configmaps/a", "secrets/a"]
+        assert names("secret/a") == names("--include-resources", "secrets") == ["secrets/a"]
+        assert names("-l", "app=b") == ["configmaps/b"]
+        printed(capsys, "backup", "ls", "b1", "secret/zzz", code=1)
+
+    def test_a_summary_counts_by_kind_and_namespace(self, location: Path, capsys: Printed) -> None:
+        store(location, "b1", [config_map("a"), config_map("b"), secret("a")])
+        found = data(capsys, "backup", "ls", "b1", "--summary")
+        assert [(one["resource"], one["items"]) for one in found] == [("configmaps", 2), ("secrets", 1)]
+
+    def test_hostile_names_cannot_steer_a_terminal(self, location: Path, capsys: Printed) -> None:
+        store(location, "b1", [config_map("a\x1b[2Jb\nc", x="\x1b]0;title\x07")])
+        for words in (["ls", "b1"], ["ls", "b1", "-o", "name"], ["ls", "b1", "-o", "yaml"]):
+            out = printed(capsys, "backup", *words)
+            assert "\x1b" not in out
+        assert "\x1b" not in printed(capsys, "backup", "search", "b1", "title", "--content")
+
+
+class TestIndex:
+    def test_a_damaged_index_is_left_aside_with_one_line(self, location: Path, capsys: Printed) -> None:
+        directory = store(location, "b1", [config_map("a")])
+        index = directory / "b1-pinnace-index.json.gz"
+        for damaged in (
+            b"",
+            b"no gzip",
+            index.read_bytes()[:-5],
+            gzip.compress(b'{"pinnaceIndex":1}\n[1]\n'),
+        ):
+            index.write_bytes(damaged)
+            assert run(["backup", "ls", "b1"]) == 0
+            out, err = capsys.readouterr()
+            assert "configmaps" in out
+            assert err.count("\n") == 1
+            assert "is not used" in err
+
+    def test_the_tarball_wins_over_an_index_that_disagrees(self, location: Path, capsys: Printed) -> None:
+        store(location, "b1", [config_map("a", x="right")])
+        other = store(location, "b2", [config_map("a", x="wrong")])
+        own = location / "backups/b1/b1-pinnace-index.json.gz"
+        own.write_bytes((other / "b2-pinnace-index.json.gz").read_bytes())
+
+        assert run(["backup", "show", "b1", "cm/a"]) == 0
+        out, err = capsys.readouterr()
+
+        assert "x: right" in out
+        assert "DISAGREES WITH THE TARBALL" in err
+
+    def test_places_beyond_the_tarball_are_not_believed(self, location: Path, capsys: Printed) -> None:
+        directory = store(location, "b1", [config_map("a")])
+        index = directory / "b1-pinnace-index.json.gz"
+        sound = gzip.decompress(index.read_bytes())
+        for place in (b'{"member":999999,"length":9}', b'{"member":0,"length":99999999999}'):
+            start = sound.index(b'{"member"')
+            end = sound.index(b"\n", start)
+            index.write_bytes(gzip.compress(sound[:start] + place + sound[end:]))
+            assert "kind: ConfigMap" in printed(capsys, "backup", "show", "b1", "cm/a")
+
+
+class TestSecrets:
+    def test_values_are_hidden_unless_asked_for(self, location: Path, capsys: Printed) -> None:
+        store(location, "b1", [secret("a", password="hunter2")])
+        store(location, "b2", [secret("a", password="hunter3", version="2")])
+        commands = (
+            ["show", "b1", "secret/a"],
+            ["diff", "b1", "b2"],
+            ["diff", "b1", "b2", "--full"],
+            ["diff", "b1", "b2", "-o", "json"],
+            ["search", "b1", "hunter", "--content"],
+        )
+        for words in commands:
+            run(["backup", *words])
+            assert "hunter" not in capsys.readouterr().out, words
+            run(["backup", *words, "--show-secrets"])
+            assert "hunter" in capsys.readouterr().out, words
+        assert "<hidden, changed>" in printed(capsys, "backup", "diff", "b1", "b2", code=1)
+
+
+class TestDiff:
+    def test_fields_that_differ_are_named(self, location: Path, capsys: Printed) -> None:
+        store(location, "b1", [config_map("a", x="1"), config_map("gone"), config_map("same")])
+        new = [config_map("a", x="2", y="3", version="9"), config_map("new"), config_map("same", version="7")]
+        store(location, "b2", new)
+
+        assert printed(capsys, "backup", "diff", "b1", "b2", code=1).splitlines() == [
+            "~ configmaps/a in shop",
+            '    ~ data.x: "1" -> "2"',
+            '    + data.y: "3"',
+            "- configmaps/gone in shop",
+            "+ configmaps/new in shop",
+            "1 added, 1 removed, 1 changed",
+        ]
+        assert printed(capsys, "backup", "diff", "b1", "b2", "--name-only", code=1).splitlines() == [
+            "~ configmaps/a in shop",
+            "- configmaps/gone in shop",
+            "+ configmaps/new in shop",
+        ]
+        full = printed(capsys, "backup", "diff", "b1", "b2", "--full", code=1)
+        assert "-  x: '1'\n+  x: '2'\n" in full
+        assert printed(capsys, "backup", "diff", "b1", "b1") == ""
+
+    def test_the_order_of_keys_and_the_server_s_fields_do_not_count(
+        self, location: Path, capsys: Printed
+    ) -> None:
+        store(location, "b1", [config_map("a", x="1", y="2")])
+        changed = config_map("a", y="2", x="1", version="2")
+        changed["metadata"]["generation"] = 7
+        store(location, "b2", [changed])
+        assert printed(capsys, "backup", "diff", "b1", "b2") == ""
+        assert "generation" in printed(capsys, "backup", "diff", "b1", "b2", "--all-fields", code=1)
+
+    def test_equal_objects_are_not_read_from_the_tarball(self, location: Path, capsys: Printed) -> None:
+        objects = [config_map(f"n{number}") for number in range(50)]
+        for name in ("b1", "b2"):
+            directory = store(location, name, objects)
+            (directory / f"{name}.tar.gz").write_bytes(b"")
+        assert printed(capsys, "backup", "diff", "b1", "b2") == ""
+
+    def test_trouble_is_2(self, location: Path, capsys: Printed) -> None:
+        store(location, "b1", [])
+        for words in (["b1", "b9"], ["b1"], ["b1", "b1", "--cluster"]):
+            assert run(["backup", "diff", *words]) == 2
+
+
+def test_history_names_appearance_changes_and_removal(location: Path, capsys: Printed) -> None:
+    for day, objects in enumerate(
+        ([], [config_map("a", x="1")], [config_map("a", x="1", version="2")], [config_map("a", x="2")], [])
+    ):
+        store(location, f"b{day}", objects, day=day, index=day != 3)
+
+    found = data(capsys, "history", "cm/a", "-n", "shop")
+
+    assert [(step["backup"], step["change"]) for step in found] == [
+        ("b1", "added"),
+        ("b3", "changed"),
+        ("b4", "removed"),
+    ]
+    assert found[1]["fields"] == ['~ data.x: "1" -> "2"']
+
+
+def test_search_looks_at_names_labels_and_content(location: Path, capsys: Printed) -> None:
+    store(location, "b1", [config_map("web", image="registry/web:1.2")])
+    store(location, "b2", [config_map("db", image="registry/db:9")])
+    assert {hit["path"] for hit in data(capsys, "backup", "search", "b1", "WEB")} == {
+        "metadata.name",
+        "metadata.labels.app",
+    }
+    hits = data(capsys, "backup", "search", "--all", "registry/", "--content")
+    assert [(hit["backup"], hit["path"]) for hit in hits] == [("b1", "data.image"), ("b2", "data.image")]
+    assert printed(capsys, "backup", "search", "--all", "nowhere", code=1) == ""
+
+
+def test_many_items_are_printed_as_they_come(
+    location: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pinnace.cli.browse.listing.SORTED_UP_TO", 100)
+    store(location, "b1", [config_map(f"n{number:04}") for number in range(2000)])
+    assert len(printed(capsys, "backup", "ls", "b1", "-o", "name").split()) == 2000
+
+
+def test_what_is_no_object_is_an_error_in_one_line(location: Path, capsys: Printed) -> None:
+    store(location, "b1", [config_map("a")])
+    tarball = location / "backups/b1/b1.tar.gz"
+    tarball.write_bytes(gzip.compress(b"x" * 600))
+    assert run(["backup", "show", "b1", "cm/a"]) == 1
+    err = capsys.readouterr().err
+    assert "cannot be read" in err
+    assert orjson.dumps(err).count(b"Traceback") == 0
