@@ -16,7 +16,7 @@ from tests.support.without_server import ENCODED_PASSWORD, MakePinnace, s3_envir
 FILES = {
     *("b1-csi-volumesnapshotcontents.json.gz", "b1-csi-volumesnapshots.json.gz", "b1-logs.gz"),
     *("b1-podvolumebackups.json.gz", "b1-resource-list.json.gz", "b1-volumesnapshots.json.gz"),
-    *("b1.tar.gz", "b1-pinnace-index.json.gz", "velero-backup.json"),
+    *("b1.tar.gz", "b1-pinnace-index.json.gz", "velero-backup.json", "b1-results.gz"),
 }
 
 

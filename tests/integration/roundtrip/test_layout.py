@@ -79,6 +79,8 @@ async def test_the_files_beside_the_tarball(
         *lists,
         "b1-logs.gz",
         "b1-pinnace-index.json.gz",
+        "b1-results.gz",
+        "b1-volumeinfo.json.gz",
         "b1.tar.gz",
         "velero-backup.json",
     }
