@@ -19,6 +19,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.restore.engine import ClusterAccess, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 
@@ -39,6 +40,7 @@ class RealRestore:
     def __init__(self, client: KubeClient, directory: Path) -> None:
         self.client = client
         self.progress = Numbers()
+        self.outcomes = Outcomes()
         self.name = f"restore-{secrets.token_hex(3)}"
         self._directory = directory
 
@@ -62,7 +64,9 @@ class RealRestore:
         metadata = ObjectMeta(name=self.name, namespace="default")
         restore = Restore(metadata=metadata, spec=RestoreSpec(backup_name="backup-1", **spec))
         with archive:
-            return await engine.run(RestoreRequest(restore=restore, backup=Backup()), archive)
+            self.outcomes = Outcomes()
+            request = RestoreRequest(restore=restore, backup=Backup())
+            return await engine.run(request, archive, self.outcomes)
 
     async def _archive(self, discovery: Discovery, items: tuple[JSONObject, ...]) -> ArchiveIndex:
         path = self._directory / f"{secrets.token_hex(4)}.tar.gz"

@@ -27,6 +27,8 @@ class DownloadTargetKind(StrEnum):
     RESTORE_RESOURCE_LIST = "RestoreResourceList"
     RESTORE_ITEM_OPERATIONS = "RestoreItemOperations"
     RESTORE_VOLUME_INFO = "RestoreVolumeInfo"
+    RESTORE_OUTCOMES = "RestoreOutcomes"
+    """Not of Velero, whose definition refuses it; a client then shows the resource list. (docs/adr/049)"""
     ITEM_INDEX = "BackupItemIndex"
     """Not of Velero, whose definition refuses it; a client then reads the tarball instead. (docs/adr/057)"""
 
@@ -38,6 +40,7 @@ OF_RESTORES: Final = frozenset(
         DownloadTargetKind.RESTORE_RESOURCE_LIST,
         DownloadTargetKind.RESTORE_ITEM_OPERATIONS,
         DownloadTargetKind.RESTORE_VOLUME_INFO,
+        DownloadTargetKind.RESTORE_OUTCOMES,
     }
 )
 """The files whose name is a Restore's; all others are a Backup's."""

@@ -54,11 +54,12 @@ class Outcomes:
             for kind, of_kind in sorted(self._of_kinds.items())
         }
 
-    def details(self) -> JSONObject:
+    def details(self, *, with_reasons: bool = True) -> JSONObject:
         """Counts of all outcomes, and the objects that were not simply created, with the reasons."""
         groups: dict[_Entry, dict[str, list[str]]] = {}
         for kind, of_kind in sorted(self._of_kinds.items()):
-            for place, entry in of_kind.items():
+            for place, (outcome, reason) in of_kind.items():
+                entry = (outcome, reason if with_reasons else "")
                 if entry != (Outcome.CREATED, ""):
                     groups.setdefault(entry, {}).setdefault(kind, []).append(_title(place))
         return {

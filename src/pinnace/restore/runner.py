@@ -30,6 +30,7 @@ from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, Restor
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import ProgressSink
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE
@@ -98,6 +99,7 @@ class _Run:
     inputs: RestoreInputs
     progress: ProgressSink
     directory: Path
+    outcomes: Outcomes = field(default_factory=Outcomes)
 
     async def run_logged(self) -> Results:
         """Restore, and upload log and results.
@@ -129,10 +131,22 @@ class _Run:
                 if problem is not None:
                     results.errors.add_velero(problem)
                 await _upload_results(store, name, results, log, context.log.hide_results)
+                await self._upload_outcomes(store, log)
             finally:
                 if store is not context.store:
                     await close_reopened(store)
         return results
+
+    async def _upload_outcomes(self, store: BackupStore, log: RunLog) -> None:
+        """Store what became of each object; a failure does not change the outcome of the restore."""
+        # A reason can name objects of other namespaces, which a tenant must not see.
+        details = self.outcomes.details(with_reasons=self.context.log.hide_results is None)
+        try:
+            await store.put_restore_outcomes(
+                self.restore.metadata.name, self.outcomes.resource_list(), details
+            )
+        except StorageError as error:
+            log.error("Error uploading restore resource list to backup storage", error=error)
 
     def _failure(self, error: Exception) -> RestoreFailed:
         if isinstance(error, RestoreFailed):
@@ -174,7 +188,13 @@ class _Run:
         except StorageError as error:
             raise RestoreFailed(f"error fetching volume snapshots metadata: {error}") from error
         results = await self._restore_archive(log, actions, contents, request)
-        log.info("restore completed", warnings=results.warnings.count, errors=results.errors.count)
+        objects = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self.outcomes.counts.items()))
+        log.info(
+            "restore completed",
+            warnings=results.warnings.count,
+            errors=results.errors.count,
+            objects=objects or "none",
+        )
         return results
 
     async def _restore_archive(
@@ -210,7 +230,7 @@ class _Run:
             # The contents are in the index's spool now; a large backup need not be on the disk twice.
             await asyncio.to_thread(contents.unlink)
             with raised_gc_thresholds():
-                return await engine.run(request, archive)
+                return await engine.run(request, archive, self.outcomes)
 
 
 def _defect(error: Exception) -> str:

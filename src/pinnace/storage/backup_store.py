@@ -408,6 +408,18 @@ class BackupStore:
         body = await in_thread(encode_object, results)
         await self._put(self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore), body)
 
+    async def put_restore_outcomes(
+        self, restore: str, resource_list: Mapping[str, Any], details: Mapping[str, Any]
+    ) -> None:
+        """Store what became of each object: Velero's resource list, and our details. (BEY 3.5)"""
+        self._check_restores_writable("write the resource list of a restore")
+        for kind, content in (
+            (DownloadTargetKind.RESTORE_RESOURCE_LIST, resource_list),
+            (DownloadTargetKind.RESTORE_OUTCOMES, details),
+        ):
+            body = await in_thread(encode_object, content)
+            await self._put(self._layout.target(kind, restore), body)
+
     async def put_restore_metadata(self, restore: str, metadata: bytes) -> None:
         """Store the Restore object, for use without a server, where no cluster keeps it."""
         self._check_restores_writable("write a restore")

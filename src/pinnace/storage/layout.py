@@ -30,6 +30,7 @@ _RESTORE_FILES = {
     "RestoreResourceList": "restore-{}-resource-list.json.gz",
     "RestoreItemOperations": "restore-{}-itemoperations.json.gz",
     "RestoreVolumeInfo": "{}-volumeinfo.json.gz",
+    "RestoreOutcomes": "restore-{}-pinnace-outcomes.json.gz",
 }
 
 

@@ -218,7 +218,8 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
         ),
         (
             r"differ\w* (?:from|than) the backed-up version",
-            "Delete the existing objects first, or restore beside them with --namespace-mappings OLD:NEW.",
+            "Update them with --existing-resource-policy update, or restore beside them with"
+            " --namespace-mappings OLD:NEW.",
             "restore",
         ),
         (

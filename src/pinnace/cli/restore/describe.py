@@ -9,15 +9,21 @@ from pinnace.cli.output import cells, later, parts
 from pinnace.cli.output.findings import grouped_texts
 from pinnace.cli.output.layout import Sheet
 from pinnace.cli.output.volumes import pod_volumes
+from pinnace.cli.restore.objects import RestoredObjects, resource_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFacts:
-    """What a description shows beside the Restore: a str is the text of what went wrong with the results."""
+    """What a description shows beside the Restore; a str is the text of what went wrong with the file.
+
+    Attributes:
+        objects: set only with details.
+    """
 
     results: JSONObject | str | None = None
     undecodable_results: bool = False
     pod_volume_restores: Sequence[JSONObject] = ()
+    objects: RestoredObjects | str | None = None
 
 
 def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> str:
@@ -50,6 +56,8 @@ def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> st
     sheet.field("Preserve Service NodePorts", cells.tristate(spec.get("preserveNodePorts")))
     later.fields(sheet, spec, later.RESTORE_SPEC)
     later.restore_status(sheet, status)
+    if facts.objects is not None:
+        resource_list(sheet, facts.objects)
     return sheet.render()
 
 

@@ -3,11 +3,12 @@
 from pinnace.api import labels
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.interface import Backend, fetch_json
+from pinnace.cli.backend.interface import Backend, FileMissing, fetch_json
 from pinnace.cli.common.describing import View
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
+from pinnace.cli.restore.objects import RestoredObjects, restored_objects
 from pinnace.kube.errors import KubeError
 
 
@@ -34,4 +35,33 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFa
     except KubeError as error:
         complain(f"error getting PodVolumeRestores for restore {name}: {error}")
         volumes = []
-    return RestoreFacts(results=results, undecodable_results=undecodable, pod_volume_restores=volumes)
+    return RestoreFacts(
+        results=results,
+        undecodable_results=undecodable,
+        pod_volume_restores=volumes,
+        objects=await _objects(backend, name, view) if view.details else None,
+    )
+
+
+async def _objects(backend: Backend, name: str, view: View) -> RestoredObjects | str:
+    """What became of each object; a str is the text of what went wrong."""
+    options = view.downloads
+    try:
+        found = await fetch_json(backend, DownloadTargetKind.RESTORE_RESOURCE_LIST, name, options)
+    except FileMissing:
+        return "<restore resource list not found>"
+    except CommandError as error:
+        return f"<error getting restore resource list: {error}>"
+    except ValueError as error:
+        return f"<error reading restore resource list: {error}>"
+    details = None
+    try:
+        details = await fetch_json(backend, DownloadTargetKind.RESTORE_OUTCOMES, name, options)
+    except FileMissing:
+        pass  # a restore of Velero, or of an older version
+    except (CommandError, KubeError, ValueError) as error:
+        complain(f"the reasons of the outcomes of restore {name} cannot be shown: {error}")
+    try:
+        return restored_objects(found if isinstance(found, dict) else None, details)
+    except ValueError as error:
+        return f"<error reading restore resource list: {error}>"

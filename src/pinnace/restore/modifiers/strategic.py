@@ -78,6 +78,7 @@ class _Merge:
         retained = patch.get(_RETAIN)
         if isinstance(retained, list):
             current = {key: value for key, value in current.items() if key in retained}
+        original = dict(current)
         for key, value in patch.items():
             if key.startswith(_DELETE_VALUES):
                 self._delete_values(current, key.removeprefix(_DELETE_VALUES), value)
@@ -85,7 +86,7 @@ class _Merge:
                 self._put(current, key, value, name)
         for key, value in patch.items():
             if key.startswith(_ORDER):
-                self._order(current, key.removeprefix(_ORDER), value, name)
+                self._order(current, key.removeprefix(_ORDER), value, (name, original))
         return current
 
     def _put(self, current: JSONObject, key: str, value: Any, parent: str) -> None:
@@ -105,7 +106,8 @@ class _Merge:
 
     def _lists(self, before: list[Any], patch: Sequence[Any], key: str, parent: str) -> list[Any]:
         if key == "finalizers" and parent == "metadata":
-            return [*before, *(value for value in patch if value not in before)]
+            union = [*before, *(value for value in patch if value not in before)]
+            return _ordered(union, patch, before, None)
         merge_key = self._merge_key(key, parent)
         if merge_key is None:
             return [self._without_directives(entry) for entry in patch]
@@ -125,7 +127,7 @@ class _Merge:
                 del result[position]
             else:
                 result[position] = after
-        return result
+        return _ordered(result, patch, before, merge_key)
 
     def _merge_key(self, key: str, parent: str) -> str | None:
         if key == "ports":
@@ -141,21 +143,15 @@ class _Merge:
         if isinstance(before, list) and isinstance(values, list):
             current[key] = [value for value in before if value not in values]
 
-    def _order(self, current: JSONObject, key: str, order: object, parent: str) -> None:
-        """Put the elements that the patch names into its order, at the places that they have together."""
-        entries = current.get(key)
-        if not isinstance(entries, list) or not isinstance(order, list):
-            return
-        merge_key = self._merge_key(key, parent)
-        wanted = [entry.get(merge_key) if isinstance(entry, Mapping) else entry for entry in order]
-
-        def rank(entry: object) -> int | None:
-            name = entry.get(merge_key) if isinstance(entry, Mapping) else entry
-            return next((at for at, value in enumerate(wanted) if same_json(value, name)), None)
-
-        named = [entry for entry in entries if rank(entry) is not None]
-        in_order = iter(sorted(named, key=lambda entry: rank(entry) or 0))
-        current[key] = [next(in_order) if rank(entry) is not None else entry for entry in entries]
+    def _order(
+        self, current: JSONObject, key: str, order: object, place: tuple[str, Mapping[str, Any]]
+    ) -> None:
+        """Put the elements that the patch names into its order; `place` is the parent and the original."""
+        entries, (parent, original) = current.get(key), place
+        if isinstance(entries, list) and isinstance(order, list):
+            before = original.get(key)
+            merge_key = self._merge_key(key, parent)
+            current[key] = _ordered(entries, order, before if isinstance(before, list) else [], merge_key)
 
     def _without_directives(self, value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -178,3 +174,29 @@ def _position(entries: Sequence[Any], merge_key: str, wanted: Any) -> int | None
         if isinstance(entry, dict) and same_json(entry.get(merge_key), wanted):
             return position
     return None
+
+
+def _ordered(
+    entries: Sequence[Any], patch: Sequence[Any], before: Sequence[Any], merge_key: str | None
+) -> list[Any]:
+    """The elements in the order of an API server: those of the patch in its order, mixed with the others.
+
+    Two elements that were there before keep their order; a new one comes before what is left of the others.
+    """
+
+    def index(order: Sequence[Any], entry: Any) -> int:
+        name = entry.get(merge_key) if isinstance(entry, Mapping) else entry
+        for position, other in enumerate(order):
+            if same_json(other.get(merge_key) if isinstance(other, Mapping) else other, name):
+                return position
+        return -1
+
+    named = sorted(
+        (entry for entry in entries if index(patch, entry) >= 0), key=lambda entry: index(patch, entry)
+    )
+    others = [entry for entry in entries if index(patch, entry) < 0]
+    result = []
+    while named and others:
+        left, right = index(before, others[0]), index(before, named[0])
+        result.append(others.pop(0) if 0 <= left < right else named.pop(0))
+    return [*result, *named, *others]

@@ -1,0 +1,81 @@
+"""What became of each object of a restore, as `restore describe --details` lists it. (docs/spec: BEY 3.5)
+
+Two files hold it: Velero's resource list, and our details with finer outcomes and reasons, which restores of
+Velero and of older versions lack. Both come from a location and count as hostile input.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pinnace.api.objects import JSONObject, listed, mapping, objects, text
+from pinnace.api.restore_outcomes import MEANINGS, Outcome
+from pinnace.cli.output.layout import Sheet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredObjects:
+    """The objects of a restore, each with what became of it.
+
+    Attributes:
+        by_kind: kind to titles (`ns1/web`), each with its outcome and reason as text.
+        counts: how many have each outcome; empty if only Velero's file is there.
+    """
+
+    by_kind: Mapping[str, Mapping[str, str]]
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def restored_objects(resource_list: JSONObject | None, details: object) -> RestoredObjects:
+    """Read the two files; `details` is None if there is none.
+
+    Raises:
+        ValueError: the resource list is none.
+    """
+    by_kind: dict[str, dict[str, str]] = {}
+    for kind, entries in sorted((resource_list or {}).items()):
+        if not isinstance(entries, list | None):
+            raise ValueError("not an object of arrays of names")
+        by_kind[kind] = dict(_with_action(str(entry)) for entry in entries or ())
+    for group in objects(details, "groups"):
+        outcome, reason = text(group, "outcome"), text(group, "reason")
+        said = f"{outcome}: {reason}" if reason else outcome
+        for kind in mapping(group, "objects"):
+            for title in listed(group, "objects", kind):
+                if title in by_kind.get(kind, ()):
+                    by_kind[kind][title] = said
+    counts = {
+        name: number
+        for name, number in mapping(details, "counts").items()
+        if name in Outcome.__members__.values() and isinstance(number, int)
+    }
+    return RestoredObjects(by_kind=by_kind, counts=counts)
+
+
+def _with_action(entry: str) -> tuple[str, str]:
+    """`ns1/web(created)` as title and action."""
+    title, bracket, action = entry.removesuffix(")").rpartition("(")
+    return (title, action) if bracket else (entry, "")
+
+
+def resource_list(sheet: Sheet, found: RestoredObjects | str) -> None:
+    """The list, with a line for each object; a str is the text of what went wrong."""
+    sheet.line()
+    if isinstance(found, str):
+        sheet.field("Resource List", found)
+        return
+    if found.counts:
+        sheet.line("Objects:")
+        for outcome in Outcome:
+            if number := found.counts.get(outcome):
+                sheet.field(MEANINGS[outcome][:1].upper() + MEANINGS[outcome][1:], number, indent=1)
+        sheet.line()
+    sheet.line("Resource List:")
+    for line in _lines(found):
+        sheet.line(line)
+
+
+def _lines(found: RestoredObjects) -> Iterator[str]:
+    for kind, titles in found.by_kind.items():
+        yield f"\t{kind}:"
+        for title, said in sorted(titles.items()):
+            yield f"\t\t- {title}({said})" if said else f"\t\t- {title}"

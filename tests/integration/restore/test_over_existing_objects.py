@@ -1,0 +1,205 @@
+"""Restores over a cluster that has changed, and strategic patches. (docs/spec: BEY 5.1-5.3)"""
+
+from typing import Any
+
+import pytest
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.restore import RestoreStatusSpec
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.restore.modifiers.strategic import MERGE_KEYS, merged
+from tests.support.real_restores import RealRestore
+
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+def obj(kind: str, name: str, namespace: str, *, api_version: str = "v1", **fields: Any) -> JSONObject:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        **fields,
+    }
+
+
+def deployment(name: str, namespace: str, *, image: str = "app:1", app: str = "x") -> JSONObject:
+    labels = {"app": app}
+    containers = [
+        {
+            "name": "web",
+            "image": image,
+            "env": [{"name": "A", "value": "1"}],
+            "ports": [{"containerPort": 80}],
+        },
+        {"name": "side", "image": "side:1"},
+    ]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return obj("Deployment", name, namespace, api_version="apps/v1", spec=spec)
+
+
+async def test_a_restore_over_a_changed_namespace_brings_back_the_backup(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    """Patched where that is possible, recreated where a field is immutable, and a claim is never deleted."""
+    immutable = obj("ConfigMap", "frozen", namespace, data={"a": "backup"}, immutable=True)
+    backup = [
+        obj("ConfigMap", "same", namespace, data={"a": "backup"}),
+        obj("ConfigMap", "changed", namespace, data={"a": "backup"}),
+        obj("ConfigMap", "missing", namespace, data={"a": "backup"}),
+        immutable,
+        deployment("patched", namespace),
+        deployment("selector", namespace),
+        claim("claim", namespace, "1Gi"),
+        obj("Service", "svc", namespace, spec={"ports": [{"port": 80}], "selector": {"app": "x"}}),
+    ]
+    in_cluster = [
+        backup[0],
+        obj("ConfigMap", "changed", namespace, data={"a": "theirs", "b": "more"}),
+        immutable | {"data": {"a": "theirs"}},
+        deployment("patched", namespace, image="app:2"),
+        deployment("selector", namespace, app="y"),
+        claim("claim", namespace, "2Gi"),
+        obj("Service", "svc", namespace, spec={"ports": [{"port": 81}], "selector": {"app": "y"}}),
+    ]
+    discovery = await Discovery.load(client)
+    uids = {}
+    for item in in_cluster:
+        resource = discovery.for_kind(item["apiVersion"], item["kind"])
+        assert resource is not None
+        made = await client.create(resource, item, namespace)
+        uids[item["metadata"]["name"]] = made["metadata"]["uid"]
+
+    results = await restore(*backup, existing_resource_policy="recreate")
+
+    assert results.errors.count == 0
+    (warning,) = results.warnings.namespaces[namespace]
+    assert f"persistentvolumeclaims/{namespace}/claim" in warning
+    assert "as that would delete the data of its volume" in warning
+    found = {}
+    for item in backup:
+        resource = discovery.for_kind(item["apiVersion"], item["kind"])
+        assert resource is not None
+        found[item["metadata"]["name"]] = await client.get(resource, item["metadata"]["name"], namespace)
+    for name in ("same", "changed", "missing", "frozen"):
+        assert found[name]["data"] == {"a": "backup"}
+    for name in ("patched", "selector"):
+        assert found[name]["spec"]["template"]["spec"]["containers"][0]["image"] == "app:1"
+        assert found[name]["spec"]["selector"] == {"matchLabels": {"app": "x"}}
+    assert [port["port"] for port in found["svc"]["spec"]["ports"]] == [80]
+    assert found["claim"]["spec"]["resources"]["requests"] == {"storage": "2Gi"}
+    kept = {name for name, uid in uids.items() if found[name]["metadata"]["uid"] == uid}
+    assert kept == {"same", "changed", "patched", "claim", "svc"}
+    labelled = {name for name, item in found.items() if _restored_by(item) == restore.name}
+    assert labelled == set(found)
+    outcomes = restore.outcomes.resource_list()
+    assert outcomes["v1/ConfigMap"] == [
+        f"{namespace}/changed(updated)",
+        f"{namespace}/frozen(updated)",
+        f"{namespace}/missing(created)",
+        f"{namespace}/same(skipped)",
+    ]
+    # The second time nothing is left to do.
+    versions = {name: item["metadata"]["resourceVersion"] for name, item in found.items()}
+    again = await restore(*backup, existing_resource_policy="recreate")
+    assert again.warnings.count == 1
+    assert "updated" not in str(
+        {k: v for k, v in restore.outcomes.resource_list().items() if "Claim" not in k}
+    )
+    config_maps = discovery.for_kind("v1", "ConfigMap")
+    assert config_maps is not None
+    changed = await client.get(config_maps, "changed", namespace)
+    assert changed["metadata"]["resourceVersion"] == versions["changed"]
+
+
+def claim(name: str, namespace: str, size: str) -> JSONObject:
+    spec: JSONObject = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return obj(
+        "PersistentVolumeClaim", name, namespace, spec=spec | {"storageClassName": f"class-{size.lower()}"}
+    )
+
+
+def _restored_by(item: JSONObject) -> str:
+    found: str = item["metadata"]["labels"]["velero.io/restore-name"]
+    return found
+
+
+async def test_a_status_comes_back_through_the_sub_resource(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    job = obj("CronJob", "job", namespace, api_version="batch/v1", spec={
+        "schedule": "0 0 1 1 *", "suspend": True,
+        "jobTemplate": {"spec": {"template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}},
+    }, status={"lastSuccessfulTime": "2020-01-01T00:00:00Z"})  # fmt: skip
+
+    results = await restore(job, restore_status=RestoreStatusSpec(included_resources=["cronjobs"]))
+
+    assert results.empty
+    discovery = await Discovery.load(client)
+    resource = discovery.for_kind("batch/v1", "CronJob")
+    assert resource is not None
+    stored = await client.get(resource, "job", namespace)
+    assert stored["status"]["lastSuccessfulTime"] == "2020-01-01T00:00:00Z"
+
+
+def of_pod(**spec: Any) -> JSONObject:
+    return {"spec": {"template": {"spec": spec}}}
+
+
+WEB = {
+    "name": "web",
+    "env": [{"name": "B", "value": "2"}, {"name": "A", "value": None}],
+    "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 81}],
+}
+PATCHES: dict[str, JSONObject] = {
+    "image": of_pod(containers=[{"name": "web", "image": "new"}]),
+    "new-container": of_pod(containers=[{"name": "more", "image": "m"}]),
+    "delete-container": of_pod(containers=[{"name": "side", "$patch": "delete"}]),
+    "replace-containers": of_pod(containers=[{"$patch": "replace"}, {"name": "only", "image": "o"}]),
+    "env-and-ports": of_pod(containers=[WEB]),
+    "order": of_pod(**{"$setElementOrder/containers": [{"name": "side"}, {"name": "web"}]}),
+    "volumes": of_pod(
+        volumes=[{"name": "v", "emptyDir": {}}], tolerations=[{"key": "k", "operator": "Exists"}]
+    ),
+    "strategy": {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}},
+    "metadata": {"metadata": {"labels": {"a": "b", "app": None}, "annotations": {"x": "y"}}},
+}
+
+
+@pytest.mark.parametrize("patch", PATCHES.values(), ids=PATCHES)
+async def test_strategic_patches_are_those_of_the_api_server(
+    client: KubeClient, namespace: str, patch: JSONObject
+) -> None:
+    """The server patches one object; our result, created as another one, is stored the same."""
+    discovery = await Discovery.load(client)
+    resource = discovery.for_kind("apps/v1", "Deployment")
+    assert resource is not None
+    stored = await client.create(resource, deployment("theirs", namespace), namespace)
+    theirs = await client.patch(resource, "theirs", patch, namespace, content_type=STRATEGIC)
+    before = {**stored, "metadata": {"name": "ours", "labels": stored["metadata"].get("labels") or {}}}
+    del before["status"]
+
+    ours = await client.create(resource, merged(before, patch), namespace)
+
+    assert ours["spec"] == theirs["spec"]
+    assert ours["metadata"].get("labels") == theirs["metadata"].get("labels")
+
+
+async def test_the_merge_keys_are_those_that_the_api_server_publishes(client: KubeClient) -> None:
+    import orjson
+
+    definitions = orjson.loads(await client.request("GET", "/openapi/v2"))["definitions"]
+    published = {
+        (field, schema["x-kubernetes-patch-merge-key"])
+        for name, definition in definitions.items()
+        if "Status" not in name
+        for field, schema in definition.get("properties", {}).items()
+        if "x-kubernetes-patch-merge-key" in schema
+    }
+    by_parent = {("ports", "containerPort"), ("ports", "port"), ("imagePullSecrets", "name")}
+    assert published == set(MERGE_KEYS.items()) | by_parent
+
+
+pytestmark = pytest.mark.timeout(120)
