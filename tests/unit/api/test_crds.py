@@ -237,6 +237,7 @@ def test_nullable_fields() -> None:
         f"restoreStatus.{name}" for name in ("includedResources", "excludedResources")
     }
     restore_spec |= {"resourceModifier.apiGroup"}
+    restore_spec |= {"hooks.resources[].postHooks[].exec.waitForReady"}
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {"backupSyncPeriod", "validationFrequency"}
     assert of("Schedule.status.") == {"lastBackup", "lastSkipped"}
