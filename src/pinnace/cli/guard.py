@@ -13,11 +13,8 @@ from typing import Any, BinaryIO, Final, TextIO, cast
 TRACEBACK_VARIABLE: Final = "PINNACE_TRACEBACK"
 
 _STREAMS: Final = ("stdout", "stderr")
-_UNPRINTABLE = re.compile(
-    r"\x1b(?!\[(?:0|1|31|32|33)m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]"
-    r"|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
-"""Control characters but newline, tab and our own colours; and those that reorder or break lines of text."""
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control characters but newline and tab; and those that reorder or break lines of text."""
 
 
 def shows_tracebacks() -> bool:

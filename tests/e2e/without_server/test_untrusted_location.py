@@ -84,7 +84,7 @@ async def test_good_backups_are_listed_with_a_warning_for_each_other(pinnace: Pi
 
 
 async def test_the_text_of_a_backup_cannot_steer_a_terminal(pinnace: Pinnace, location: Path) -> None:
-    steering = "\x1b[2J\x1b]0;title\x07\x9b31m\r"
+    steering = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x1b[31mloud\x1b[0m"
     folder = location / "backups/evil"
     folder.mkdir(parents=True)
     made_up = {"name": "evil", "labels": {"a": steering}, "annotations": {"b": steering}}
@@ -98,6 +98,7 @@ async def test_the_text_of_a_backup_cannot_steer_a_terminal(pinnace: Pinnace, lo
         assert not set(plain) & set("\x1b\x07\r"), plain
         assert "\x9b" not in plain or "json" in command
         assert "title" in plain
+        assert "\x1b[31mloud" not in outcome.out
 
 
 async def test_broken_and_unfinished_backups_can_be_deleted(pinnace: Pinnace, spoilt: Path) -> None:

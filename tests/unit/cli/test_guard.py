@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -18,6 +19,7 @@ from pinnace.cli import program
 from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import GuardedStream, complain, guarded_terminal, printable
+from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.kube.errors import ConnectionFailed
 
@@ -40,6 +42,13 @@ class Terminal(io.TextIOWrapper):
         return self.raw_bytes.getvalue().decode()
 
 
+def painted(phase: str) -> str:
+    """A sheet with a phase that others wrote, in a colour of ours."""
+    sheet = Sheet(colour=True)
+    sheet.field("Phase", sheet.paint(phase, "31"))
+    return sheet.render()
+
+
 def test_a_terminal_gets_control_characters_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     out, err = Terminal(), Terminal()
     monkeypatch.setattr(sys, "stdout", out)
@@ -50,14 +59,18 @@ def test_a_terminal_gets_control_characters_as_text(monkeypatch: pytest.MonkeyPa
         sys.stdout.buffer.write(b"log \xc3")
         sys.stdout.buffer.write(HOSTILE.encode())
         print(f"\x1b[31mred\x1b[0m\t{HOSTILE}", file=sys.stderr)
+        echo_laid_out(painted(f"\x1b[32mCompleted\x1b[0m{HOSTILE}") + "\n", colour=True)
         sys.stdout.writelines([HOSTILE])
         cast(GuardedStream, sys.stdout).unguarded.write("\r\x1b[K")
 
     assert sys.stdout is out
     assert out.shown.startswith(f"{SHOWN}\nlog ")
     assert out.shown.endswith(f"{SHOWN}\r\x1b[K")
-    assert HOSTILE[0] not in out.shown.removesuffix("\r\x1b[K")
-    assert err.shown == f"\x1b[31mred\x1b[0m\t{SHOWN}\n"
+    ours = re.compile("\x1b\\[(?:31|0)m")
+    assert HOSTILE[0] not in ours.sub("", out.shown.removesuffix("\r\x1b[K"), count=2)
+    assert err.shown == f"\\x1b[31mred\\x1b[0m\t{SHOWN}\n"
+    sheet = f"Phase:  \x1b[31m\\x1b[32mCompleted\\x1b[0m{SHOWN}\x1b[0m\n"
+    assert sheet in out.shown
 
 
 @pytest.mark.parametrize("character", "\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069")

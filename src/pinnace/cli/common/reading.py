@@ -16,9 +16,9 @@ from pinnace.cli.common.get import find, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.connect import program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
-from pinnace.cli.guard import printable
 from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, KINDS, RESTORE, SCHEDULE, SNAPSHOT_LOCATION
 from pinnace.cli.output.cells import phase, reasons
+from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.restore.read import describe_stored_restore
 from pinnace.cli.schedule.describe import describe_schedule
 from pinnace.cli.settings import Settings
@@ -90,7 +90,7 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions) -> None:
 
     texts = run_async(work())
     if texts:
-        click.echo(printable("\n\n\n".join(texts)), color=settings.colour)
+        echo_laid_out("\n\n\n".join(texts) + "\n", colour=settings.colour)
 
 
 def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:

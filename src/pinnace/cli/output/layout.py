@@ -1,20 +1,32 @@
 """The layout of `describe`: text with elastic tab stops. (docs/spec: CLI 2.4)"""
 
+import secrets
+import sys
 from collections.abc import Mapping, Sequence
+
+import click
+
+from pinnace.cli.guard import printable
 
 _PADDING = 2
 
 
 class Sheet:
-    """Collects lines whose cells end in tabs and aligns them as one text."""
+    """Collects lines whose cells end in tabs and aligns them as one text.
+
+    Only the colours of `paint` are in the text: what others wrote cannot bring its own.
+    """
 
     def __init__(self, *, colour: bool = False) -> None:
         self._lines: list[str] = []
         self._colour = colour
+        # Others cannot know it, so no text of theirs looks like a colour of ours.
+        self._escape = f"\x1b{secrets.token_hex(8)}["
 
     def line(self, text: str = "") -> None:
         """Add a line. Newlines inside a value act as layout, as in the compatible output."""
-        self._lines.extend(text.split("\n"))
+        parts = (printable(part) for part in text.split(self._escape))
+        self._lines.extend("\x1b[".join(parts).split("\n"))
 
     def field(self, name: str, value: object, *, indent: int = 0) -> None:
         """Add `name:<tab>value`."""
@@ -29,12 +41,17 @@ class Sheet:
             self.line(f"{name if not position else ''}{':' if not position else ''}\t{key}={items[key]}")
 
     def paint(self, text: str, code: str) -> str:
-        """Wrap text in an ANSI colour, if colour is on."""
-        return f"\x1b[{code}m{text}\x1b[0m" if self._colour else text
+        """Text in an ANSI colour, if colour is on; to be added to this sheet."""
+        return f"{self._escape}{code}m{text}{self._escape}0m" if self._colour else text
 
     def render(self) -> str:
         """The aligned text, without a newline at its end."""
         return align(self._lines)
+
+
+def echo_laid_out(text: str, *, colour: bool | None = None) -> None:
+    """Print a table or the text of sheets, whose own colours reach the terminal."""
+    click.echo(text, file=getattr(sys.stdout, "unguarded", sys.stdout), nl=False, color=colour)
 
 
 def align(lines: Sequence[str]) -> str:

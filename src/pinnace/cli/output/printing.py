@@ -13,6 +13,7 @@ import click
 from pinnace.api.objects import JSONObject
 from pinnace.cli.flags import boolean, comma_list
 from pinnace.cli.guard import printable
+from pinnace.cli.output.layout import echo_laid_out
 
 FORMATS = ("table", "json", "yaml")
 OUTPUT_HELP = "Output: table, wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=NAME:PATH,..."
@@ -175,15 +176,14 @@ def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlag
 
         columns, row = compile_columns(flags.template)
         own = Table(columns=columns, row=row)
-        click.echo(printable(render_table(objects, own, OutputFlags(format=None)) or _header(own)), nl=False)
+        echo_laid_out(render_table(objects, own, OutputFlags(format=None)) or printable(_header(own)))
     elif flags.format == "name":
         for obj in objects:
             click.echo(f"{obj['kind'].lower()}.velero.io/{obj['metadata']['name']}")
     elif flags.format in ("json", "yaml"):
         click.echo(encode(objects[0] if len(objects) == 1 else object_list(objects), flags.format))
     else:
-        text = printable(render_table(table.sort(list(objects)), table, flags))
-        click.echo(text, nl=False, color=flags.colour or None)
+        echo_laid_out(render_table(table.sort(list(objects)), table, flags), colour=flags.colour or None)
 
 
 def object_list(objects: Sequence[JSONObject], kind: str | None = None) -> JSONObject:
@@ -222,7 +222,10 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def render_table(objects: Iterable[JSONObject], table: Table, flags: OutputFlags) -> str:
-    """Lay out a table: columns padded to max(6, widest + 3), the last not; nothing at all without rows."""
+    """Lay out a table: columns padded to max(6, widest + 3), the last not; nothing at all without rows.
+
+    Only our own colours are in it: control characters in cells become text.
+    """
     if flags.format == "wide":
         table = _widened(table)
     rows = [[*table.row(obj), *_label_cells(obj, flags)] for obj in objects]
@@ -232,7 +235,7 @@ def render_table(objects: Iterable[JSONObject], table: Table, flags: OutputFlags
     header += ["LABELS"] if flags.show_labels else []
     columns = [
         column
-        for column in zip(header, *rows, strict=True)
+        for column in zip(*(map(printable, row) for row in (header, *rows)), strict=True)
         if column[0] not in table.optional or any(column[1:])
     ]
     padded = [_painted(_padded(column), flags) for column in columns[:-1]]

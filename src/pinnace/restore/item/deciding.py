@@ -20,18 +20,12 @@ from typing import Final
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import ExistingResourcePolicy
 from pinnace.api.restore_outcomes import Outcome
-from pinnace.kube.errors import AlreadyExists, APIStatusError, Forbidden, Invalid, KubeError
+from pinnace.kube.errors import APIStatusError, Invalid, KubeError
 from pinnace.kube.resources import APIResource
 
 WARNING_DIFFERENT: Final = (
     "could not restore, {error}. Warning: the in-cluster version is different than the backed-up version."
 )
-
-_TAKEN_BY_ITSELF: Final = ("provided port is already allocated", "provided IP is already allocated")
-"""A Service that exists is refused for its own port before the server checks its name."""
-
-_RIGHTS: Final = "rbac.authorization.k8s.io"
-"""A role or binding that exists is refused for what it grants, before the server checks its name."""
 
 _NEVER_RECREATED: Final = {
     "namespaces": "everything in it",
@@ -110,11 +104,9 @@ def decide(
     if policy != ExistingResourcePolicy.NONE:
         return Decision(step=Step.PATCH, outcome=Outcome.UPDATED)
     reason = "it exists and differs from the backed-up version"
-    if isinstance(refusal, AlreadyExists) or _is_taken_by_itself(resource, refusal):
-        warning = WARNING_DIFFERENT.format(error=refusal)
-        return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=reason, warning=warning)
-    error = f"{refusal}; {reason}"
-    return Decision(step=Step.NOTHING, outcome=Outcome.FAILED, reason=error, error=error)
+    # Whatever the refusal says, a quota or a webhook: had it not come, the name would have been taken.
+    warning = WARNING_DIFFERENT.format(error=refusal)
+    return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=reason, warning=warning)
 
 
 def decide_after_refused_patch(
@@ -135,10 +127,3 @@ def decide_after_refused_patch(
             )
         what += f"; it was not deleted and created anew, as that would delete {behind}"
     return Decision(step=Step.LABELS, outcome=Outcome.DIFFERENT, reason=what, warning=what)
-
-
-def _is_taken_by_itself(resource: APIResource, error: KubeError) -> bool:
-    """Whether the server refused the object because of values that the existing object itself uses."""
-    is_own_port = isinstance(error, Invalid) and any(text in error.message for text in _TAKEN_BY_ITSELF)
-    is_judged = isinstance(error, Forbidden) and resource.group == _RIGHTS
-    return is_judged or (is_own_port and resource.group_resource == "services")
