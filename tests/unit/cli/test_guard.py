@@ -20,7 +20,7 @@ from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import GuardedStream, complain, guarded_terminal, printable
 from pinnace.cli.output.layout import Sheet, echo_laid_out
-from pinnace.cli.output.printing import encode
+from pinnace.cli.output.printing import OutputFlags, Table, encode, render_table
 from pinnace.kube.errors import ConnectionFailed
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\r\x08\x7f"
@@ -71,6 +71,17 @@ def test_a_terminal_gets_control_characters_as_text(monkeypatch: pytest.MonkeyPa
     assert err.shown == f"\\x1b[31mred\\x1b[0m\t{SHOWN}\n"
     sheet = f"Phase:  \x1b[31m\\x1b[32mCompleted\\x1b[0m{SHOWN}\x1b[0m\n"
     assert sheet in out.shown
+
+
+def test_a_table_has_our_colours_alone() -> None:
+    table = Table(columns=("NAME", "STATUS"), row=lambda obj: [obj["name"], obj["phase"], "end"][:2])
+    objects = [
+        {"name": "\x1b[1mloud", "phase": "Completed"},
+        {"name": "b", "phase": "\x1b[32mCompleted\x1b[0m"},
+    ]
+    shown = render_table(objects, table, OutputFlags(format=None, colour=True))
+    assert "\\x1b[1mloud" in shown
+    assert "\\x1b[32mCompleted\\x1b[0m" in shown
 
 
 @pytest.mark.parametrize("character", "\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069")
