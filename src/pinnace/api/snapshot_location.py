@@ -6,8 +6,9 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from pinnace.api import API_VERSION
-from pinnace.api.fields import ENUM_KEY, REQUIRED
+from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.storage_location import SecretKeySelector
 
 
 class VolumeSnapshotLocationPhase(StrEnum):
@@ -23,10 +24,13 @@ class VolumeSnapshotLocationSpec(Struct, rename="camel", kw_only=True):
     Attributes:
         provider: Name of the plugin that makes the snapshots.
         config: Settings of the provider.
+        credential: The Secret key with the provider's credentials; those of the server when absent. A field
+            of later versions of Velero. (docs/spec: BEY 7.4)
     """
 
     provider: Annotated[str, REQUIRED] = ""
     config: dict[str, str] = {}
+    credential: Annotated[SecretKeySelector | None, NULLABLE] = None
 
 
 class VolumeSnapshotLocationStatus(Struct, rename="camel", kw_only=True):

@@ -23,7 +23,7 @@ from pinnace.api.fields import CONTAINERS_KEY
 from pinnace.api.restore import RestoreSpec
 from pinnace.api.schedule import ScheduleSpec
 from pinnace.api.snapshot_location import VolumeSnapshotLocationSpec
-from pinnace.api.storage_location import BackupStorageLocationSpec, ObjectStorageLocation
+from pinnace.api.storage_location import BackupStorageLocationSpec
 
 Schema = dict[str, Any]
 
@@ -104,22 +104,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
     RestoreSpec: {
         "itemOperationTimeout": _OPERATION_TIMEOUT,
         "uploaderConfig": _UPLOADER,
-    },
-    ObjectStorageLocation: {
-        "caCertRef": NotSupported(
-            since="1.18",
-            effect="a CA bundle out of a Secret",
-            instead="write the bundle into objectStorage.caCert",
-            schema=_OPEN,
-        )
-    },
-    VolumeSnapshotLocationSpec: {
-        "credential": NotSupported(
-            since="1.10",
-            effect="credentials of its own for a snapshot location",
-            instead="leave it out: the credentials of the server are used",
-            schema=_OPEN,
-        )
     },
 }
 

@@ -46,11 +46,14 @@ class ObjectStorageLocation(Struct, rename="camel", kw_only=True):
         bucket: The bucket to use.
         prefix: Path inside the bucket under which everything is kept.
         ca_cert: CA bundle in PEM to verify the store's certificate with.
+        ca_cert_ref: The Secret key that holds the CA bundle, in place of caCert. A field of later versions of
+            Velero. (docs/spec: BEY 7.3)
     """
 
     bucket: Annotated[str, REQUIRED] = ""
     prefix: str = ""
     ca_cert: bytes = b""
+    ca_cert_ref: Annotated[SecretKeySelector | None, NULLABLE] = None
 
 
 class BackupStorageLocationSpec(Struct, rename="camel", kw_only=True):

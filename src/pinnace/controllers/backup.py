@@ -15,7 +15,6 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
-from pinnace.api.spec_fields import check_spec
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
@@ -30,7 +29,7 @@ from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_progress
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import BACKUPS, VOLUME_SNAPSHOT_LOCATIONS, velero
+from pinnace.kube.resources import BACKUPS, velero
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.policies import policies_of
 from pinnace.plugins.operation import Operation
@@ -90,8 +89,7 @@ class BackupWork:
             prepared.status.phase = BackupPhase.FAILED_VALIDATION
             prepared.status.validation_errors = [problem]
             prepared.status.start_timestamp = None
-        problems = await self._snapshot_location_problems(prepared.spec.volume_snapshot_locations)
-        policies = None
+        policies, problems = None, []
         try:
             policies = await policies_of(scope.client, scope.namespace, prepared.spec)
         except PolicyError as error:
@@ -100,18 +98,6 @@ class BackupWork:
         cluster = _Cluster(discovery=discovery, policies=policies)
         execute = partial(self._execute, cluster, caveats) if valid else None
         return refused(Plan(begun=prepared, execute=execute), problems)
-
-    async def _snapshot_location_problems(self, chosen: Sequence[str]) -> list[str]:
-        """What the chosen snapshot locations ask for that is not supported."""
-        if not chosen:
-            return []
-        listed = await self._scope.client.list_all(VOLUME_SNAPSHOT_LOCATIONS, self._scope.namespace)
-        return [
-            f"volume snapshot location {obj['metadata']['name']}: {error}"
-            for obj in listed
-            if obj["metadata"]["name"] in chosen
-            for error in check_spec("VolumeSnapshotLocation", obj).errors
-        ]
 
     async def _unavailable(
         self, backup: Backup, locations: Sequence[BackupStorageLocation] | Unreadable

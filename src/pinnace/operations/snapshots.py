@@ -1,8 +1,10 @@
 """Volume snapshots of backups, restores and deletions, native and CSI. (BKP 10-11, RST 12, CTL 6)"""
 
 from collections.abc import Collection, Container
+from pathlib import Path
 
 from pinnace.api.backup import Backup
+from pinnace.api.storage_location import SecretKeySelector
 from pinnace.context import RunContext
 from pinnace.csi.backup import csi_backup_actions
 from pinnace.csi.objects import TakenSnapshots
@@ -12,23 +14,30 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid
 from pinnace.plugins.kinds import PluginId
-from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.credentials_store import CredentialsStore, save_credential
 from pinnace.volumes.disks import with_disks
 from pinnace.volumes.policies import VolumePolicies
+from pinnace.volumes.secrets import read_secret
 from pinnace.volumes.snapshotters import Snapshotters
 
 
 def snapshotters_of(context: RunContext) -> Snapshotters:
     """The providers of native snapshots for one run."""
-    return open_snapshotters(context.client, context.namespace, context.plugins)
+    client, namespace = context.client, context.namespace
+    files = CredentialsStore(context.workdir / "credentials", namespace)
 
+    async def save(selector: SecretKeySelector) -> Path:
+        path = await save_credential(
+            selector, files, lambda name: read_secret(client, name, namespace), namespace=namespace
+        )
+        assert path is not None, "a selector with a name"
+        return path
 
-def open_snapshotters(client: KubeClient, namespace: str, plugins: Operation) -> Snapshotters:
-    """The providers of native snapshots: those of the clouds, before those of plugins."""
-    return Snapshotters(client, namespace, with_disks(plugins.volume_snapshotter))
+    # Providers of the clouds come before those of plugins.
+    return Snapshotters(client, namespace, with_disks(context.plugins.volume_snapshotter), credentials=save)
 
 
 def taken_snapshots(context: RunContext, backup: Backup) -> TakenSnapshots | None:

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from tempfile import mkstemp
 
+import msgspec
+
 from pinnace.aio.blocking import in_thread
 from pinnace.api.storage_location import BackupStorageLocation, SecretKeySelector
 from pinnace.storage.errors import StoreConfigError
@@ -76,14 +78,52 @@ async def resolve_credentials(
     Raises:
         StoreConfigError: `unable to get credentials: …`
     """
-    selector = credential_selector(location)
-    if selector is None:
+    return await save_credential(location.spec.credential, store, read_secret, namespace=namespace)
+
+
+async def save_credential(
+    selector: SecretKeySelector | None,
+    store: CredentialsStore,
+    read_secret: ReadSecret,
+    *,
+    namespace: str,
+) -> Path | None:
+    """Write the key that a selector names to its file; None for no selector, or one without a name.
+
+    Raises:
+        StoreConfigError: `unable to get credentials: …`
+    """
+    if selector is None or not selector.name:
         return None
     try:
         data = await _secret_value(selector, read_secret, namespace)
         return await store.save(selector.name, selector.key, data)
     except StoreConfigError as error:
         raise StoreConfigError(f"unable to get credentials: {error}") from error
+
+
+async def with_ca_cert(
+    location: BackupStorageLocation, read_secret: ReadSecret, *, namespace: str
+) -> BackupStorageLocation:
+    """The location with the CA bundle that its `caCertRef` names. (docs/spec: BEY 7.3)
+
+    Raises:
+        StoreConfigError: the bundle cannot be read, or `caCert` is set too; the first texts are Velero's.
+    """
+    storage = location.spec.object_storage
+    selector = storage.ca_cert_ref
+    if selector is None or not selector.name:
+        return location
+    if storage.ca_cert:
+        raise StoreConfigError("cannot specify both caCert and caCertRef in objectStorage")
+    try:
+        bundle = await _secret_value(selector, read_secret, namespace)
+    except StoreConfigError as error:
+        raise StoreConfigError(f"unable to get the CA bundle of caCertRef: {error}") from error
+    changed = msgspec.structs.replace(storage, ca_cert=bundle, ca_cert_ref=None)
+    return msgspec.structs.replace(
+        location, spec=msgspec.structs.replace(location.spec, object_storage=changed)
+    )
 
 
 async def _secret_value(selector: SecretKeySelector, read_secret: ReadSecret, namespace: str) -> bytes:

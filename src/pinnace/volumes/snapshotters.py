@@ -5,12 +5,13 @@ A snapshotter is a plugin of the provider, or looks like one; nothing here knows
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
-from pinnace.api.snapshot_location import VolumeSnapshotLocation
-from pinnace.api.spec_fields import check_spec
+from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
+from pinnace.api.storage_location import SecretKeySelector
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS, APIResource
 
@@ -55,6 +56,10 @@ FindSnapshotter = Callable[[str], Snapshotter]
 """The snapshotter of a provider, not initialised; a new object each time. Raises what it likes."""
 
 
+SaveCredential = Callable[[SecretKeySelector], Awaitable[Path]]
+"""Writes a key of a Secret to a private file, and returns it. Raises StorageError."""
+
+
 class Reader(Protocol):
     """Reads locations. Errors are `pinnace.kube.errors.KubeError`."""
 
@@ -67,10 +72,19 @@ class Snapshotters:
     One that could not be made is tried again the next time. (docs/spec: BKP 10)
     """
 
-    def __init__(self, client: Reader, namespace: str, find: FindSnapshotter) -> None:
+    def __init__(
+        self,
+        client: Reader,
+        namespace: str,
+        find: FindSnapshotter,
+        *,
+        credentials: SaveCredential | None = None,
+    ) -> None:
+        """`credentials` writes those of locations to files; without it such locations are refused."""
         self._client = client
         self._namespace = namespace
         self._find = find
+        self._credentials = credentials
         self._ready: dict[str, Snapshotter] = {}
         self._lock = asyncio.Lock()
 
@@ -79,24 +93,24 @@ class Snapshotters:
         async with self._lock:
             if location not in self._ready:
                 spec = (await self._location(location)).spec
-                self._ready[location] = await called(
-                    self._open(spec.provider, spec.config), f"volume snapshot location {location}"
-                )
+                self._ready[location] = await called(self._open(spec), f"volume snapshot location {location}")
             return self._ready[location]
 
     async def _location(self, name: str) -> VolumeSnapshotLocation:
         try:
             obj = await self._client.get(VOLUME_SNAPSHOT_LOCATIONS, name, self._namespace)
-            location = decode(VolumeSnapshotLocation, obj)
+            return decode(VolumeSnapshotLocation, obj)
         except (KubeError, DecodeError) as error:
             raise SnapshotError(f"error getting volume snapshot location {name}: {error}") from error
-        if problems := check_spec("VolumeSnapshotLocation", obj).errors:
-            # Not with the wrong credentials, say: they could belong to another account.
-            raise SnapshotError(f"volume snapshot location {name}: {'; '.join(problems)}")
-        return location
 
-    async def _open(self, provider: str, config: Mapping[str, str]) -> Snapshotter:
-        snapshotter = self._find(provider)
+    async def _open(self, spec: VolumeSnapshotLocationSpec) -> Snapshotter:
+        config = dict(spec.config)
+        if spec.credential is not None and spec.credential.name:
+            if self._credentials is None:
+                raise SnapshotError("its credential can be used only by a server")
+            # Velero passes them to plugins in the same way. (docs/spec: BEY 7.4)
+            config["credentialsFile"] = str(await self._credentials(spec.credential))
+        snapshotter = self._find(spec.provider)
         await snapshotter.init(config)
         return snapshotter
 

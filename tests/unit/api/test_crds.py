@@ -161,6 +161,7 @@ def test_required_lists() -> None:
         "BackupStorageLocation.spec": ["objectStorage", "provider"],
         "BackupStorageLocation.spec.credential": ["key"],
         "BackupStorageLocation.spec.objectStorage": ["bucket"],
+        "BackupStorageLocation.spec.objectStorage.caCertRef": ["key"],
         "DataDownload.spec": [
             "backupStorageLocation",
             "operationTimeout",
@@ -197,6 +198,7 @@ def test_required_lists() -> None:
         "Schedule.spec": ["schedule", "template"],
         "ServerStatusRequest.status.plugins[]": ["kind", "name"],
         "VolumeSnapshotLocation.spec": ["provider"],
+        "VolumeSnapshotLocation.spec.credential": ["key"],
     }
 
 
@@ -239,7 +241,11 @@ def test_nullable_fields() -> None:
     restore_spec |= {"resourceModifier.apiGroup"}
     restore_spec |= {"hooks.resources[].postHooks[].exec.waitForReady"}
     assert of("Restore.spec.") == restore_spec | hooks
-    assert of("BackupStorageLocation.spec.") == {"backupSyncPeriod", "validationFrequency"}
+    assert of("BackupStorageLocation.spec.") == {
+        "backupSyncPeriod",
+        "validationFrequency",
+        "objectStorage.caCertRef",
+    }
     assert of("Schedule.status.") == {"lastBackup", "lastSkipped"}
     assert of("DeleteBackupRequest.status.") == {"errors"}
     assert of("ServerStatusRequest.status.") == {"processedTimestamp", "plugins"}

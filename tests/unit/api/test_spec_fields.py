@@ -52,12 +52,6 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
         ("Backup", {"volumeGroupSnapshotLabelKey": "group"}, "spec.volumeGroupSnapshotLabelKey"),
         ("Restore", {"uploaderConfig": {"writeSparseFiles": True}}, "spec.uploaderConfig"),
         ("Schedule", {"template": {"snapshotMoveData": True}}, "spec.template.snapshotMoveData"),
-        (
-            "BackupStorageLocation",
-            {"objectStorage": {"bucket": "b", "caCertRef": {"name": "ca", "key": "crt"}}},
-            "spec.objectStorage.caCertRef",
-        ),
-        ("VolumeSnapshotLocation", {"credential": {"name": "c", "key": "k"}}, "spec.credential"),
     ],
 )
 def test_a_field_that_is_not_supported_is_an_error_that_names_it(

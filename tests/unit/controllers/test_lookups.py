@@ -172,18 +172,3 @@ async def test_a_location_that_is_gone_or_unreadable(world: World) -> None:
     world.add_location("broken", validationFrequency="often")
     with pytest.raises(StorageError, match="backup storage location broken cannot be read"):
         await world.locations.acquire("broken")
-
-
-async def test_a_chosen_snapshot_location_with_credentials_of_its_own_fails_the_backup(
-    world: World, work: BackupWork
-) -> None:
-    world.add_location(default=True)
-    credential = {"name": "other-account", "key": "cloud"}
-    spec = {"provider": "aws", "credential": credential}
-    world.cluster.add("volumesnapshotlocations", "v1", spec=spec)
-
-    plan = await work.plan(Backup(metadata=ObjectMeta(name="b1")))
-
-    assert (plan.begun.status.phase, plan.execute) == ("FailedValidation", None)
-    (error,) = plan.begun.status.validation_errors
-    assert error.startswith("volume snapshot location v1: spec.credential is not supported")

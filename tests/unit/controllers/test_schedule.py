@@ -619,12 +619,12 @@ async def test_the_poll_makes_no_request(scene: Scene) -> None:
 
 
 async def test_a_template_that_asks_for_what_is_not_supported_is_refused(scene: Scene) -> None:
-    scene.add("@hourly", spec={"template": {**TEMPLATE, "resourcePolicy": {"name": "p"}}})
+    scene.add("@hourly", spec={"template": {**TEMPLATE, "volumeGroupSnapshotLabelKey": "p"}})
 
     assert await scene.reconcile() == DONE
 
     (error,) = scene.status["validationErrors"]
-    assert error.startswith("spec.template.resourcePolicy is not supported")
+    assert error.startswith("spec.template.volumeGroupSnapshotLabelKey is not supported")
     assert (scene.status["phase"], scene.backups) == ("FailedValidation", [])
 
 

@@ -11,7 +11,7 @@ from pinnace.controllers import storage_location
 from pinnace.controllers.storage_location import StorageLocationReconciler, effective_frequency, is_due
 from pinnace.runtime.controller import DONE, Result
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import InvalidLocation
+from pinnace.storage.errors import StoreConfigError
 from tests.support.clock import START
 from tests.unit.controllers.fakes import World, key
 
@@ -197,13 +197,14 @@ async def test_our_own_writes_that_raise_the_generation_do_not_make_a_location_d
     assert status(world)["phase"] == "Available"
 
 
-async def test_a_location_with_a_field_that_is_not_supported_is_unavailable(world: World) -> None:
+@pytest.mark.spec("BEY-067")
+async def test_a_location_whose_ca_bundle_is_in_no_secret_is_unavailable(world: World) -> None:
     reference = {"name": "ca", "key": "crt"}
     world.add_location(default=True, objectStorage={"bucket": "bucket-default", "caCertRef": reference})
 
     await reconciler(world).reconcile(key("default"))
 
     assert status(world)["phase"] == "Unavailable"
-    assert str(status(world)["message"]).startswith("spec.objectStorage.caCertRef is not supported")
-    with pytest.raises(InvalidLocation, match="caCertRef"):
+    assert 'caCertRef: unable to get key for secret: Secret "ca" not found' in str(status(world)["message"])
+    with pytest.raises(StoreConfigError, match="caCertRef"):
         await world.locations.acquire("default")

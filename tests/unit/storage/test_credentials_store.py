@@ -5,11 +5,22 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationSpec, SecretKeySelector
-from pinnace.storage.credentials_store import CredentialsStore, credential_selector, resolve_credentials
+from pinnace.api.storage_location import (
+    BackupStorageLocation,
+    BackupStorageLocationSpec,
+    ObjectStorageLocation,
+    SecretKeySelector,
+)
+from pinnace.storage.credentials_store import (
+    CredentialsStore,
+    credential_selector,
+    resolve_credentials,
+    with_ca_cert,
+)
 from pinnace.storage.errors import StoreConfigError
 
 
@@ -139,3 +150,37 @@ async def test_removal(store: CredentialsStore) -> None:
     await store.remove(path)
 
     assert not path.exists()
+
+
+def trusting(**storage: Any) -> BackupStorageLocation:
+    return BackupStorageLocation(
+        spec=BackupStorageLocationSpec(object_storage=ObjectStorageLocation(bucket="b", **storage))
+    )
+
+
+async def test_the_ca_bundle_of_a_secret_takes_the_place_of_the_reference() -> None:
+    given = trusting(ca_cert_ref=SecretKeySelector(name="ca", key="ca.crt"))
+
+    found = await with_ca_cert(given, secrets(ca={"ca.crt": b"PEM"}), namespace="ns1")
+
+    assert found.spec.object_storage == ObjectStorageLocation(bucket="b", ca_cert=b"PEM")
+    assert given.spec.object_storage.ca_cert == b"", "the location as it was read is left alone"
+    plain = trusting(ca_cert=b"own", ca_cert_ref=SecretKeySelector())
+    assert await with_ca_cert(plain, secrets(), namespace="ns1") is plain
+
+
+@pytest.mark.spec("BEY-067")
+@pytest.mark.parametrize(
+    ("storage", "problem"),
+    [
+        ({"ca_cert": b"PEM"}, "^cannot specify both caCert and caCertRef in objectStorage$"),
+        ({}, 'caCertRef: .*Secret "ca" not found in namespace "ns1"'),
+    ],
+)
+async def test_a_reference_to_no_secret_or_beside_a_bundle_is_refused(
+    storage: dict[str, bytes], problem: str
+) -> None:
+    given = trusting(ca_cert_ref=SecretKeySelector(name="ca", key="ca.crt"), **storage)
+
+    with pytest.raises(StoreConfigError, match=problem):
+        await with_ca_cert(given, secrets(), namespace="ns1")

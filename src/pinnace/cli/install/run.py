@@ -204,6 +204,9 @@ async def _create(client: KubeClient, obj: JSONObject) -> None:
             RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"), field_manager=MANAGER
         )
     except AlreadyExists:
+        if obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind:
+            await _widen(client, obj)
+            return
         click.echo(f"{name}: already exists, proceeding")
         # A user who asks for fewer rights must not believe that the server has only those.
         if await _other_role(client, obj) == ALL_RIGHTS:
@@ -233,6 +236,22 @@ async def _apply(client: KubeClient, obj: JSONObject) -> None:
     click.echo(f"{name}: applied")
 
 
+async def _widen(client: KubeClient, obj: JSONObject) -> None:
+    """Give an existing definition what ours has beyond it: without, objects of ours would lose fields."""
+    name = f"{obj['kind']}/{obj['metadata']['name']}"
+    try:
+        served = await client.get(CUSTOM_RESOURCE_DEFINITIONS, obj["metadata"]["name"])
+        wide = superset(obj, served)
+        if wide["spec"]["versions"] == served["spec"]["versions"]:
+            click.echo(f"{name}: already exists, proceeding")
+            return
+        _say_kept(obj, served)
+        await apply(client, CUSTOM_RESOURCE_DEFINITIONS, wide)
+    except KubeError as error:
+        raise CommandError(f"Error widening resource {name}: {error}") from error
+    click.echo(f"{name}: already exists, widened")
+
+
 async def _without_loss(client: KubeClient, obj: JSONObject) -> JSONObject:
     """The definition to apply: ours, with the fields that only the installed one has."""
     name = obj["metadata"]["name"]
@@ -240,13 +259,18 @@ async def _without_loss(client: KubeClient, obj: JSONObject) -> JSONObject:
         served = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
     except NotFound:
         return obj
+    _say_kept(obj, served)
+    return superset(obj, served)
+
+
+def _say_kept(obj: JSONObject, served: JSONObject) -> None:
+    """Print which fields only the installed definition has."""
     if beyond := fields_beyond(obj, served):
         click.echo(
-            f"{obj['kind']}/{name}: kept {len(beyond)} fields of the installed definition that this version "
-            f"does not have, as objects may use them: {', '.join(beyond[:_FIELDS_SHOWN])}"
+            f"{obj['kind']}/{obj['metadata']['name']}: kept {len(beyond)} fields of the installed definition "
+            f"that this version does not have, as objects may use them: {', '.join(beyond[:_FIELDS_SHOWN])}"
             f"{', ...' if len(beyond) > _FIELDS_SHOWN else ''}"
         )
-    return superset(obj, served)
 
 
 async def _other_role(client: KubeClient, obj: JSONObject) -> str:

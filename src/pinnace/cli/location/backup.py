@@ -115,10 +115,11 @@ def _check(options: BackupLocationCreateOptions) -> None:
     period = options.backup_sync_period
     if period is not None and period < Duration():
         raise InvalidInput("--backup-sync-period must be non-negative")
-    _check_credential(options.credential)
+    check_credential(options.credential)
 
 
-def _check_credential(credential: Mapping[str, str]) -> None:
+def check_credential(credential: Mapping[str, str]) -> None:
+    """Refuse several credentials. Raises InvalidInput."""
     if len(credential) > 1:
         raise InvalidInput("--credential can only contain 1 key/value pair")
 
@@ -214,10 +215,13 @@ def change(ctx: click.Context, options: BackupLocationSetOptions) -> None:
     """Change the given settings and no others. (docs/spec: CLI 7.3)"""
     (name,) = options.names
     settings = server_settings(ctx, "backup-location set")
-    _check_credential(options.credential)
+    check_credential(options.credential)
     spec: JSONObject = {}
     if options.cacert:
-        spec["objectStorage"] = {"caCert": base64.b64encode(_content(options.cacert)).decode()}
+        spec["objectStorage"] = {
+            "caCert": base64.b64encode(_content(options.cacert)).decode(),
+            "caCertRef": None,  # a location with both is not valid
+        }
     for secret, key in options.credential.items():
         # `optional` belongs to the old reference.
         spec["credential"] = {"name": secret, "key": key, "optional": None}

@@ -53,5 +53,6 @@ class SnapshotLocationCreateOptions(OutputOptions):
 
     names: Sequence[str]
     provider: str
+    credential: Mapping[str, str]
     config: Mapping[str, str]
     labels: Mapping[str, str]

@@ -1,14 +1,19 @@
 """What `snapshot-location create|set` do. (docs/spec: CLI 7.5)"""
 
+from collections.abc import Mapping
+
 import click
 
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
+from pinnace.api.storage_location import SecretKeySelector
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SNAPSHOT_LOCATION
+from pinnace.cli.location.backup import check_credential
 from pinnace.cli.location.options import SnapshotLocationCreateOptions
 from pinnace.cli.output.printing import print_objects
 from pinnace.kube.resources import velero
@@ -22,9 +27,15 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
     settings = server_settings(ctx, "snapshot-location create")
     if not options.provider:
         raise InvalidInput("--provider is required")
+    check_credential(options.credential)
+    credential = None
+    for secret, key in options.credential.items():
+        credential = SecretKeySelector(name=secret, key=key)
     location = VolumeSnapshotLocation(
         metadata=ObjectMeta(name=name, namespace=settings.namespace, labels=dict(options.labels)),
-        spec=VolumeSnapshotLocationSpec(provider=options.provider, config=dict(options.config)),
+        spec=VolumeSnapshotLocationSpec(
+            provider=options.provider, config=dict(options.config), credential=credential
+        ),
     )
     if not output.sends:
         print_objects([encode(location, unsent=True)], SNAPSHOT_LOCATION.table(), output)
@@ -40,14 +51,17 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
         click.echo(f'Snapshot volume location "{name}" configured successfully.')
 
 
-def rewrite(ctx: click.Context, name: str) -> None:
-    """Read the location and write it back; a change in between is a conflict."""
+def change(ctx: click.Context, name: str, credential: Mapping[str, str]) -> None:
+    """Set the credential; without one the location stays as it is. (docs/spec: CLI 7.5, BEY 7.4)"""
     settings = server_settings(ctx, "snapshot-location set")
+    check_credential(credential)
+    spec: JSONObject = {}
+    for secret, key in credential.items():
+        spec["credential"] = {"name": secret, "key": key, "optional": None}
 
     async def work() -> None:
         async with open_cluster(settings) as client:
-            current = await client.get(RESOURCE, name, settings.namespace)
-            await client.replace(RESOURCE, name, current, settings.namespace)
+            await client.patch(RESOURCE, name, {"spec": spec}, settings.namespace)
 
     run_async(work())
     click.echo(f'Volume snapshot location "{name}" configured successfully.')

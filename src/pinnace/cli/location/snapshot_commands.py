@@ -1,4 +1,6 @@
-"""`snapshot-location create|get`, and the hidden `set`. (docs/spec: CLI 7.5)"""
+"""`snapshot-location create|get|set`. (docs/spec: CLI 7.5, BEY 7.4)"""
+
+from collections.abc import Mapping
 
 import click
 
@@ -17,6 +19,7 @@ from pinnace.cli.output.printing import create_flags
 @click.command("create", cls=Command, short_help="Create a snapshot location.")
 @names_argument("NAME")
 @click.option("--provider", default="", help="The plugin that takes the snapshots, such as aws. Required.")
+@key_values("--credential", help="Secret with the credentials, and the key in it: secret=key.")
 @key_values("--config", help="Settings of the provider: region=...,k=v,...")
 @labels_option("VolumeSnapshotLocation")
 @create_flags
@@ -33,15 +36,20 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
     create(ctx, options)
 
 
-@click.command("set", cls=Command, hidden=True, short_help="Write a snapshot location again.")
+@click.command("set", cls=Command, short_help="Change a snapshot location.")
 @names_argument("NAME")
+@key_values("--credential", help="Secret with the credentials, and the key in it: secret=key.")
 @click.pass_context
-def set_(ctx: click.Context, /, names: tuple[str, ...]) -> None:
-    """Write a snapshot location again as it is; there is nothing that could be changed."""
+def set_(ctx: click.Context, /, names: tuple[str, ...], credential: Mapping[str, str]) -> None:
+    """Change the credentials of a snapshot location.
+
+    \b
+    Example:  pinnace snapshot-location set main --credential cloud-credentials=cloud
+    """
     from pinnace.cli.location import snapshot as snapshot_location_run
 
     check_arguments(names, exactly=1)
-    snapshot_location_run.rewrite(ctx, names[0])
+    snapshot_location_run.change(ctx, names[0], credential)
 
 
 get = get_command("snapshot-location", "snapshot locations")

@@ -16,7 +16,7 @@ from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SECRETS
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
+from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials, with_ca_cert
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.open import open_backup_store
 
@@ -71,6 +71,7 @@ class LocationStores:
         return location
 
     async def _acquire(self, location: BackupStorageLocation) -> BackupStore:
+        location = await with_ca_cert(location, self._read_secret, namespace=self._namespace)
         file = await resolve_credentials(
             location, self._credentials, self._read_secret, namespace=self._namespace
         )

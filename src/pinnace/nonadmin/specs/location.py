@@ -106,6 +106,11 @@ def _hostile(spec: JSONObject, settings: AdminSettings) -> str:
     """What would let the server act outside the tenant's own bucket."""
     store, config = mapping(spec, "objectStorage"), mapping(spec, "config")
     bucket, prefix = text(store, "bucket"), text(store, "prefix")
+    if text(store, "caCertRef", "name"):
+        return (
+            f"{_PREFIX}.objectStorage.caCertRef is not supported (it names a Secret of the server's "
+            "namespace): write the CA bundle into caCert"
+        )
     if "/" in bucket or not bucket.isprintable():
         return f"{_PREFIX}.objectStorage.bucket is no name of a bucket"
     if not is_plain_prefix(prefix):

@@ -16,7 +16,7 @@ from pinnace.clouds.aws.finding import find_credentials
 from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, numbered, tag_specification, tags_of
-from pinnace.volumes.disks.volumes import DiskInfo, Kind, check_keys
+from pinnace.volumes.disks.volumes import CREDENTIALS_FILE, DiskInfo, Kind, check_keys, credentials_file
 from pinnace.volumes.disks.waiting import Pause, wait_until
 from pinnace.volumes.snapshotters import SnapshotError
 
@@ -62,11 +62,16 @@ class EBSSnapshotter:
         Raises:
             SnapshotError, StoreConfigError: something is wrong or missing in it.
         """
-        check_keys(config, ("region", "profile"))
+        check_keys(config, ("region", "profile", CREDENTIALS_FILE))
         region = config.get("region", "")
         if not region:
             raise SnapshotError("missing region in aws configuration")
-        credentials = find_credentials(self._environ, profile=config.get("profile", ""), region=region)
+        credentials = find_credentials(
+            self._environ,
+            profile=config.get("profile", ""),
+            credentials_file=credentials_file(config),
+            region=region,
+        )
         await credentials.get()  # a server without any is told here, not in the middle of a backup
         self._service = EC2(
             region,

@@ -25,9 +25,11 @@ from pinnace.storage.settings import parse_bool
 from pinnace.volumes.disks.azure_operations import ResourceManager
 from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
+    CREDENTIALS_FILE,
     DiskInfo,
     Kind,
     check_keys,
+    credentials_file,
     restored_name,
     snapshot_name,
 )
@@ -112,8 +114,8 @@ class AzureDiskSnapshotter:
         Raises:
             SnapshotError, StoreConfigError: something is wrong or missing in it.
         """
-        check_keys(config, ("resourceGroup", "apiTimeout", "subscriptionId", "incremental"))
-        variables = azure_variables(None, self._environ)
+        check_keys(config, ("resourceGroup", "apiTimeout", "subscriptionId", "incremental", CREDENTIALS_FILE))
+        variables = azure_variables(credentials_file(config), self._environ)
         self._disks = _group_of(variables)
         self._incremental = _truth(config, "incremental")
         limit_seconds = _timeout(config)

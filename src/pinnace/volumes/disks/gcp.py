@@ -22,9 +22,11 @@ from pinnace.http.requests import RetryPolicy
 from pinnace.volumes.disks.gcp_operations import Compute
 from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
+    CREDENTIALS_FILE,
     DiskInfo,
     Kind,
     check_keys,
+    credentials_file,
     restored_name,
     snapshot_name,
 )
@@ -113,10 +115,10 @@ class GCESnapshotter:
         Raises:
             SnapshotError, StoreConfigError: something is wrong or missing in it.
         """
-        check_keys(config, ("snapshotLocation", "project"))
+        check_keys(config, ("snapshotLocation", "project", CREDENTIALS_FILE))
         self._location = config.get("snapshotLocation", "")
         self._wanted_project = config.get("project", "")
-        self._origin = find_google_origin(None, self._environ)
+        self._origin = find_google_origin(credentials_file(config), self._environ)
 
     async def get_volume_id(self, persistent_volume: JSONObject) -> str:
         """The name of its disk; empty for volumes of others. Raises SnapshotError."""

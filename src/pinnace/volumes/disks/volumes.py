@@ -3,6 +3,8 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from pinnace.api.objects import JSONObject
 from pinnace.volumes.snapshotters import SnapshotError
@@ -78,6 +80,15 @@ def snapshot_name(disk: str, longest: int) -> str:
 def restored_name() -> str:
     """A name for a disk made of a snapshot."""
     return f"restore-{uuid.uuid4()}"
+
+
+CREDENTIALS_FILE: Final = "credentialsFile"
+"""The setting that names the file with the location's own credentials. (docs/spec: BEY 7.4)"""
+
+
+def credentials_file(config: Mapping[str, str]) -> Path | None:
+    """The file with the location's own credentials, if it has any."""
+    return Path(config[CREDENTIALS_FILE]) if config.get(CREDENTIALS_FILE) else None
 
 
 def check_keys(config: Mapping[str, str], valid: tuple[str, ...]) -> None:

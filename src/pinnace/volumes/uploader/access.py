@@ -21,7 +21,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
-from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials
+from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials, with_ca_cert
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.secrets import read_secret
 from pinnace.volumes.uploader.errors import AccessError
@@ -134,8 +134,9 @@ class AccessProvider:
         what = "error getting backup storage location"
         resource = BACKUP_STORAGE_LOCATIONS
         try:
-            return decode(BackupStorageLocation, await self._client.get(resource, name, self._namespace))
-        except (KubeError, DecodeError) as error:
+            location = decode(BackupStorageLocation, await self._client.get(resource, name, self._namespace))
+            return await with_ca_cert(location, self._read_secret, namespace=self._namespace)
+        except (KubeError, DecodeError, StorageError) as error:
             raise AccessError(f"{what}: {error}") from error
 
     async def _check_addresses(self, location: BackupStorageLocation) -> None:
@@ -154,11 +155,10 @@ class AccessProvider:
 
     async def _credentials(self, location: BackupStorageLocation, directory: Path) -> Path | None:
         store = CredentialsStore(directory / "credentials", self._namespace)
+        return await resolve_credentials(location, store, self._read_secret, namespace=self._namespace)
 
-        async def read(name: str) -> Mapping[str, bytes] | None:
-            return await read_secret(self._client, name, self._namespace)
-
-        return await resolve_credentials(location, store, read, namespace=self._namespace)
+    async def _read_secret(self, name: str) -> Mapping[str, bytes] | None:
+        return await read_secret(self._client, name, self._namespace)
 
 
 class LocationAccess(AccessProvider):

@@ -310,19 +310,22 @@ def test_create_a_snapshot_location(capsys: pytest.CaptureFixture[str], cluster:
     )
 
 
-def test_set_writes_a_snapshot_location_as_it_is(
+def test_set_changes_the_credential_of_a_snapshot_location_and_nothing_else(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster
 ) -> None:
     cluster.add(SNAPSHOT_LOCATIONS, "v", spec={"provider": "p", "unknown": {"to": "us"}})
-    before = cluster.named(SNAPSHOT_LOCATIONS, "v")
 
-    assert run(["snapshot-location", "set", "v"]) == 0
+    assert run(["snapshot-location", "set", "v", "--credential", "s=k"]) == 0
 
     assert capsys.readouterr().out == 'Volume snapshot location "v" configured successfully.\n'
-    assert cluster.writes() == [("replace", "volumesnapshotlocations", "v")]
-    assert cluster.named(SNAPSHOT_LOCATIONS, "v") == before
-    assert run(["snapshot-location", "--help"]) == 0
-    assert " set " not in capsys.readouterr().out
+    assert cluster.named(SNAPSHOT_LOCATIONS, "v")["spec"] == {
+        "provider": "p",
+        "unknown": {"to": "us"},
+        "credential": {"name": "s", "key": "k"},
+    }
+    assert run(["snapshot-location", "set", "v"]) == 0
+    assert cluster.named(SNAPSHOT_LOCATIONS, "v")["spec"]["credential"] == {"name": "s", "key": "k"}
+    assert run(["snapshot-location", "set", "v", "--credential", "a=b,c=d"]) != 0
 
 
 def test_the_table_of_snapshot_locations(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:

@@ -122,7 +122,9 @@ def test_fields_that_are_not_supported_are_refused_by_name() -> None:
     given = non_admin_restore(backupName="x", existingResourcePolicy="recreate")
     assert restore_problem(given, READY, AdminSettings(), SERVER).startswith(text)
     storage = {"bucket": "b", "caCertRef": {"name": "n", "key": "k"}}
-    assert "objectStorage.caCertRef is not supported (" in located(objectStorage=storage)
+    assert "objectStorage.caCertRef is not supported (it names a Secret of the server" in located(
+        objectStorage=storage
+    )
 
 
 # What is enforced, what equals it, what differs, and how the enforced value is shown.

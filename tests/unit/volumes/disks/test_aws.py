@@ -59,7 +59,10 @@ async def test_another_volume(labels: dict[str, str] | None, expected: str) -> N
     ("config", "text"),
     [
         ({}, "missing region in aws configuration"),
-        ({"region": "r", "foo": "1"}, r"config has invalid keys \[foo\]; valid keys are \[region profile\]"),
+        (
+            {"region": "r", "foo": "1"},
+            r"config has invalid keys \[foo\]; valid keys are \[region profile credentialsFile\]",
+        ),
     ],
 )
 async def test_refused_configurations(config: dict[str, str], text: str) -> None:
