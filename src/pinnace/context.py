@@ -46,6 +46,51 @@ class LogOptions:
     hide_results: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
+@dataclass(slots=True)
+class Activity:
+    """What a run is doing now, for display: written by the run, read by what shows it.
+
+    Attributes:
+        kinds: of each resource whose objects are being read: how many were read, and how many are known to be
+            there.
+        unknown: how many resources may have more objects than is known: while there are any, a total is a
+            lower bound.
+        hooks: the hooks that run now, each as `namespace/pod hook`.
+        upload_bytes: the size of the files that are being uploaded; 0 before that.
+    """
+
+    kinds: dict[str, tuple[int, int]] = field(default_factory=dict)
+    unknown: int = 0
+    hooks: list[str] = field(default_factory=list)
+    upload_bytes: int = 0
+    _open: set[str] = field(default_factory=set)
+
+    def plan(self, resources: int) -> None:
+        """So many resources are going to be read."""
+        self.unknown = resources
+
+    def begin(self, resource: str) -> None:
+        """The lists of a resource begin."""
+        self._open.add(resource)
+
+    def page(self, resource: str, items: int, remaining: int | None, *, is_only_list: bool) -> None:
+        """A page of a resource was read, after which so many objects remain; None if that is not known."""
+        done = self.kinds.get(resource, (0, 0))[0] + items
+        self.kinds[resource] = (done, done + (remaining or 0))
+        if is_only_list and remaining is not None:
+            self._is_known(resource)
+
+    def end(self, resource: str) -> None:
+        """All objects of a resource were read."""
+        self.kinds.pop(resource, None)
+        self._is_known(resource)
+
+    def _is_known(self, resource: str) -> None:
+        if resource in self._open:
+            self._open.discard(resource)
+            self.unknown -= 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """What one run is given.
@@ -62,6 +107,7 @@ class RunContext:
         log: how the run's log is kept.
         progress: told at most once a second how far the run is.
         clock: the time of day, for timestamps.
+        activity: what the run is doing now.
         caveats: warnings that the run begins with, such as fields of the spec that are not known.
     """
 
@@ -77,6 +123,7 @@ class RunContext:
     progress: ProgressSink | None = None
     clock: Callable[[], datetime] = utcnow
     caveats: Sequence[str] = ()
+    activity: Activity = field(default_factory=Activity)
 
     async def publish(self, total_items: int, items_done: int) -> None:
         """Tell how far the run is. Raises KubeError."""

@@ -15,6 +15,7 @@ from pinnace.backup.plan import Scope
 from pinnace.backup.progress import ProgressReporter
 from pinnace.backup.tracking import Tracker
 from pinnace.backup.volume_records import VolumeRecords
+from pinnace.context import Activity
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts
 from pinnace.kube.discovery import Discovery
@@ -35,6 +36,7 @@ class RunContext:
     actions: ActionTable
     hooks: HookChoice
     collaborators: Collaborators
+    activity: Activity = field(default_factory=Activity)
     tracker: Tracker = field(default_factory=Tracker)
     claims: HandledClaims = field(default_factory=HandledClaims)
     excluded: ExcludedItems = field(default_factory=ExcludedItems)

@@ -33,7 +33,7 @@ from pinnace.backup.plan import (
 from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter
 from pinnace.backup.raw_items import RawItems
 from pinnace.backup.volume_records import VolumeRecords
-from pinnace.context import ProgressSink
+from pinnace.context import Activity, ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
@@ -70,6 +70,7 @@ class BackupEngine:
         actions: in the order in which they run.
         collaborators: run hooks and save volumes.
         clock: for the progress.
+        activity: told what is being read.
     """
 
     def __init__(
@@ -80,7 +81,9 @@ class BackupEngine:
         actions: Sequence[BackupItemAction] = (),
         collaborators: Collaborators | None = None,
         clock: Callable[[], datetime] = utcnow,
+        activity: Activity | None = None,
     ) -> None:
+        self._activity = activity or Activity()
         self._client = client
         self._discovery = discovery
         self._actions = actions
@@ -114,6 +117,7 @@ class BackupEngine:
                     actions=actions,
                     hooks=hooks,
                     collaborators=self._collaborators,
+                    activity=self._activity,
                 )
                 await _Collection(run).run()
         count = run.tracker.count
@@ -174,6 +178,7 @@ class _Collection:
         looked_into = [planned for planned in plan.resources if self._is_looked_into(planned)]
         others = [planned for planned in plan.resources if planned not in looked_into]
         rest = iter(others)
+        run.activity.plan(len(plan.resources))
         await _all_of(self._lane(iter(looked_into)), *(self._lane(rest) for _ in range(LISTS_AT_ONCE)))
         await back_up_definitions(run, self._items, self._taken)
 
@@ -193,6 +198,14 @@ class _Collection:
             await self._collect(planned)
 
     async def _collect(self, planned: PlannedResource) -> None:
+        activity, name = self._run.activity, planned.resource.group_resource
+        activity.begin(name)
+        try:
+            await self._collect_items(planned)
+        finally:
+            activity.end(name)
+
+    async def _collect_items(self, planned: PlannedResource) -> None:
         await self._fetch_namespaces(planned)
         await self._fetch_ordered(planned)
         raw = RawItems(self._run, planned.resource)
@@ -214,6 +227,9 @@ class _Collection:
             async with aclosing(pages):  # a full disk ends this in the middle, with pages in flight
                 async for page in pages:
                     self._to_come[lane] = page.remaining or 0
+                    run.activity.page(
+                        resource.group_resource, len(page.items), page.remaining, is_only_list=not namespace
+                    )
                     if page.items:
                         await run.actions.prepare(resource.group_resource)
                     plain, others = self._items.split(page.items, resource)

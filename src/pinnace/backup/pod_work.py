@@ -89,6 +89,8 @@ class PodWork:
         )
         for warning in hook.warnings:
             log.warning(warning)
+        shown = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']} {hook.name}"
+        self._run.activity.hooks.append(shown)
         try:
             await runner.run(hook, pod, log)
         except HookFailed as error:
@@ -99,6 +101,8 @@ class PodWork:
             if (hook.exec.on_error or default) == HookErrorMode.FAIL:
                 text = f"{phase.value} hook {hook.name} failed: {error}"
                 raise ItemFailed([BackupError(text)]) from error
+        finally:
+            self._run.activity.hooks.remove(shown)
 
     async def choose_volumes(self, pod: JSONObject) -> list[str]:
         """Choose the volumes to save with this pod, and remember their claims. (docs/spec: BKP 9.1)

@@ -62,6 +62,7 @@ async def execute_backup(
             actions=actions,
             collaborators=collaborators,
             clock=context.clock,
+            activity=context.activity,
         ),
         collaborators=collaborators or Collaborators(),
         on_tarball=on_tarball,
@@ -268,6 +269,7 @@ class _Run:
         try:
             if self.context.reopen_store is not None:
                 store = await self.context.reopen_store()
+            self.context.activity.upload_bytes = files.size_bytes
             await store.put_backup(files)
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
             log.error("error uploading backup", error=error)

@@ -3,10 +3,12 @@
 The run itself stands in `pinnace.operations.local`.
 """
 
+import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import click
@@ -20,9 +22,10 @@ from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.cells import empty_warning
-from pinnace.cli.output.progress import ProgressView
+from pinnace.cli.output.progress import ProgressView, State
 from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
+from pinnace.context import Activity
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
 
 EXIT_CODES: Final[Mapping[str, ExitCode]] = {
@@ -43,11 +46,14 @@ def check_metadata(metadata: ObjectMeta) -> None:
 
 
 @asynccontextmanager
-async def open_run(settings: Settings, what: str, *, create: bool = False) -> AsyncIterator[LocalRun]:
-    """The cluster and the location of the settings, for one run that shows its progress.
+async def open_run(
+    settings: Settings, what: str, *, progress: str = "auto", create: bool = False
+) -> AsyncIterator[tuple[LocalRun, ProgressView]]:
+    """The cluster and the location of the settings, for one run that shows its progress until it is finished.
 
     Args:
         what: `backup` or `restore`.
+        progress: how it is shown.
         create: make the folder of the location if it does not exist.
 
     Raises:
@@ -58,9 +64,11 @@ async def open_run(settings: Settings, what: str, *, create: bool = False) -> As
         LocationBackend.open(settings.location, namespace=settings.namespace, create=create) as location,
         open_cluster(settings) as client,
     ):
-        with closing(ProgressView(what)) as view:
+        activity = Activity()
+        view = ProgressView(what, form=progress, details=partial(_details, activity))
+        async with _ticking(view):
             try:
-                yield LocalRun(
+                run = LocalRun(
                     client=client,
                     location=location.location,
                     store=location.store,
@@ -68,10 +76,35 @@ async def open_run(settings: Settings, what: str, *, create: bool = False) -> As
                     kubeconfig=settings.kubeconfig or "",
                     features=settings.features,
                     progress=view.publish,
+                    activity=activity,
                     observer=_Teller(location.title, view),
                 )
+                yield run, view
             except InvalidRun as error:
                 raise InvalidInput(str(error)) from error
+
+
+def _details(activity: Activity, done: int, total: int) -> State:
+    return State(
+        done=done,
+        total=total,
+        at_least=activity.unknown > 0,
+        kinds=dict(activity.kinds),
+        hooks=tuple(activity.hooks),
+        upload_bytes=activity.upload_bytes,
+    )
+
+
+@asynccontextmanager
+async def _ticking(view: ProgressView) -> AsyncIterator[None]:
+    """Inside, the view is drawn each second; its last line stays."""
+    ticker = asyncio.create_task(view.tick(), name="progress")
+    try:
+        yield
+    finally:
+        ticker.cancel()
+        await asyncio.gather(ticker, return_exceptions=True)
+        view.close()
 
 
 class _Teller(Observer):

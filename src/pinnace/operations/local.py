@@ -28,7 +28,7 @@ from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import utcnow
 from pinnace.backup.filters import included_kinds
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
-from pinnace.context import ProgressSink, RunContext
+from pinnace.context import Activity, ProgressSink, RunContext
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -95,6 +95,7 @@ class LocalRun:
         kubeconfig: the file that plugin programs are to use; empty for their own default.
         features: enabled feature flags.
         progress: told at most once a second how far the run is.
+        activity: what the run is doing now, for display.
         observer: told what happens.
     """
 
@@ -105,6 +106,7 @@ class LocalRun:
     kubeconfig: str = ""
     features: Collection[str] = ()
     progress: ProgressSink | None = None
+    activity: Activity = field(default_factory=Activity)
     observer: Observer = field(default_factory=Observer)
 
     async def discover(self) -> Discovery:
@@ -134,6 +136,7 @@ class LocalRun:
                 namespace=self.namespace,
                 features=self.features,
                 progress=self.progress,
+                activity=self.activity,
             )
 
     @asynccontextmanager

@@ -49,6 +49,11 @@ class BackupFiles:
     volume_infos: Sequence[VolumeInfo] = ()
     results: Mapping[str, Any] | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """The size of the large files: tarball, index and log."""
+        return sum(path.stat().st_size for path in (self.contents, self.index, self.log) if path is not None)
+
     def encoded(self, layout: Layout) -> dict[str, bytes]:
         """The side files by key, compressed: everything but metadata, tarball and log.
 

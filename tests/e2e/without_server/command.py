@@ -147,10 +147,10 @@ class Pinnace:
         assert process.returncode is not None
         return Outcome(code=process.returncode, out=out.decode(), err=err.decode())
 
-    async def on_terminal(self, *arguments: str) -> Outcome:
-        """Run a command whose standard output is a terminal of 80 columns."""
+    async def on_terminal(self, *arguments: str, columns: int = 80) -> Outcome:
+        """Run a command whose standard output and standard error are one terminal: all is in `out`."""
         controller, terminal = pty.openpty()
-        termios.tcsetwinsize(terminal, (24, 80))
+        termios.tcsetwinsize(terminal, (24, columns))
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command(arguments),
@@ -158,7 +158,7 @@ class Pinnace:
                 env={**self.environ, "TERM": "xterm"},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=terminal,
-                stderr=asyncio.subprocess.PIPE,
+                stderr=terminal,
             )
             os.close(terminal)
             reading = asyncio.to_thread(_read_terminal, controller)

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from tests.e2e.without_server.command import Pinnace
@@ -16,7 +18,7 @@ async def test_a_terminal_gets_a_progress_bar_and_colours(
     target = f"{world}-terminal"
     backup = await pinnace.on_terminal("backup", "create", "b1", "--include-namespaces", world)
     assert backup.code == 0
-    assert re.search(r"\r\x1b\[Kbackup [█░]{30} \d+/\d+ items  0:\d\d\r\n", backup.out), backup.out
+    assert re.search(r"\r\x1b\[Jbackup [█]{30} (\d+) of \1 items  [^\n]*0:\d\d\r\n", backup.out), backup.out
     assert "Backup b1 Completed: " in backup.out.splitlines()[-1]
 
     pinnace.environ["PYTHONIOENCODING"] = "ascii"  # a terminal that knows no blocks
@@ -24,11 +26,31 @@ async def test_a_terminal_gets_a_progress_bar_and_colours(
         *("restore", "create", "--from-backup", "b1", "--namespace-mappings", f"{world}:{target}")
     )
     assert restore.code == 0
-    assert re.search(r"\r\x1b\[Krestore [#-]{30} (\d+)/\1 items  0:\d\d\r\n", restore.out), restore.out
+    assert re.search(r"\r\x1b\[Jrestore [#]{30} (\d+) of \1 items  [^\n]*0:\d\d\r\n", restore.out), (
+        restore.out
+    )
     assert f"{ESCAPE}[32mCompleted{ESCAPE}[0m" in (await pinnace.on_terminal("backup", "describe")).out
     plain = await pinnace.on_terminal("backup", "describe", "--colorized=false")
     assert ESCAPE not in plain.out
     await client.delete(NAMESPACES, target)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+async def test_no_line_of_progress_wraps(pinnace: Pinnace, world: str, columns: int) -> None:
+    pinnace.environ["PYTHONUNBUFFERED"] = "1"
+    made = await pinnace.on_terminal("backup", "create", "b1", "--include-namespaces", world, columns=columns)
+    assert made.code == 0
+    drawn = [line for part in made.out.split("\x1b[J")[1:] for line in part.split("\n")[:1]]
+    assert drawn
+    assert all(len(line.rstrip("\r\n")) < columns for line in drawn), drawn
+    assert ("█" in drawn[-1]) == (columns > 40)
+
+
+async def test_progress_for_programs(pinnace: Pinnace, world: str) -> None:
+    quiet = await pinnace("backup", "create", "b1", "--include-namespaces", world, "--progress", "none")
+    assert (quiet.code, quiet.err) == (0, "")
+    named = await pinnace("backup", "create", "b2", "--include-namespaces", world, "-o", "name")
+    assert (named.code, named.out) == (0, "backup.velero.io/b2\n")
 
 
 async def test_a_pipe_gets_plain_text(pinnace: Pinnace, world: str) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for a server to finish: a bar on a terminal, dots elsewhere. (docs/spec: CLI 4.1)"""
+"""Waiting for a server to finish: with its progress. (docs/spec: CLI 4.1)"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ from pinnace.cli.connect import program_name
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.cells import empty_warning, reasons
 from pinnace.cli.output.cells import phase as phase_of
-from pinnace.cli.output.progress import ProgressView
+from pinnace.cli.output.progress import ProgressView, State
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Gone, KubeError, NotFound
 from pinnace.kube.resources import APIResource
@@ -33,19 +33,32 @@ RUNNING = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitedRun:
+    """The kind of run that is waited for: its noun, the field with its items, how progress is shown."""
+
+    what: str
+    done_field: str
+    progress: str = "auto"
+
+
 async def wait_for_end(
-    client: KubeClient, resource: APIResource, created: JSONObject, what: str, done_field: str
+    client: KubeClient, resource: APIResource, created: JSONObject, run: WaitedRun
 ) -> JSONObject | None:
     """Wait until the created object shows a final phase.
 
     Returns:
         The object in that phase, or None when it was deleted or can no longer be watched.
     """
+    what, done_field = run.what, run.done_field
     click.echo(
         f"Waiting for {what} to complete. You may safely press ctrl-c to stop waiting - "
         f"your {what} will continue in the background."
     )
-    view = ProgressView(what, dots=True)
+    # What a server writes into the status is an estimate that grows, until the run ends.
+    view = ProgressView(
+        what, form=run.progress, details=lambda done, total: State(done=done, total=total, at_least=True)
+    )
     ended: JSONObject | None = None
     problem: KubeError | None = None
     async with asyncio.TaskGroup() as group:
@@ -78,6 +91,10 @@ async def wait_for_end(
         if warning := empty_warning(what, phase, _progress(ended).get(done_field) or 0):
             complain(warning)
     return ended
+
+
+def _estimated(done: int, total: int) -> State:
+    return State(done=done, total=total, at_least=True)
 
 
 PAUSE_SECONDS = 1.0

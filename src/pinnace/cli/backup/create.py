@@ -48,7 +48,7 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
 
         with output.naming(BACKUP.kind) as named:
             code = run_async(
-                make_backup(settings, backup),
+                make_backup(settings, backup, progress=options.progress),
                 interrupted=f"Interrupted: nothing that looks like backup {_name(options)} is left behind.",
             )
             named(_name(options))
@@ -92,7 +92,7 @@ async def _submit(
         click.echo(f'Backup request "{name}" submitted successfully.')
         named(name)
         if options.wait:
-            return await outcome.wait(client, settings, BACKUP, created, exactly=options.exit_code)
+            return await outcome.wait(client, settings, BACKUP, created, options)
         outcome.say_where_to_look(settings, BACKUP, name)
         return ExitCode.OK
 

@@ -10,12 +10,14 @@ from pinnace.cli.settings import Settings
 from pinnace.operations import local
 
 
-async def make_backup(settings: Settings, backup: Backup) -> int:
+async def make_backup(settings: Settings, backup: Backup, *, progress: str = "auto") -> int:
     """Make a backup and print how it ended. Returns the exit code."""
     check_metadata(backup.metadata)
-    async with open_run(settings, "backup", create=True) as run:
+    async with open_run(settings, "backup", progress=progress, create=True) as (run, view):
         finished = await local.make_backup(run, backup)
-        progress = finished.status.progress
-        say_outcome("Backup", finished, progress.items_backed_up if progress else 0)
+        counts = finished.status.progress
+        items = counts.items_backed_up if counts else 0
+        view.finish(items)
+        say_outcome("Backup", finished, items)
         await say_findings(LocationBackend(run.store, run.location), settings, BACKUP, encode(finished))
     return EXIT_CODES[finished.status.phase]

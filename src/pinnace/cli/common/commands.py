@@ -95,6 +95,13 @@ def wait_options() -> Decorator:
             help="With --wait: exit with 3 for PartiallyFailed, 4 for Failed, 2 for FailedValidation, as "
             "always with --location. `client config set exit-code=true` makes it the default.",
         ),
+        click.option(
+            "--progress",
+            type=click.Choice(["auto", "plain", "json", "none"]),
+            default="auto",
+            show_default=True,
+            help="How progress is shown on stderr: auto redraws lines on a terminal.",
+        ),
     )
 
 

@@ -56,6 +56,7 @@ class WaitOptions:
 
     wait: bool = False
     exit_code: bool | None = None
+    progress: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

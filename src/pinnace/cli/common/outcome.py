@@ -37,29 +37,31 @@ def check(settings: Settings, options: WaitOptions) -> None:
 
 
 async def wait(
-    client: "KubeClient", settings: Settings, kind: Kind, created: JSONObject, *, exactly: bool | None
+    client: "KubeClient", settings: Settings, kind: Kind, created: JSONObject, options: WaitOptions
 ) -> int:
     """Wait for the end of a server's run and print how it ended.
 
     Args:
-        exactly: whether the exit code says how it ended; None leaves it to the config file.
+        options: how progress is shown, and whether the exit code says how the run ended.
 
     Returns:
         The exit code.
     """
     from pinnace.cli.backend.server import ServerBackend
-    from pinnace.cli.backend.wait import wait_for_end
+    from pinnace.cli.backend.wait import WaitedRun, wait_for_end
 
     resource = velero(kind.plural)
     try:
-        ended = await wait_for_end(client, resource, created, kind.noun, _DONE_FIELDS[kind.noun])
+        run = WaitedRun(what=kind.noun, done_field=_DONE_FIELDS[kind.noun], progress=options.progress)
+        ended = await wait_for_end(client, resource, created, run)
     except asyncio.CancelledError:
         look = command_line(settings, kind.noun, "describe", created["metadata"]["name"])
         say(f"Stopped waiting; the {kind.noun} continues on the server. See how it goes: {look}", err=True)
         raise
     if ended is not None:
         await say_findings(ServerBackend(client, settings.namespace), settings, kind, ended)
-    return exit_code(ended) if (settings.exit_code if exactly is None else exactly) else ExitCode.OK
+    exactly = settings.exit_code if options.exit_code is None else options.exit_code
+    return exit_code(ended) if exactly else ExitCode.OK
 
 
 def exit_code(ended: JSONObject | None) -> ExitCode:

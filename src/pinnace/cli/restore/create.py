@@ -52,7 +52,12 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     allow_partially_failed = bool(options.allow_partially_failed)
     with output.naming(RESTORE.kind) as named:
         code = run_async(
-            make_restore(settings, restore, allow_partially_failed=allow_partially_failed),
+            make_restore(
+                settings,
+                restore,
+                allow_partially_failed=allow_partially_failed,
+                progress=options.progress,
+            ),
             interrupted="Interrupted: what was restored so far stays. The same command continues.",
         )
         named(name)
@@ -84,7 +89,7 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, options: R
         created = await client.create(resource, encode(restore), settings.namespace)
         click.echo(f'Restore request "{name}" submitted successfully.')
         if options.wait:
-            return await outcome.wait(client, settings, RESTORE, created, exactly=options.exit_code)
+            return await outcome.wait(client, settings, RESTORE, created, options)
         outcome.say_where_to_look(settings, RESTORE, name)
         return ExitCode.OK
 

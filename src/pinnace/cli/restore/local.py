@@ -16,15 +16,19 @@ from pinnace.cli.settings import Settings
 from pinnace.operations import local
 
 
-async def make_restore(settings: Settings, restore: Restore, *, allow_partially_failed: bool) -> int:
+async def make_restore(
+    settings: Settings, restore: Restore, *, allow_partially_failed: bool, progress: str = "auto"
+) -> int:
     """Make a restore and print how it ended. Returns the exit code."""
     check_metadata(restore.metadata)
-    async with open_run(settings, "restore") as run:
+    async with open_run(settings, "restore", progress=progress) as (run, view):
         if allow_partially_failed and restore.spec.schedule_name:
             restore = await _choose_backup(restore, LocationBackend(run.store, run.location))
         finished, recorded = await local.make_restore(run, restore)
-        progress = finished.status.progress
-        say_outcome("Restore", finished, progress.items_restored if progress else 0)
+        counts = finished.status.progress
+        items = counts.items_restored if counts else 0
+        view.finish(items)
+        say_outcome("Restore", finished, items)
         await say_findings(LocationBackend(run.store, run.location), settings, RESTORE, encode(finished))
     code = EXIT_CODES[finished.status.phase]
     return code if recorded else max(code, ExitCode.PARTIALLY_FAILED)

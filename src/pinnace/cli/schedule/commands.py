@@ -20,7 +20,7 @@ from pinnace.cli.output.printing import create_flags
 from pinnace.cli.schedule.options import PauseOptions, ScheduleCreateOptions
 
 _NOT_OF_TEMPLATES = frozenset(
-    {"names", "labels", "wait", "exit_code", "from_schedule"}
+    {"names", "labels", "wait", "exit_code", "progress", "from_schedule"}
     | {"output_format", "dry_run", "label_columns", "show_labels"}
 )
 
