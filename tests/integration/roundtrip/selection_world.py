@@ -42,7 +42,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What a backup asks for. Selectors are named by what they want, see SELECTORS."""
+    """What a backup asks for. Selectors are named by what they want, see SELECTORS; several with ` or `."""
 
     included_namespaces: Sequence[str] = ()
     excluded_namespaces: Sequence[str] = ()
@@ -50,6 +50,20 @@ class Choice:
     excluded_resources: Sequence[str] = ()
     include_cluster_resources: bool | None = None
     selector: str = ""
+    included_cluster: Sequence[str] = ()
+    excluded_cluster: Sequence[str] = ()
+    included_namespaced: Sequence[str] = ()
+    excluded_namespaced: Sequence[str] = ()
+
+    @property
+    def scoped(self) -> bool:
+        """Whether each scope has filters of its own."""
+        return bool(
+            self.included_cluster
+            or self.excluded_cluster
+            or self.included_namespaced
+            or self.excluded_namespaced
+        )
 
 
 SELECTORS: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
@@ -132,8 +146,6 @@ class World:
 
     def missing_namespaces(self, choice: Choice) -> int:
         """How many namespaces are asked for by name that do not exist: each is an error."""
-        if not self._resource_wanted("namespaces", choice):
-            return 0
         return sum(
             not any(sign in name for sign in "*?[{")
             and name not in self.namespaces
@@ -142,23 +154,56 @@ class World:
         )
 
     def _collected(self, item: Item, choice: Choice) -> bool:
-        if not self._admitted(item, choice) or not SELECTORS[choice.selector](item.labels):
+        if not self._admitted(item, choice):
+            return False
+        if not any(SELECTORS[selector](item.labels) for selector in choice.selector.split(" or ")):
             return False
         if item.namespace:
             return True
         if item.resource == "namespaces":
             return _wanted(item.name, choice.included_namespaces, choice.excluded_namespaces)
+        if choice.scoped:
+            return self._cluster_scoped_wanted(item.resource, choice)
         return choice.include_cluster_resources is True or _all_namespaces(choice)
+
+    def _cluster_scoped_wanted(self, resource: str, choice: Choice) -> bool:
+        included = self._named(choice.included_cluster, namespaced=False)
+        if included:
+            return _any(resource, included)
+        others = (
+            *self._named(choice.excluded_cluster, namespaced=False),
+            *self._named(choice.included_namespaced, namespaced=True),
+            *self._named(choice.excluded_namespaced, namespaced=True),
+        )
+        return _all_namespaces(choice) and not others
+
+    def _named(self, names: Sequence[str], *, namespaced: bool) -> list[str]:
+        """What the names in a list mean; a name of the other scope means nothing."""
+        scopes = {item.resource: bool(item.namespace) for item in self.items}
+        meant = [name if name == "*" else self.canonical(name) for name in names]
+        return [name for name in meant if scopes.get(name, namespaced) == namespaced]
 
     def _admitted(self, item: Item, choice: Choice) -> bool:
         """The skip rules, which also hold for what comes along with something else."""
         if item.labels.get("velero.io/exclude-from-backup") == "true":
             return False
-        if not self._resource_wanted(item.resource, choice):
+        if choice.scoped:
+            if not self._scoped_admitted(item, choice):
+                return False
+        elif not self._resource_wanted(item.resource, choice):
             return False
         if item.namespace:
             return _wanted(item.namespace, choice.included_namespaces, choice.excluded_namespaces)
         return item.resource == "namespaces" or choice.include_cluster_resources is not False
+
+    def _scoped_admitted(self, item: Item, choice: Choice) -> bool:
+        if not item.namespace:
+            return not _any(item.resource, self._named(choice.excluded_cluster, namespaced=False))
+        return _wanted(
+            item.resource,
+            self._named(choice.included_namespaced, namespaced=True),
+            self._named(choice.excluded_namespaced, namespaced=True),
+        )
 
     def _related(self, collected: set[Item], choice: Choice) -> set[Item]:
         """The binding and role of a service account, the definition of a custom resource."""

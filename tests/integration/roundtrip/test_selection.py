@@ -1,7 +1,10 @@
 """Any combination of filters, on a real API server: the backup holds exactly what the rules say."""
 
+import gzip
+import json
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,16 +12,20 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.selection.selectors import parse_label_selector
+from pinnace.api.meta import ConfigReference
+from pinnace.api.selection.label_choice import parse_or_selectors
 from pinnace.kube.client import KubeClient
-from tests.integration.roundtrip.runs import back_up, items, members
+from pinnace.kube.errors import AlreadyExists
+from pinnace.kube.resources import CONFIGMAPS, SECRETS
+from pinnace.kube.resources import NAMESPACES as NAMESPACE_KIND
+from tests.integration.roundtrip.runs import back_up, items, members, restore
 from tests.integration.roundtrip.selection_world import ALIASES, CRDS, SELECTORS, Choice, World
 
 EXAMPLES = 40
 PREFIX = "PREFIX"
 """Stands for the world's own prefix, which is known only when the test runs."""
 
-NAMESPACES = [f"{PREFIX}-{end}" for end in ("a", "b", "bb", "*", "b*", "?", "[ab]", "{a,bb}", "missing")]
+NAMESPACES = [f"{PREFIX}-{end}" for end in ("a", "b", "bb", "*", "b*", "?", "[ab]", "missing")]
 RESOURCES = [
     *(name for resource, names in ALIASES.items() for name in (resource, *names)),
     *("gears", f"gears.{PREFIX}.example.com", f"*.{PREFIX}.example.com"),
@@ -36,14 +43,30 @@ def choices(draw: st.DrawFn) -> Choice:
         excludes = draw(st.one_of(st.just([]), some))
         return includes, [value for value in excludes if value not in includes]
 
+    def scope() -> tuple[list[str], list[str]]:
+        includes, excludes = lists(RESOURCES)
+        return (includes, excludes) if includes or not draw(st.booleans()) else ([], ["*"])
+
     namespaces, resources = lists(NAMESPACES), lists(RESOURCES)
+    selector = draw(st.sampled_from(["", *SELECTORS, "app=web or tier", "!tier,app or app in (web,db)"]))
+    if draw(st.booleans()):
+        cluster, namespaced = scope(), scope()
+        return Choice(
+            included_namespaces=namespaces[0],
+            excluded_namespaces=namespaces[1],
+            included_cluster=cluster[0],
+            excluded_cluster=cluster[1],
+            included_namespaced=namespaced[0],
+            excluded_namespaced=namespaced[1],
+            selector=selector,
+        )
     return Choice(
         included_namespaces=namespaces[0],
         excluded_namespaces=namespaces[1],
         included_resources=resources[0],
         excluded_resources=resources[1],
         include_cluster_resources=draw(st.sampled_from([None, True, False])),
-        selector=draw(st.sampled_from(["", *SELECTORS])),
+        selector=selector,
     )
 
 
@@ -59,6 +82,10 @@ def with_prefix(choice: Choice, prefix: str) -> Choice:
         excluded_resources=put(choice.excluded_resources),
         include_cluster_resources=choice.include_cluster_resources,
         selector=choice.selector,
+        included_cluster=put(choice.included_cluster),
+        excluded_cluster=put(choice.excluded_cluster),
+        included_namespaced=put(choice.included_namespaced),
+        excluded_namespaced=put(choice.excluded_namespaced),
     )
 
 
@@ -73,6 +100,7 @@ async def world(client: KubeClient) -> AsyncIterator[World]:
 async def check(cluster: ControlPlane, location: Path, world: World, choice: Choice) -> None:
     """Make a backup and compare it with what the rules say; also how it went."""
     name = f"b-{secrets.token_hex(6)}"
+    selectors = parse_or_selectors(choice.selector) if choice.selector else []
     backup = await back_up(
         *(cluster, location, name),
         included_namespaces=list(choice.included_namespaces),
@@ -80,7 +108,12 @@ async def check(cluster: ControlPlane, location: Path, world: World, choice: Cho
         included_resources=list(choice.included_resources),
         excluded_resources=list(choice.excluded_resources),
         include_cluster_resources=choice.include_cluster_resources,
-        label_selector=parse_label_selector(choice.selector) if choice.selector else None,
+        label_selector=selectors[0] if len(selectors) == 1 else None,
+        or_label_selectors=selectors if len(selectors) > 1 else [],
+        included_cluster_scoped_resources=list(choice.included_cluster),
+        excluded_cluster_scoped_resources=list(choice.excluded_cluster),
+        included_namespace_scoped_resources=list(choice.included_namespaced),
+        excluded_namespace_scoped_resources=list(choice.excluded_namespaced),
     )
     ours = {item.identity for item in world.items}
     everything = items(location, name)
@@ -123,6 +156,63 @@ async def test_the_corners_of_the_filters(control_plane: ControlPlane, world: Wo
         Choice(included_namespaces=[first], excluded_namespaces=[f"{world.prefix}-*"]),
         Choice(included_resources=["gears"]),
         Choice(included_resources=["gears", CRDS], included_namespaces=[second]),
+        Choice(included_cluster=["*"], excluded_cluster=[CRDS], included_namespaces=[second]),
+        Choice(excluded_cluster=["*"]),
+        Choice(included_namespaced=["cm"], selector="app=web or tier"),
+        Choice(excluded_namespaced=["*"], included_cluster=["pv", "clusterroles"]),
+        Choice(included_namespaced=["persistentvolumes"], included_namespaces=[first]),
         Choice(included_resources=["sa", "clusterrolebindings"], included_namespaces=[first]),
     ):
         await check(control_plane, tmp_path, world, choice)
+
+
+RULES = """
+version: v1
+volumePolicies:
+- conditions: {capacity: "0,2Gi", volumeTypes: [hostPath]}
+  action: {type: skip}
+includeExcludePolicy:
+  excludedNamespaceScopedResources: [secrets, deployments.apps]
+"""
+
+
+async def test_what_filters_and_policies_choose_is_restored(
+    control_plane: ControlPlane, client: KubeClient, world: World, tmp_path: Path
+) -> None:
+    """The spec includes Secrets, so the policy does not exclude them; it says nothing about Deployments."""
+    home, copy = world.namespaces[0], f"{world.prefix}-copy"
+    with suppress(AlreadyExists):
+        await client.create(NAMESPACE_KIND, {"metadata": {"name": "velero"}})
+    rules = {"metadata": {"name": world.prefix}, "data": {"rules.yaml": RULES}}
+    await client.create(CONFIGMAPS, rules, "velero")
+    selectors = parse_or_selectors("app=web or tier")
+    await back_up(
+        *(control_plane, tmp_path, "chosen"),
+        included_namespaces=[home],
+        included_namespace_scoped_resources=["configmaps", "secrets", "sa"],
+        included_cluster_scoped_resources=["pv"],
+        or_label_selectors=selectors,
+        resource_policy=ConfigReference(kind="ConfigMap", name=world.prefix),
+    )
+    await restore(
+        *(control_plane, tmp_path, "again"),
+        backup="chosen",
+        namespace_mapping={home: copy},
+        or_label_selectors=selectors[1:],
+    )
+
+    stored = gzip.decompress((tmp_path / "backups/chosen/chosen-volumeinfo.json.gz").read_bytes())
+    (info,) = [each for each in json.loads(stored) if each["pvName"] == f"{world.prefix}-web"]
+    assert info["skipped"]
+    assert info["skippedReason"] == (
+        f"any: the resource policies {world.prefix} have the action skip for the volume;"
+    )
+    assert {name for kind, namespace, name in items(tmp_path, "chosen") if namespace == home} >= {
+        "one", "shown", "runner",
+    }  # fmt: skip
+    found = [obj["metadata"]["name"] for obj in await client.list_all(SECRETS, copy)]
+    assert "one" in found
+    maps = {obj["metadata"]["name"] for obj in await client.list_all(CONFIGMAPS, copy)}
+    assert not maps & {"one", "two", "shown", "hidden"}
+    await client.delete(NAMESPACE_KIND, copy)
+    await client.delete(CONFIGMAPS, world.prefix, "velero")

@@ -95,6 +95,7 @@ async def test_without_a_class_for_it_the_claim_fails(csi_app: CSIApp) -> None:
     actions = await actions_of(csi_app, Polls())
     await csi_app.client.delete(csi_app.kinds.classes, csi_app.named("vsc"))
     await csi_app.add_class("plain", {})
+    await csi_app.add_class("other", {})
 
     with pytest.raises(CSIError, match=labels.CSI_SNAPSHOT_CLASS):
         await actions["pvc"].execute(await csi_app.claim(), a_backup())
