@@ -11,7 +11,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[3] / "src"
 PROTOCOL = SOURCE / "pinnace" / "plugins" / "protocol"
-PROTOS = ("velero.proto", "support.proto")
+PROTOS = ("velero.proto", "velero_v2.proto", "velero_blocks.proto", "support.proto")
 
 _HEADERS = {
     ".py": "# ruff: noqa\n# fmt: off\n",

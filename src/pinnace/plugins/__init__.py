@@ -9,6 +9,13 @@ from collections.abc import Sequence
 from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
+from pinnace.plugins.asynchronous import (
+    BackupItemActionV2,
+    BackupItemOutput,
+    ItemBlockAction,
+    OperationProgress,
+    RestoreItemActionV2,
+)
 from pinnace.plugins.configuration import check_config_keys
 from pinnace.plugins.declaration import Plugins
 from pinnace.plugins.errors import PluginError
@@ -30,16 +37,21 @@ from pinnace.plugins.protocols import (
 __all__ = [
     "Backup",
     "BackupItemAction",
+    "BackupItemActionV2",
+    "BackupItemOutput",
     "Configurable",
     "DeleteItemAction",
+    "ItemBlockAction",
     "JSONObject",
     "ObjectStorePlugin",
+    "OperationProgress",
     "PluginError",
     "Plugins",
     "ResourceIdentifier",
     "ResourceSelector",
     "Restore",
     "RestoreItemAction",
+    "RestoreItemActionV2",
     "RestoreItemInput",
     "RestoreItemOutput",
     "VolumeInfo",

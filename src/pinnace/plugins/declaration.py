@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pinnace.plugins.asynchronous import BackupItemActionV2, ItemBlockAction, RestoreItemActionV2
 from pinnace.plugins.errors import DuplicatePlugin, PluginLoadError, describe
 from pinnace.plugins.kinds import PluginId, PluginKind, check_name
 from pinnace.plugins.protocols import (
@@ -37,6 +38,9 @@ class Plugins:
     delete_item_actions: Sequence[Callable[[], DeleteItemAction]] = ()
     object_stores: Sequence[Callable[[], ObjectStorePlugin]] = ()
     volume_snapshotters: Sequence[Callable[[], VolumeSnapshotter]] = ()
+    backup_item_actions_v2: Sequence[Callable[[], BackupItemActionV2]] = ()
+    restore_item_actions_v2: Sequence[Callable[[], RestoreItemActionV2]] = ()
+    item_block_actions: Sequence[Callable[[], ItemBlockAction]] = ()
 
     def factories(self) -> Iterator[tuple[PluginKind, Callable[[], Named]]]:
         """All of them with their kind."""
@@ -46,6 +50,9 @@ class Plugins:
             (PluginKind.OBJECT_STORE, self.object_stores),
             (PluginKind.RESTORE_ITEM_ACTION, self.restore_item_actions),
             (PluginKind.DELETE_ITEM_ACTION, self.delete_item_actions),
+            (PluginKind.BACKUP_ITEM_ACTION_V2, self.backup_item_actions_v2),
+            (PluginKind.RESTORE_ITEM_ACTION_V2, self.restore_item_actions_v2),
+            (PluginKind.ITEM_BLOCK_ACTION, self.item_block_actions),
         ):
             for factory in factories:
                 yield kind, factory
@@ -57,6 +64,9 @@ _TYPES: dict[PluginKind, type] = {
     PluginKind.OBJECT_STORE: ObjectStorePlugin,
     PluginKind.RESTORE_ITEM_ACTION: RestoreItemAction,
     PluginKind.DELETE_ITEM_ACTION: DeleteItemAction,
+    PluginKind.BACKUP_ITEM_ACTION_V2: BackupItemActionV2,
+    PluginKind.RESTORE_ITEM_ACTION_V2: RestoreItemActionV2,
+    PluginKind.ITEM_BLOCK_ACTION: ItemBlockAction,
 }
 
 
@@ -97,4 +107,5 @@ def _instance(kind: PluginKind, factory: Callable[[], Named]) -> Named:
 
 
 def _members(protocol: type) -> list[str]:
-    return sorted(name for name in vars(protocol) if not name.startswith("_"))
+    # A protocol may extend another: its own `vars` do not have what it inherits.
+    return sorted({name for each in protocol.__mro__[:-1] for name in vars(each) if not name.startswith("_")})

@@ -6,10 +6,18 @@ What they raise, return or wait for too long becomes one error with the plugin's
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
+from pinnace.api.restore import Restore
+from pinnace.plugins.asynchronous import (
+    BackupItemActionV2,
+    BackupItemOutput,
+    ItemBlockAction,
+    OperationProgress,
+    RestoreItemActionV2,
+)
 from pinnace.plugins.calling import (
     DEFAULT_DEADLINES,
     Deadlines,
@@ -37,11 +45,19 @@ from pinnace.plugins.protocols import (
 ReadConfig = Callable[[], Awaitable[Mapping[str, str]]]
 """Reads the settings of an action from its ConfigMap; empty without one."""
 
-ActionT = TypeVar("ActionT", BackupItemAction, RestoreItemAction, DeleteItemAction)
+
+class _Action(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    async def applies_to(self) -> ResourceSelector: ...
+
+
+ActionT = TypeVar("ActionT", bound=_Action)
 
 
 class _LocalAction(Generic[ActionT]):
-    """What the three kinds of actions have in common."""
+    """What the kinds of actions have in common."""
 
     def __init__(
         self,
@@ -58,14 +74,24 @@ class _LocalAction(Generic[ActionT]):
         self._action: ActionT = action
         self._read_config = read_config
         self._caller = GuardedCaller(action.name, sink, deadlines)
+        self._is_configured = False
 
     async def applies_to(self) -> ResourceSelector:
         """Configure the action, then ask what it wants to see. Raises PluginError."""
-        if isinstance(self._action, Configurable):
-            config = await self._read_config() if self._read_config is not None else {}
-            await self._caller.question(self._action.configure, config)
+        await self._configure()
         wanted = await self._caller.question(self._action.applies_to)
         return self._caller.checked(wanted, ResourceSelector, "what it applies to")
+
+    async def _configure(self) -> None:
+        """Give the action its settings, once; an operation may be asked for before anything else."""
+        action: object = self._action  # by its type it cannot be Configurable too
+        if isinstance(action, Configurable) and not self._is_configured:
+            config = await self._read_config() if self._read_config is not None else {}
+            await self._caller.question(action.configure, config)
+        self._is_configured = True
+
+    def _checked_progress(self, answer: object) -> OperationProgress:
+        return self._caller.checked(answer, OperationProgress, "the progress of an operation")
 
 
 class LocalBackupItemAction(_LocalAction[BackupItemAction]):
@@ -96,6 +122,73 @@ class LocalRestoreItemAction(_LocalAction[RestoreItemAction]):
         checked_item(self.name, output.item)
         checked_identifiers(self.name, output.additional_items)
         return output
+
+
+class LocalBackupItemActionV2(_LocalAction[BackupItemActionV2]):
+    """A BackupItemActionV2 of this process."""
+
+    async def execute(self, item: JSONObject, backup: Backup) -> BackupItemOutput:
+        """Run it. Raises PluginCallError."""
+        answer: object = await self._caller.work(self._action.execute, item, backup)
+        if answer is None:
+            return BackupItemOutput(item=item)
+        output = self._caller.checked(answer, BackupItemOutput, "a backed-up item")
+        checked_item(self.name, output.item)
+        checked_identifiers(self.name, output.additional_items)
+        checked_identifiers(self.name, output.post_operation_items)
+        return output
+
+    async def progress(self, operation_id: str, backup: Backup) -> OperationProgress:
+        """How far an operation is. Raises PluginCallError."""
+        await self._configure()
+        return self._checked_progress(
+            await self._caller.question(self._action.progress, operation_id, backup)
+        )
+
+    async def cancel(self, operation_id: str, backup: Backup) -> None:
+        """Stop an operation. Raises PluginCallError."""
+        await self._configure()
+        await self._caller.question(self._action.cancel, operation_id, backup)
+
+
+class LocalRestoreItemActionV2(_LocalAction[RestoreItemActionV2]):
+    """A RestoreItemActionV2 of this process."""
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Run it. Raises PluginCallError."""
+        answer: object = await self._caller.work(self._action.execute, given)
+        if answer is None:
+            return RestoreItemOutput(item=given.item)
+        output = self._caller.checked(answer, RestoreItemOutput, "a restored item")
+        checked_item(self.name, output.item)
+        checked_identifiers(self.name, output.additional_items)
+        return output
+
+    async def progress(self, operation_id: str, restore: Restore) -> OperationProgress:
+        """How far an operation is. Raises PluginCallError."""
+        await self._configure()
+        return self._checked_progress(
+            await self._caller.question(self._action.progress, operation_id, restore)
+        )
+
+    async def cancel(self, operation_id: str, restore: Restore) -> None:
+        """Stop an operation. Raises PluginCallError."""
+        await self._configure()
+        await self._caller.question(self._action.cancel, operation_id, restore)
+
+    async def are_additional_items_ready(self, items: Sequence[ResourceIdentifier], restore: Restore) -> bool:
+        """Whether the item may be created now. Raises PluginCallError."""
+        ready = await self._caller.question(self._action.are_additional_items_ready, items, restore)
+        return self._caller.checked(ready, bool, "whether additional items are ready")
+
+
+class LocalItemBlockAction(_LocalAction[ItemBlockAction]):
+    """An ItemBlockAction of this process."""
+
+    async def get_related_items(self, item: JSONObject, backup: Backup) -> Sequence[ResourceIdentifier]:
+        """The items that belong to an item. Raises PluginCallError."""
+        related = await self._caller.work(self._action.get_related_items, item, backup)
+        return checked_identifiers(self.name, related)
 
 
 class LocalDeleteItemAction(_LocalAction[DeleteItemAction]):

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from pinnace.plugins.errors import PluginNameError
 
@@ -20,6 +21,16 @@ class PluginKind(StrEnum):
     OBJECT_STORE = "ObjectStore"
     RESTORE_ITEM_ACTION = "RestoreItemAction"
     DELETE_ITEM_ACTION = "DeleteItemAction"
+    BACKUP_ITEM_ACTION_V2 = "BackupItemActionV2"
+    RESTORE_ITEM_ACTION_V2 = "RestoreItemActionV2"
+    ITEM_BLOCK_ACTION = "ItemBlockAction"
+
+
+SUPERSEDES: Final = {
+    PluginKind.BACKUP_ITEM_ACTION_V2: PluginKind.BACKUP_ITEM_ACTION,
+    PluginKind.RESTORE_ITEM_ACTION_V2: PluginKind.RESTORE_ITEM_ACTION,
+}
+"""Of a name that is registered under both kinds, the first is used. (docs/spec: BEY 9)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from pinnace.plugins.asynchronous import AnyBackupItemAction, ItemBlockAction
 from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.configuration import ConfigReader
 from pinnace.plugins.declaration import Named
@@ -18,15 +19,17 @@ from pinnace.plugins.errors import PluginNotFound
 from pinnace.plugins.host.options import LaunchOptions
 from pinnace.plugins.in_process import (
     LocalBackupItemAction,
+    LocalBackupItemActionV2,
     LocalDeleteItemAction,
+    LocalItemBlockAction,
     LocalObjectStore,
     LocalRestoreItemAction,
+    LocalRestoreItemActionV2,
     LocalVolumeSnapshotter,
 )
-from pinnace.plugins.kinds import FoundPlugin, PluginId, PluginKind, qualified_name
+from pinnace.plugins.kinds import SUPERSEDES, FoundPlugin, PluginId, PluginKind, qualified_name
 from pinnace.plugins.logs import LogSink
 from pinnace.plugins.protocols import (
-    BackupItemAction,
     DeleteItemAction,
     ObjectStorePlugin,
     RestoreItemAction,
@@ -91,20 +94,24 @@ class Operation:
         self._sink.log(level, msg, error=error, **fields)
 
     @property
-    def backup_actions(self) -> Sequence[BackupItemAction]:
-        """All backup item actions."""
-        kind = PluginKind.BACKUP_ITEM_ACTION
-        return [self._make(plugin) for plugin in self._all(kind)]
+    def backup_actions(self) -> Sequence[AnyBackupItemAction]:
+        """All backup item actions, of both versions."""
+        return [self._make(plugin) for plugin in self._versions(PluginKind.BACKUP_ITEM_ACTION_V2)]
 
     @property
     def restore_actions(self) -> Sequence[RestoreItemAction]:
-        """All restore item actions."""
-        return [self._make(plugin) for plugin in self._all(PluginKind.RESTORE_ITEM_ACTION)]
+        """All restore item actions, of both versions."""
+        return [self._make(plugin) for plugin in self._versions(PluginKind.RESTORE_ITEM_ACTION_V2)]
 
     @property
     def delete_actions(self) -> Sequence[DeleteItemAction]:
         """All delete item actions."""
         return [self._make(plugin) for plugin in self._all(PluginKind.DELETE_ITEM_ACTION)]
+
+    @property
+    def block_actions(self) -> Sequence[ItemBlockAction]:
+        """All item block actions."""
+        return [self._make(plugin) for plugin in self._all(PluginKind.ITEM_BLOCK_ACTION)]
 
     def object_store(self, provider: str) -> ObjectStorePlugin:
         """The object store of a provider, not configured yet. Raises PluginNotFound."""
@@ -116,11 +123,21 @@ class Operation:
         found: VolumeSnapshotter = self._make(self._known(PluginKind.VOLUME_SNAPSHOTTER, provider))
         return found
 
+    @property
+    def _ids(self) -> Sequence[PluginId]:
+        return (*self._python, *(found.plugin for found in self._programs))
+
     def _all(self, kind: PluginKind) -> Sequence[PluginId]:
+        return [plugin for plugin in self._ids if plugin.kind is kind]
+
+    def _versions(self, newer: PluginKind) -> Sequence[PluginId]:
+        """The plugins of a kind and of the one that it supersedes, in their order; each name once."""
+        ids = self._ids
         return [
             plugin
-            for plugin in (*self._python, *(found.plugin for found in self._programs))
-            if plugin.kind is kind
+            for plugin in ids
+            if plugin.kind is newer
+            or (plugin.kind is SUPERSEDES[newer] and PluginId(newer, plugin.name) not in ids)
         ]
 
     def _known(self, kind: PluginKind, provider: str) -> PluginId:
@@ -149,6 +166,12 @@ class Operation:
                 return LocalRestoreItemAction(instance, self, read_config=read_config, deadlines=deadlines)
             case PluginKind.DELETE_ITEM_ACTION:
                 return LocalDeleteItemAction(instance, self, read_config=read_config, deadlines=deadlines)
+            case PluginKind.BACKUP_ITEM_ACTION_V2:
+                return LocalBackupItemActionV2(instance, self, read_config=read_config, deadlines=deadlines)
+            case PluginKind.RESTORE_ITEM_ACTION_V2:
+                return LocalRestoreItemActionV2(instance, self, read_config=read_config, deadlines=deadlines)
+            case PluginKind.ITEM_BLOCK_ACTION:
+                return LocalItemBlockAction(instance, self, read_config=read_config, deadlines=deadlines)
             case PluginKind.OBJECT_STORE:
                 return LocalObjectStore(instance, self, deadlines=deadlines)
             case PluginKind.VOLUME_SNAPSHOTTER:

@@ -1,4 +1,4 @@
-"""The protocols that plugins of the five kinds follow, in this process or in another.
+"""The protocols that plugins of the first five kinds follow, in this process or in another.
 
 An action sees one object as a plain dict and says what should become of it; a store or a snapshotter works
 for one provider. Callers need not know whether it is built in, a Python plugin or another process: all
@@ -79,11 +79,20 @@ class RestoreItemInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreItemOutput:
-    """What a restore action answers. With `skip` the item is not restored, silently."""
+    """What a restore action answers. With `skip` the item is not restored, silently.
+
+    Attributes:
+        additional_items: restored before the item.
+        operation_id, wait_for_additional_items, additional_items_ready_timeout: only of version 2
+            (`pinnace.plugins.asynchronous`).
+    """
 
     item: JSONObject
     additional_items: Sequence[ResourceIdentifier] = field(default=())
     skip: bool = False
+    operation_id: str = ""
+    wait_for_additional_items: bool = False
+    additional_items_ready_timeout: timedelta | None = None
 
 
 @runtime_checkable

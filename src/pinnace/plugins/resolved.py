@@ -6,9 +6,9 @@ from typing import Generic, TypeVar
 
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
-from pinnace.plugins.protocols import BackupItemAction, DeleteItemAction, ResourceSelector, RestoreItemAction
+from pinnace.plugins.protocols import ResourceSelector
 
-ActionT = TypeVar("ActionT", BackupItemAction, RestoreItemAction, DeleteItemAction)
+ActionT = TypeVar("ActionT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

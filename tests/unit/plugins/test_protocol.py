@@ -99,6 +99,6 @@ def test_the_stubs_are_what_the_generator_makes(tmp_path: Path) -> None:
 
     protocol = CHECKOUT / "src" / "pinnace" / "plugins" / "protocol"
     made = sorted(tmp_path.rglob("*_pb2.py*"))
-    assert len(made) == 4
+    assert len(made) == 8
     for path in made:
         assert path.read_text() == (protocol / path.name).read_text()

@@ -29,6 +29,7 @@ class Instances:
         self._factories = by_id(plugins)
         self._made: dict[PluginId, Named] = {}
         self._read_config = read_config
+        self._configured: set[PluginId] = set()
 
     @property
     def ids(self) -> list[PluginId]:
@@ -47,7 +48,17 @@ class Instances:
 
     async def configured(self, kind: PluginKind, name: str) -> Any:
         """An action, with the settings that its ConfigMap has now. Raises UnknownPlugin, PluginError."""
-        action = self.find(kind, name)
+        action, plugin = self.find(kind, name), PluginId(kind, name)
         if isinstance(action, Configurable):
-            await action.configure(await self._read_config(PluginId(kind, name)))
+            await action.configure(await self._read_config(plugin))
+        self._configured.add(plugin)
         return action
+
+    async def ready(self, kind: PluginKind, name: str) -> Any:
+        """An action that has had its settings; an operation may be asked for before anything else.
+
+        Raises UnknownPlugin, PluginError.
+        """
+        if PluginId(kind, name) in self._configured:
+            return self.find(kind, name)
+        return await self.configured(kind, name)

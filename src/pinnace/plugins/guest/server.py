@@ -12,6 +12,7 @@ from google.protobuf.empty_pb2 import Empty as GoogleEmpty
 
 from pinnace.plugins.errors import PluginError, describe
 from pinnace.plugins.guest.instances import Instances
+from pinnace.plugins.guest.later import LaterActionServices
 from pinnace.plugins.guest.services import ActionServices, SnapshotterServices, StoreServices
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import support_pb2 as support
@@ -43,6 +44,7 @@ class PluginServer(grpc.GenericRpcHandler):
         self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._add_support()
         self._add_actions(ActionServices(instances))
+        self._add_later_actions(LaterActionServices(instances))
         self._add_stores(StoreServices(instances), SnapshotterServices(instances))
 
     def service(self, details: Any) -> "grpc.RpcMethodHandler[Any, Any] | None":
@@ -77,6 +79,19 @@ class PluginServer(grpc.GenericRpcHandler):
         self._unary(methods.RESTORE_EXECUTE, actions.restore_execute)
         self._unary(methods.DELETE_APPLIES_TO, actions.delete_applies_to)
         self._unary(methods.DELETE_EXECUTE, actions.delete_execute)
+
+    def _add_later_actions(self, actions: LaterActionServices) -> None:
+        self._unary(methods.BACKUP_V2_APPLIES_TO, actions.backup_applies_to)
+        self._unary(methods.BACKUP_V2_EXECUTE, actions.backup_execute)
+        self._unary(methods.BACKUP_V2_PROGRESS, actions.backup_progress)
+        self._unary(methods.BACKUP_V2_CANCEL, actions.backup_cancel)
+        self._unary(methods.RESTORE_V2_APPLIES_TO, actions.restore_applies_to)
+        self._unary(methods.RESTORE_V2_EXECUTE, actions.restore_execute)
+        self._unary(methods.RESTORE_V2_PROGRESS, actions.restore_progress)
+        self._unary(methods.RESTORE_V2_CANCEL, actions.restore_cancel)
+        self._unary(methods.RESTORE_V2_READY, actions.restore_ready)
+        self._unary(methods.BLOCK_APPLIES_TO, actions.block_applies_to)
+        self._unary(methods.BLOCK_RELATED_ITEMS, actions.block_related_items)
 
     def _add_stores(self, stores: StoreServices, snapshotters: SnapshotterServices) -> None:
         self._unary(methods.STORE_INIT, stores.init)

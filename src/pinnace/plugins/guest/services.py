@@ -35,7 +35,7 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 _NANOSECONDS_OF_A_MICROSECOND = 1000
 
 
-class _Latest(Generic[StructT]):
+class Latest(Generic[StructT]):
     """Reads the Backup or Restore of requests; it is mostly that of the request before."""
 
     def __init__(self, struct: type[StructT]) -> None:
@@ -55,8 +55,8 @@ class ActionServices:
 
     def __init__(self, instances: Instances) -> None:
         self._instances = instances
-        self._backup = _Latest(Backup)
-        self._restore = _Latest(Restore)
+        self._backup = Latest(Backup)
+        self._restore = Latest(Restore)
 
     async def backup_applies_to(
         self, request: wire.BackupItemActionAppliesToRequest

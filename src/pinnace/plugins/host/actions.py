@@ -1,19 +1,25 @@
 """Item actions of another process, behind the protocols of this one. (docs/spec: PLG 6, 7.3)"""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 
 import orjson
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from pinnace.api.backup import Backup
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
+from pinnace.plugins.asynchronous import BackupItemOutput, OperationProgress
 from pinnace.plugins.calling import checked_item
 from pinnace.plugins.errors import PluginCallError
 from pinnace.plugins.host.supervisor import Supervisor
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.plugins.protocol import methods
+from pinnace.plugins.protocol import velero_blocks_pb2 as blocks
 from pinnace.plugins.protocol import velero_pb2 as wire
+from pinnace.plugins.protocol import velero_v2_pb2 as v2
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
     ResourceSelector,
@@ -107,6 +113,153 @@ class RemoteDeleteItemAction(_RemoteAction):
         await self._supervisor.work(self._id, methods.DELETE_EXECUTE, request)
 
 
+class RemoteBackupItemActionV2(_RemoteAction):
+    """A BackupItemActionV2 of another process. Raises PluginError."""
+
+    kind = PluginKind.BACKUP_ITEM_ACTION_V2
+
+    async def applies_to(self) -> ResourceSelector:
+        """Ask what it wants to see."""
+        request = v2.BackupItemActionAppliesToRequest(plugin=self.name)
+        answer = await self._supervisor.question(self._id, methods.BACKUP_V2_APPLIES_TO, request)
+        return selector_of(answer.ResourceSelector)
+
+    async def execute(self, item: JSONObject, backup: Backup) -> BackupItemOutput:
+        """Run it."""
+        data = orjson.dumps(item)
+        request = v2.ExecuteRequest(plugin=self.name, item=data, backup=self._data_of(backup))
+        answer = await self._supervisor.work(self._id, methods.BACKUP_V2_EXECUTE, request)
+        return BackupItemOutput(
+            item=_changed(self.name, item, data, answer.item),
+            additional_items=identifiers_of(answer.additionalItems),
+            operation_id=answer.operationID,
+            post_operation_items=identifiers_of(answer.postOperationItems),
+        )
+
+    async def progress(self, operation_id: str, backup: Backup) -> OperationProgress:
+        """How far an operation is."""
+        request = v2.BackupItemActionProgressRequest(
+            plugin=self.name, operationID=operation_id, backup=self._data_of(backup)
+        )
+        answer = await self._supervisor.question(self._id, methods.BACKUP_V2_PROGRESS, request)
+        return progress_of(answer.progress)
+
+    async def cancel(self, operation_id: str, backup: Backup) -> None:
+        """Stop an operation."""
+        request = v2.BackupItemActionCancelRequest(
+            plugin=self.name, operationID=operation_id, backup=self._data_of(backup)
+        )
+        await self._supervisor.question(self._id, methods.BACKUP_V2_CANCEL, request)
+
+
+class RemoteRestoreItemActionV2(_RemoteAction):
+    """A RestoreItemActionV2 of another process. Raises PluginError."""
+
+    kind = PluginKind.RESTORE_ITEM_ACTION_V2
+
+    async def applies_to(self) -> ResourceSelector:
+        """Ask what it wants to see."""
+        request = v2.RestoreItemActionAppliesToRequest(plugin=self.name)
+        answer = await self._supervisor.question(self._id, methods.RESTORE_V2_APPLIES_TO, request)
+        return selector_of(answer.ResourceSelector)
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Run it."""
+        data = orjson.dumps(given.item)
+        request = v2.RestoreItemActionExecuteRequest(
+            plugin=self.name,
+            item=data,
+            restore=self._data_of(given.restore),
+            itemFromBackup=orjson.dumps(given.item_from_backup),
+        )
+        answer = await self._supervisor.work(self._id, methods.RESTORE_V2_EXECUTE, request)
+        has_timeout = answer.HasField("additionalItemsReadyTimeout")
+        return RestoreItemOutput(
+            item=_changed(self.name, given.item, data, answer.item),
+            additional_items=identifiers_of(answer.additionalItems),
+            skip=answer.skipRestore,
+            operation_id=answer.operationID,
+            wait_for_additional_items=answer.waitForAdditionalItems,
+            additional_items_ready_timeout=(
+                _timeout_of(answer.additionalItemsReadyTimeout) if has_timeout else None
+            ),
+        )
+
+    async def progress(self, operation_id: str, restore: Restore) -> OperationProgress:
+        """How far an operation is."""
+        request = v2.RestoreItemActionProgressRequest(
+            plugin=self.name, operationID=operation_id, restore=self._data_of(restore)
+        )
+        answer = await self._supervisor.question(self._id, methods.RESTORE_V2_PROGRESS, request)
+        return progress_of(answer.progress)
+
+    async def cancel(self, operation_id: str, restore: Restore) -> None:
+        """Stop an operation."""
+        request = v2.RestoreItemActionCancelRequest(
+            plugin=self.name, operationID=operation_id, restore=self._data_of(restore)
+        )
+        await self._supervisor.question(self._id, methods.RESTORE_V2_CANCEL, request)
+
+    async def are_additional_items_ready(self, items: Sequence[ResourceIdentifier], restore: Restore) -> bool:
+        """Whether the item may be created now."""
+        request = v2.RestoreItemActionItemsReadyRequest(
+            plugin=self.name, restore=self._data_of(restore), additionalItems=messages_of(items)
+        )
+        answer = await self._supervisor.question(self._id, methods.RESTORE_V2_READY, request)
+        return answer.ready
+
+
+class RemoteItemBlockAction(_RemoteAction):
+    """An ItemBlockAction of another process. Raises PluginError."""
+
+    kind = PluginKind.ITEM_BLOCK_ACTION
+
+    async def applies_to(self) -> ResourceSelector:
+        """Ask what it wants to see."""
+        request = blocks.ItemBlockActionAppliesToRequest(plugin=self.name)
+        answer = await self._supervisor.question(self._id, methods.BLOCK_APPLIES_TO, request)
+        return selector_of(answer.ResourceSelector)
+
+    async def get_related_items(self, item: JSONObject, backup: Backup) -> Sequence[ResourceIdentifier]:
+        """The items that belong to an item."""
+        request = blocks.ItemBlockActionGetRelatedItemsRequest(
+            plugin=self.name, item=orjson.dumps(item), backup=self._data_of(backup)
+        )
+        answer = await self._supervisor.work(self._id, methods.BLOCK_RELATED_ITEMS, request)
+        return identifiers_of(answer.relatedItems)
+
+
+def progress_of(message: v2.OperationProgress) -> OperationProgress:
+    """The progress in a message."""
+    return OperationProgress(
+        completed=message.completed,
+        error=message.err,
+        done=message.nCompleted,
+        total=message.nTotal,
+        units=message.operationUnits,
+        description=message.description,
+        started=_time_of(message.started) if message.HasField("started") else None,
+        updated=_time_of(message.updated) if message.HasField("updated") else None,
+    )
+
+
+def _time_of(message: Timestamp) -> datetime | None:
+    """The time in a message; None for one outside the calendar, and for Go's zero time."""
+    try:
+        found = datetime.fromtimestamp(message.seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return found if found.year > 1 else None
+
+
+def _timeout_of(message: Duration) -> timedelta | None:
+    """The duration in a message; None for one that no timer could wait for."""
+    try:
+        return timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
+    except OverflowError:
+        return None
+
+
 def selector_of(message: wire.ResourceSelector) -> ResourceSelector:
     """The selector in a message; an unset one means everything."""
     return ResourceSelector(
@@ -130,6 +283,16 @@ def item_of(plugin: str, data: bytes) -> JSONObject:
     except orjson.JSONDecodeError as error:
         raise PluginCallError(plugin, "returned an item that is no JSON") from error
     return checked_item(plugin, item)
+
+
+def messages_of(identifiers: Iterable[ResourceIdentifier]) -> Sequence[wire.ResourceIdentifier]:
+    """Identifiers as messages."""
+    return [
+        wire.ResourceIdentifier(
+            group=one.group, resource=one.resource, namespace=one.namespace, name=one.name
+        )
+        for one in identifiers
+    ]
 
 
 def identifiers_of(messages: Iterable[wire.ResourceIdentifier]) -> Sequence[ResourceIdentifier]:

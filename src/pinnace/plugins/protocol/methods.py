@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 from google.protobuf.empty_pb2 import Empty as GoogleEmpty
 from google.protobuf.message import Message
 
-from pinnace.plugins.protocol import support_pb2, velero_pb2
+from pinnace.plugins.protocol import support_pb2, velero_blocks_pb2, velero_pb2, velero_v2_pb2
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -82,6 +82,58 @@ DELETE_APPLIES_TO = _of(
     _DELETE_ACTION, "AppliesTo", _p.DeleteItemActionAppliesToRequest, _p.DeleteItemActionAppliesToResponse
 )
 DELETE_EXECUTE = _of(_DELETE_ACTION, "Execute", _p.DeleteItemActionExecuteRequest, _p.Empty)
+
+_v2 = velero_v2_pb2
+
+_BACKUP_ACTION_V2 = "v2.BackupItemAction"
+BACKUP_V2_APPLIES_TO = _of(
+    _BACKUP_ACTION_V2,
+    "AppliesTo",
+    _v2.BackupItemActionAppliesToRequest,
+    _v2.BackupItemActionAppliesToResponse,
+)
+BACKUP_V2_EXECUTE = _of(_BACKUP_ACTION_V2, "Execute", _v2.ExecuteRequest, _v2.ExecuteResponse)
+BACKUP_V2_PROGRESS = _of(
+    _BACKUP_ACTION_V2, "Progress", _v2.BackupItemActionProgressRequest, _v2.BackupItemActionProgressResponse
+)
+BACKUP_V2_CANCEL = _of(_BACKUP_ACTION_V2, "Cancel", _v2.BackupItemActionCancelRequest, _p.Empty)
+
+_RESTORE_ACTION_V2 = "v2.RestoreItemAction"
+RESTORE_V2_APPLIES_TO = _of(
+    _RESTORE_ACTION_V2,
+    "AppliesTo",
+    _v2.RestoreItemActionAppliesToRequest,
+    _v2.RestoreItemActionAppliesToResponse,
+)
+RESTORE_V2_EXECUTE = _of(
+    _RESTORE_ACTION_V2, "Execute", _v2.RestoreItemActionExecuteRequest, _v2.RestoreItemActionExecuteResponse
+)
+RESTORE_V2_PROGRESS = _of(
+    _RESTORE_ACTION_V2,
+    "Progress",
+    _v2.RestoreItemActionProgressRequest,
+    _v2.RestoreItemActionProgressResponse,
+)
+RESTORE_V2_CANCEL = _of(_RESTORE_ACTION_V2, "Cancel", _v2.RestoreItemActionCancelRequest, _p.Empty)
+RESTORE_V2_READY = _of(
+    _RESTORE_ACTION_V2,
+    "AreAdditionalItemsReady",
+    _v2.RestoreItemActionItemsReadyRequest,
+    _v2.RestoreItemActionItemsReadyResponse,
+)
+
+_b = velero_blocks_pb2
+
+_BLOCK_ACTION = "v1.ItemBlockAction"
+BLOCK_APPLIES_TO = _of(
+    _BLOCK_ACTION, "AppliesTo", _b.ItemBlockActionAppliesToRequest, _b.ItemBlockActionAppliesToResponse
+)
+BLOCK_RELATED_ITEMS = _of(
+    _BLOCK_ACTION,
+    "GetRelatedItems",
+    _b.ItemBlockActionGetRelatedItemsRequest,
+    _b.ItemBlockActionGetRelatedItemsResponse,
+)
 
 SHUTDOWN = _of("plugin.GRPCController", "Shutdown", GoogleEmpty, GoogleEmpty)
 STREAM_STDIO = _of("plugin.GRPCStdio", "StreamStdio", GoogleEmpty, support_pb2.StdioData)

@@ -1,0 +1,177 @@
+"""What a plugin's process answers to Velero 1.11 and later: item actions of version 2 and item block actions.
+
+(docs/spec: BEY 9)
+"""
+
+from datetime import datetime
+from typing import Any
+
+import orjson
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from pinnace.api.backup import Backup
+from pinnace.api.restore import Restore
+from pinnace.plugins.asynchronous import (
+    BackupItemActionV2,
+    BackupItemOutput,
+    ItemBlockAction,
+    OperationProgress,
+    RestoreItemActionV2,
+)
+from pinnace.plugins.calling import checked_item
+from pinnace.plugins.guest.instances import Instances
+from pinnace.plugins.guest.services import Latest, identifier_messages, object_of, selector_message
+from pinnace.plugins.kinds import PluginKind
+from pinnace.plugins.protocol import velero_blocks_pb2 as blocks
+from pinnace.plugins.protocol import velero_pb2 as wire
+from pinnace.plugins.protocol import velero_v2_pb2 as v2
+from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
+
+
+class LaterActionServices:
+    """The kinds of actions that Velero 1.6 does not have."""
+
+    def __init__(self, instances: Instances) -> None:
+        self._instances = instances
+        self._backup = Latest(Backup)
+        self._restore = Latest(Restore)
+
+    async def backup_applies_to(
+        self, request: v2.BackupItemActionAppliesToRequest
+    ) -> v2.BackupItemActionAppliesToResponse:
+        kind = PluginKind.BACKUP_ITEM_ACTION_V2
+        action: BackupItemActionV2 = await self._instances.configured(kind, request.plugin)
+        return v2.BackupItemActionAppliesToResponse(
+            ResourceSelector=selector_message(await action.applies_to())
+        )
+
+    async def backup_execute(self, request: v2.ExecuteRequest) -> v2.ExecuteResponse:
+        kind, name = PluginKind.BACKUP_ITEM_ACTION_V2, request.plugin
+        action: BackupItemActionV2 = self._instances.find(kind, name)
+        item, backup = object_of(request.item, "item"), self._backup.of(request.backup)
+        output: BackupItemOutput | None = await action.execute(item, backup)
+        if output is None:
+            return v2.ExecuteResponse(item=request.item)
+        return v2.ExecuteResponse(
+            item=orjson.dumps(checked_item(name, output.item)),
+            additionalItems=identifier_messages(name, output.additional_items),
+            operationID=output.operation_id,
+            postOperationItems=identifier_messages(name, output.post_operation_items),
+        )
+
+    async def backup_progress(
+        self, request: v2.BackupItemActionProgressRequest
+    ) -> v2.BackupItemActionProgressResponse:
+        kind = PluginKind.BACKUP_ITEM_ACTION_V2
+        action: BackupItemActionV2 = await self._instances.ready(kind, request.plugin)
+        progress = await action.progress(request.operationID, self._backup.of(request.backup))
+        return v2.BackupItemActionProgressResponse(progress=progress_message(progress))
+
+    async def backup_cancel(self, request: v2.BackupItemActionCancelRequest) -> wire.Empty:
+        kind = PluginKind.BACKUP_ITEM_ACTION_V2
+        action: BackupItemActionV2 = await self._instances.ready(kind, request.plugin)
+        await action.cancel(request.operationID, self._backup.of(request.backup))
+        return wire.Empty()
+
+    async def restore_applies_to(
+        self, request: v2.RestoreItemActionAppliesToRequest
+    ) -> v2.RestoreItemActionAppliesToResponse:
+        kind = PluginKind.RESTORE_ITEM_ACTION_V2
+        action: RestoreItemActionV2 = await self._instances.configured(kind, request.plugin)
+        return v2.RestoreItemActionAppliesToResponse(
+            ResourceSelector=selector_message(await action.applies_to())
+        )
+
+    async def restore_execute(
+        self, request: v2.RestoreItemActionExecuteRequest
+    ) -> v2.RestoreItemActionExecuteResponse:
+        kind, name = PluginKind.RESTORE_ITEM_ACTION_V2, request.plugin
+        action: RestoreItemActionV2 = self._instances.find(kind, name)
+        given = RestoreItemInput(
+            item=object_of(request.item, "item"),
+            item_from_backup=object_of(request.itemFromBackup, "item from backup"),
+            restore=self._restore.of(request.restore),
+        )
+        output: RestoreItemOutput | None = await action.execute(given)
+        if output is None:
+            return v2.RestoreItemActionExecuteResponse(item=request.item)
+        answer = v2.RestoreItemActionExecuteResponse(
+            item=orjson.dumps(checked_item(name, output.item)),
+            additionalItems=identifier_messages(name, output.additional_items),
+            skipRestore=output.skip,
+            operationID=output.operation_id,
+            waitForAdditionalItems=output.wait_for_additional_items,
+        )
+        if output.additional_items_ready_timeout is not None:
+            timeout = Duration()
+            timeout.FromTimedelta(output.additional_items_ready_timeout)
+            answer.additionalItemsReadyTimeout.CopyFrom(timeout)
+        return answer
+
+    async def restore_progress(
+        self, request: v2.RestoreItemActionProgressRequest
+    ) -> v2.RestoreItemActionProgressResponse:
+        kind = PluginKind.RESTORE_ITEM_ACTION_V2
+        action: RestoreItemActionV2 = await self._instances.ready(kind, request.plugin)
+        progress = await action.progress(request.operationID, self._restore.of(request.restore))
+        return v2.RestoreItemActionProgressResponse(progress=progress_message(progress))
+
+    async def restore_cancel(self, request: v2.RestoreItemActionCancelRequest) -> wire.Empty:
+        kind = PluginKind.RESTORE_ITEM_ACTION_V2
+        action: RestoreItemActionV2 = await self._instances.ready(kind, request.plugin)
+        await action.cancel(request.operationID, self._restore.of(request.restore))
+        return wire.Empty()
+
+    async def restore_ready(
+        self, request: v2.RestoreItemActionItemsReadyRequest
+    ) -> v2.RestoreItemActionItemsReadyResponse:
+        kind = PluginKind.RESTORE_ITEM_ACTION_V2
+        action: RestoreItemActionV2 = await self._instances.ready(kind, request.plugin)
+        items = [
+            ResourceIdentifier(group=one.group, resource=one.resource, namespace=one.namespace, name=one.name)
+            for one in request.additionalItems
+        ]
+        ready = await action.are_additional_items_ready(items, self._restore.of(request.restore))
+        return v2.RestoreItemActionItemsReadyResponse(ready=ready)
+
+    async def block_applies_to(
+        self, request: blocks.ItemBlockActionAppliesToRequest
+    ) -> blocks.ItemBlockActionAppliesToResponse:
+        kind = PluginKind.ITEM_BLOCK_ACTION
+        action: ItemBlockAction = await self._instances.configured(kind, request.plugin)
+        return blocks.ItemBlockActionAppliesToResponse(
+            ResourceSelector=selector_message(await action.applies_to())
+        )
+
+    async def block_related_items(
+        self, request: blocks.ItemBlockActionGetRelatedItemsRequest
+    ) -> blocks.ItemBlockActionGetRelatedItemsResponse:
+        kind, name = PluginKind.ITEM_BLOCK_ACTION, request.plugin
+        action: ItemBlockAction = self._instances.find(kind, name)
+        item, backup = object_of(request.item, "item"), self._backup.of(request.backup)
+        related: Any = await action.get_related_items(item, backup)
+        return blocks.ItemBlockActionGetRelatedItemsResponse(relatedItems=identifier_messages(name, related))
+
+
+def progress_message(progress: OperationProgress) -> v2.OperationProgress:
+    """The progress of an operation, as a message."""
+    message = v2.OperationProgress(
+        completed=progress.completed,
+        err=progress.error,
+        nCompleted=progress.done,
+        nTotal=progress.total,
+        operationUnits=progress.units,
+        description=progress.description,
+    )
+    if progress.started is not None:
+        message.started.CopyFrom(_timestamp(progress.started))
+    if progress.updated is not None:
+        message.updated.CopyFrom(_timestamp(progress.updated))
+    return message
+
+
+def _timestamp(moment: datetime) -> Timestamp:
+    message = Timestamp()
+    message.FromDatetime(moment)
+    return message
