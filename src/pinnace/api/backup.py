@@ -151,6 +151,8 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         resource_policy: The ConfigMap with rules for volumes and for resources. A field of later versions of
             Velero. (docs/spec: BEY 4.7)
         uploader_config: How the content of volumes is saved. A field of later versions of Velero.
+        item_operation_timeout: How long an operation that a plugin has started may take; 4h when absent or
+            zero. A field of later versions of Velero. (docs/spec: BEY 4.3)
     """
 
     included_namespaces: Annotated[list[str], NULLABLE] = []
@@ -176,6 +178,7 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     excluded_namespace_scoped_resources: Annotated[list[str], NULLABLE] = []
     resource_policy: Annotated[ConfigReference | None, NULLABLE] = None
     uploader_config: Annotated[BackupUploader | None, NULLABLE] = None
+    item_operation_timeout: Duration | None = None
 
 
 class BackupProgress(Struct, rename="camel", kw_only=True):

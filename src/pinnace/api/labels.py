@@ -63,6 +63,9 @@ AWAITS_VOLUME_DATA: Final = "pinnace.io/awaits-volume-data"
 """Label in the selector of a claim that must not be bound, as its data was not restored. (ADR 020)"""
 FORCE_DELETION: Final = "pinnace.io/force"
 """Annotation of a DeleteBackupRequest: `true` leaves volume data behind that cannot be deleted. (ADR 021)"""
+ITEM_OPERATIONS: Final = "pinnace.io/item-operations"
+"""Annotation of a Backup or Restore that waits for operations of plugins: a digest of their list, by which a
+server knows that the list in the location is the one that it stored. (ADR 054)"""
 INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"
 """Annotation of a BackupRepository: a backup needs it, so it may be created in the location. (ADR 020)"""
 

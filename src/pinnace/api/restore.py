@@ -160,6 +160,8 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
             cannot be patched.
         restore_status: Which resources get back their status; no resource when absent.
         resource_modifier: The ConfigMap with rules that change objects before they are created.
+        item_operation_timeout: How long an operation that a plugin has started may take; 4h when absent or
+            zero. A field of later versions of Velero. (docs/spec: BEY 5.6)
     """
 
     backup_name: Annotated[str, REQUIRED] = ""
@@ -178,6 +180,7 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
     existing_resource_policy: Annotated[str, NULLABLE] = ""
     restore_status: Annotated[RestoreStatusSpec | None, NULLABLE] = None
     resource_modifier: Annotated[ConfigReference | None, NULLABLE] = None
+    item_operation_timeout: Duration | None = None
 
 
 class RestoreProgress(Struct, rename="camel", kw_only=True):

@@ -59,15 +59,6 @@ _UPLOADER: Final = NotSupported(
     instead="leave it out: pod volumes are saved with restic",
     schema=_OPEN,
 )
-_OPERATION_TIMEOUT: Final = NotSupported(
-    since="1.11",
-    effect="a limit for item operations that outlast the run",
-    instead="leave it out: no operation outlasts a run here",
-    schema=_TEXT,
-    same=("0s", "4h0m0s", "4h"),
-    refused=False,
-)
-
 _PASSED_ON: Final = NotSupported(
     since="",
     effect="is not a field of a container that this version knows, and is passed on with the pod",
@@ -85,7 +76,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             schema=_TEXT,
             same=("velero.io/volume-group",),  # written into every spec by Velero 1.18
         ),
-        "itemOperationTimeout": _OPERATION_TIMEOUT,
         "snapshotMoveData": NotSupported(
             since="1.12",
             effect="moving the data of CSI snapshots into the backup storage location",
@@ -102,7 +92,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
         ),
     },
     RestoreSpec: {
-        "itemOperationTimeout": _OPERATION_TIMEOUT,
         "uploaderConfig": _UPLOADER,
     },
 }

@@ -101,13 +101,23 @@ class ArchiveWriter:
         else:
             self.discard()
 
-    def add(self, name: str, data: bytes) -> None:
-        """Append one member. Call `flush_if_full` now and then, or memory grows."""
+    def add(self, name: str, data: bytes, *, indexed: bool = True) -> None:
+        """Append one member. Call `flush_if_full` now and then, or memory grows.
+
+        Args:
+            indexed: whether it is in the index, which has each item once.
+        """
         directory, slash, file = name.rpartition("/")
-        self.add_copies((MemberDirectory(directory + slash),), file, b"", data)
+        self.add_copies((MemberDirectory(directory + slash),), file, b"", data, indexed=indexed)
 
     def add_copies(
-        self, directories: Iterable[MemberDirectory], name: str, head: bytes, rest: bytes | memoryview
+        self,
+        directories: Iterable[MemberDirectory],
+        name: str,
+        head: bytes,
+        rest: bytes | memoryview,
+        *,
+        indexed: bool = True,
     ) -> None:
         """Append a file to several directories; compressed, all copies but the first are very small.
 
@@ -115,13 +125,14 @@ class ArchiveWriter:
             directories: where to.
             name: of the file.
             head, rest: its content, in two parts so that the caller need not put them together.
+            indexed: whether the first copy is in the index.
         """
         size_bytes = len(head) + len(rest)
         file = MemberFile(name, size_field(size_bytes), self._modified)
         fill = padding(size_bytes)
         batch = self._batch
         write = batch.buffer.write
-        is_first = self._index is not None
+        is_first = indexed and self._index is not None
         for directory in directories:
             write(directory.header(file))
             if is_first:

@@ -1,21 +1,39 @@
 """Which actions apply to which items. Selectors are resolved once for each backup. (docs/spec: BKP 8.1)"""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from pinnace.backup.errors import FatalBackupError
-from pinnace.plugins.protocols import BackupItemAction
+from pinnace.plugins.asynchronous import AnyBackupItemAction, ItemBlockAction
+from pinnace.plugins.protocols import ResourceSelector
 from pinnace.plugins.resolved import ResolvedAction
 from pinnace.plugins.selective import PreparedBackupItemAction, SelectiveBackupItemAction
 
-Action = ResolvedAction[BackupItemAction]
+Action = ResolvedAction[AnyBackupItemAction]
+BlockAction = ResolvedAction[ItemBlockAction]
+
+
+class _Action(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    async def applies_to(self) -> ResourceSelector: ...
+
+
+_ActionT = TypeVar("_ActionT", bound=_Action)
 
 
 class ActionTable:
-    """The actions of a backup in order, looked up by resource."""
+    """The actions of a backup in order, looked up by resource; and its item block actions."""
 
-    def __init__(self, actions: Sequence[Action]) -> None:
+    def __init__(self, actions: Sequence[Action], blocks: Sequence[BlockAction] = ()) -> None:
         self._actions = actions
+        self._blocks = blocks
         self._by_resource: dict[str, tuple[Action, ...]] = {}
+
+    def blocks_for(self, group_resource: str) -> Sequence[BlockAction]:
+        """The item block actions that may apply to items of a resource."""
+        return [block for block in self._blocks if block.resources.matches(group_resource)]
 
     def for_resource(self, group_resource: str) -> tuple[Action, ...]:
         """The actions that may apply to items of a resource, in the order in which they run."""
@@ -26,7 +44,12 @@ class ActionTable:
         return found
 
     def ignoring(self, group_resource: str) -> tuple[SelectiveBackupItemAction, ...] | None:
-        """The actions of `for_resource`, if all of them can tell which items they do not need; else None."""
+        """The actions of `for_resource`, if all of them can tell which items they do not need; else None.
+
+        None too if an item block action wants the resource.
+        """
+        if self.blocks_for(group_resource):
+            return None
         actions = [resolved.action for resolved in self.for_resource(group_resource)]
         selective = [action for action in actions if isinstance(action, SelectiveBackupItemAction)]
         return tuple(selective) if len(selective) == len(actions) else None
@@ -39,17 +62,22 @@ class ActionTable:
 
 
 async def resolve_actions(
-    actions: Sequence[BackupItemAction], canonical: Callable[[str], str]
+    actions: Sequence[AnyBackupItemAction],
+    canonical: Callable[[str], str],
+    blocks: Sequence[ItemBlockAction] = (),
 ) -> ActionTable:
     """Ask every action for its selector.
 
     Raises:
         FatalBackupError: an action did not answer, or with a selector that is not valid.
     """
-    return ActionTable([await _resolve(action, canonical) for action in actions])
+    return ActionTable(
+        [await _resolve(action, canonical) for action in actions],
+        [await _resolve(block, canonical) for block in blocks],
+    )
 
 
-async def _resolve(action: BackupItemAction, canonical: Callable[[str], str]) -> Action:
+async def _resolve(action: _ActionT, canonical: Callable[[str], str]) -> ResolvedAction[_ActionT]:
     try:
         wanted = await action.applies_to()
     except Exception as error:  # an action is foreign code: whatever it raises ends the backup, with its name

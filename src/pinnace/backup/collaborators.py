@@ -13,6 +13,7 @@ from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook
+from pinnace.plugins.asynchronous import ItemBlockAction
 from pinnace.volumes.policies import VolumePolicies
 
 
@@ -87,12 +88,17 @@ class CSIObjects(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collaborators:
-    """The collaborators of this run; None where an installation lacks one."""
+    """The collaborators of this run; None where an installation lacks one.
+
+    Attributes:
+        blocks: name items that are backed up together with others.
+    """
 
     hooks: HookRunner | None = None
     pod_volumes: PodVolumeBackupper | None = None
     snapshots: VolumeSnapshotter | None = None
     csi: CSIObjects | None = None
+    blocks: Sequence[ItemBlockAction] = ()
     policies: VolumePolicies | None = None
 
     @property

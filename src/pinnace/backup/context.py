@@ -1,8 +1,11 @@
 """The context of the engine's steps: the request, the cluster, the archive and the log."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pinnace.api.backup import Backup
+from pinnace.api.values.times import utcnow
 from pinnace.archive.paths import item_head, version_dir
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
@@ -19,12 +22,17 @@ from pinnace.context import Activity
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts
 from pinnace.kube.discovery import Discovery
+from pinnace.plugins.item_operations import ItemOperation
 from pinnace.volumes.selection import HandledClaims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """One run of the engine. Made once, passed to each step."""
+    """One run of the engine. Made once, passed to each step.
+
+    Attributes:
+        operations: those that actions have started so far.
+    """
 
     backup: Backup
     scope: Scope
@@ -42,17 +50,15 @@ class RunContext:
     excluded: ExcludedItems = field(default_factory=ExcludedItems)
     volumes: VolumeRecords = field(default_factory=VolumeRecords)
     hook_counts: HookCounts = field(default_factory=HookCounts)
+    operations: list[ItemOperation] = field(default_factory=list)
+    clock: Callable[[], datetime] = utcnow
 
     def heads(self, group_resource: str, api_version: str) -> tuple[str, ...]:
         """The directories in which an item is stored: versioned, and plain for the preferred version.
 
         (docs/spec: BKP 14)
         """
-        version = api_version.rpartition("/")[2]
-        preferred = self.discovery.preferred(group_resource)
-        is_preferred = preferred is not None and preferred.version == version
-        versioned = item_head(group_resource, version_dir(version, is_preferred))
-        return (versioned, item_head(group_resource, None)) if is_preferred else (versioned,)
+        return item_heads(self.discovery, group_resource, api_version)
 
     def report(self, failure: ItemFailed, group_resource: str, namespace: str, name: str) -> None:
         """Log every error of an item that is not in the backup; each line counts. (docs/spec: BKP 3.4)"""
@@ -64,3 +70,12 @@ class RunContext:
                 namespace=namespace,
                 name=name,
             )
+
+
+def item_heads(discovery: Discovery, group_resource: str, api_version: str) -> tuple[str, ...]:
+    """The directories of an item in the archive; see `RunContext.heads`."""
+    version = api_version.rpartition("/")[2]
+    preferred = discovery.preferred(group_resource)
+    is_preferred = preferred is not None and preferred.version == version
+    versioned = item_head(group_resource, version_dir(version, is_preferred))
+    return (versioned, item_head(group_resource, None)) if is_preferred else (versioned,)

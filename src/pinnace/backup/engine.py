@@ -39,7 +39,8 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.pages import Item
 from pinnace.kube.resources import NAMESPACES, APIResource
-from pinnace.plugins.protocols import BackupItemAction
+from pinnace.plugins.asynchronous import AnyBackupItemAction
+from pinnace.plugins.item_operations import ItemOperation
 
 LISTS_AT_ONCE = 5
 """How many other lists are read at the same time as one whose items are decoded. Each holds up to three
@@ -71,6 +72,9 @@ class BackupEngine:
         collaborators: run hooks and save volumes.
         clock: for the progress.
         activity: told what is being read.
+
+    Attributes:
+        operations: those that actions have started, also in a run that failed.
     """
 
     def __init__(
@@ -78,7 +82,7 @@ class BackupEngine:
         client: ClusterReader,
         discovery: Discovery,
         *,
-        actions: Sequence[BackupItemAction] = (),
+        actions: Sequence[AnyBackupItemAction] = (),
         collaborators: Collaborators | None = None,
         clock: Callable[[], datetime] = utcnow,
         activity: Activity | None = None,
@@ -87,6 +91,7 @@ class BackupEngine:
         self._client = client
         self._discovery = discovery
         self._actions = actions
+        self.operations: list[ItemOperation] = []
         self._collaborators = collaborators or Collaborators()
         self._clock = clock
 
@@ -104,7 +109,9 @@ class BackupEngine:
                 # Resources that cannot be discovered are not in the backup: its log must say so.
                 log.warning(warning)
             scope, hooks = await self._scope(backup, log), self._hooks(backup)
-            actions = await resolve_actions(self._actions, self._discovery.canonical)
+            actions = await resolve_actions(
+                self._actions, self._discovery.canonical, self._collaborators.blocks
+            )
             async with ProgressReporter(progress, log=log, clock=self._clock) as reporter:
                 run = RunContext(
                     backup=backup,
@@ -118,6 +125,8 @@ class BackupEngine:
                     hooks=hooks,
                     collaborators=self._collaborators,
                     activity=self._activity,
+                    operations=self.operations,
+                    clock=self._clock,
                 )
                 await _Collection(run).run()
         count = run.tracker.count

@@ -28,8 +28,10 @@ from pinnace.hooks.backup_selection import HookPhase
 from pinnace.kube.errors import Forbidden, KubeError, NotFound, UnknownResource
 from pinnace.kube.pages import Item
 from pinnace.kube.resources import APIResource
+from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemOutput, ItemBlockAction
+from pinnace.plugins.item_operations import ItemOperation
 from pinnace.plugins.logs import plugin_lines_to
-from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
+from pinnace.plugins.protocols import ResourceIdentifier
 
 Identity = tuple[str, str]
 
@@ -144,27 +146,64 @@ class ItemBackupper:
             forced = not is_users and must_include(item)
             for identifier in additional:
                 await self._back_up_additional(identifier, forced=forced)
+        for resolved in self._run.actions.blocks_for(resource.group_resource):
+            if resolved.wants(namespace, labels):
+                for identifier in await self._related(resolved.action, item, resource):
+                    await self._back_up_additional(identifier, selected_only=True)
         return item
 
+    async def _related(
+        self, action: ItemBlockAction, item: JSONObject, resource: APIResource
+    ) -> Sequence[ResourceIdentifier]:
+        """The items that an item block action groups with an item; that it fails is an error of the item."""
+        try:
+            with plugin_lines_to(self._run.log, action.name):
+                return await action.get_related_items(item, self._run.backup)
+        except Exception as error:  # an action is foreign code: whatever it raises fails this item only
+            namespace, name = identity_of(item)
+            text = (
+                f"error getting related items of action {action.name} (groupResource="
+                f"{resource.group_resource}, namespace={namespace}, name={name}): {error}"
+            )
+            raise ItemFailed([BackupError(text)]) from error
+
     async def _execute(
-        self, action: BackupItemAction, item: JSONObject, resource: APIResource, namespace: str, name: str
+        self, action: AnyBackupItemAction, item: JSONObject, resource: APIResource, namespace: str, name: str
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         try:
             # Built-in actions log as plugins do; those of another process bring their lines themselves.
             with plugin_lines_to(self._run.log, action.name):
-                return await action.execute(item, self._run.backup)
+                answer = await action.execute(item, self._run.backup)
         except Exception as error:  # an action is foreign code: whatever it raises fails this item only
             text = (
                 f"error executing custom action (groupResource={resource.group_resource},"
                 f" namespace={namespace}, name={name}): {error}"
             )
             raise ItemFailed([BackupError(text)]) from error
+        if not isinstance(answer, BackupItemOutput):
+            return answer
+        if answer.operation_id:
+            self._run.operations.append(
+                ItemOperation(
+                    action=action.name,
+                    operation_id=answer.operation_id,
+                    item=ResourceIdentifier(
+                        group=resource.group, resource=resource.name, namespace=namespace, name=name
+                    ),
+                    created=self._run.clock(),
+                    post_items=tuple(answer.post_operation_items),
+                )
+            )
+        return answer.item, answer.additional_items
 
-    async def _back_up_additional(self, wanted: ResourceIdentifier, *, forced: bool) -> None:
+    async def _back_up_additional(
+        self, wanted: ResourceIdentifier, *, forced: bool = False, selected_only: bool = False
+    ) -> None:
         """Fetch an item that an action named and back it up completely. (docs/spec: BKP 8.2, BEY 4.12)
 
         Args:
             forced: whether the item is taken although the filters leave it out.
+            selected_only: leave it out if the label selector of the backup does not match it.
         """
         run = self._run
         try:
@@ -197,6 +236,8 @@ class ItemBackupper:
             return
         except KubeError as error:
             raise ItemFailed([error]) from error
+        if selected_only and not run.scope.labels.matches((item.get("metadata") or {}).get("labels")):
+            return
         try:
             await self.back_up(item, resource, forced=forced)
         except ItemFailed as failure:

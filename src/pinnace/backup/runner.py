@@ -6,13 +6,14 @@ finished backup. (docs/spec: BKP 3, CTL 3.5)
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.volume_info import VolumeInfo
@@ -24,7 +25,8 @@ from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.volume_records import VolumeRecords
 from pinnace.context import RunContext, close_reopened
-from pinnace.plugins.protocols import BackupItemAction
+from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2
+from pinnace.plugins.item_operations import Operators, digest_of, encode_operations
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.errors import StorageError
 
@@ -36,7 +38,7 @@ async def execute_backup(
     backup: Backup,
     context: RunContext,
     *,
-    actions: Sequence[BackupItemAction],
+    actions: Sequence[AnyBackupItemAction],
     collaborators: Collaborators | None = None,
     on_tarball: Callable[[int], None] | None = None,
 ) -> Backup:
@@ -51,7 +53,9 @@ async def execute_backup(
         on_tarball: called with the size of the tarball in bytes.
 
     Returns:
-        The Backup with its terminal phase, counts and times; patch the difference.
+        The Backup with its terminal phase, counts and times; patch the difference. If actions have started
+        operations, it is stored too, and its phase is WaitingForPluginOperations, or that with
+        PartiallyFailed. (docs/adr/054)
     """
     run = _Run(
         backup=copy.deepcopy(backup),
@@ -64,6 +68,7 @@ async def execute_backup(
             clock=context.clock,
             activity=context.activity,
         ),
+        operators={action.name: action for action in actions if isinstance(action, BackupItemActionV2)},
         collaborators=collaborators or Collaborators(),
         on_tarball=on_tarball,
     )
@@ -83,6 +88,7 @@ class _Run:
     backup: Backup
     context: RunContext
     engine: BackupEngine
+    operators: Mapping[str, BackupItemActionV2]
     collaborators: Collaborators
     on_tarball: Callable[[int], None] | None
     is_stored: bool = False
@@ -111,6 +117,7 @@ class _Run:
             try:
                 return await self._run(directory, log)
             finally:
+                await self._give_up_operations(log)
                 await self._settle_csi_snapshots(log)
         finally:
             _close(log)
@@ -166,11 +173,23 @@ class _Run:
             resource_list=result.resource_list if result is not None else {},
             csi_volume_snapshots=csi_snapshots,
             csi_volume_snapshot_contents=csi_contents,
+            item_operations=encode_operations(self.backup, self.engine.operations),
             volume_infos=self._volume_infos(result, snapshots),
             results=log.results(),
         )
         await self._upload(files, log)
         return self.backup
+
+    async def _give_up_operations(self, log: RunLog) -> None:
+        """Cancel the operations of a backup that is not stored: nothing would ever wait for them."""
+        if self.is_stored or not self.engine.operations:
+            return
+        operators = Operators(self.backup, self.operators, log)
+        stopping = operators.cancelled(self.engine.operations, "the backup failed")
+        try:
+            await finish(stopping, limit_seconds=_SETTLING_SECONDS)
+        except TimeoutError as error:
+            log.warning("Item operations of the failed backup may still be running", error=error)
 
     async def _settle_csi_snapshots(self, log: RunLog) -> None:
         """CSI snapshots of a backup that is stored need no objects in the cluster; others are not wanted.
@@ -210,7 +229,7 @@ class _Run:
     def _settle(
         self, log: RunLog, result: EngineResult | None, fatal: Exception | None
     ) -> Sequence[VolumeSnapshot]:
-        """Fill in the terminal status, before anything is uploaded. (docs/spec: BKP 3.1, 3.3)"""
+        """Fill in the status at the end of the run, before anything is uploaded. (docs/spec: BKP 3.1, 3.3)"""
         status = self.backup.status
         snapshots: Sequence[VolumeSnapshot] = ()
         if self.collaborators.snapshots is not None:
@@ -230,6 +249,15 @@ class _Run:
         status.warnings, status.errors = log.warnings, log.errors
         if fatal is not None:
             self.failed(error_text(fatal))
+        elif self.engine.operations:
+            status.backup_item_operations_attempted = len(self.engine.operations)
+            status.completion_timestamp = None
+            digest = digest_of(self.engine.operations)
+            annotations = self.backup.metadata.annotations
+            self.backup.metadata.annotations = {**annotations, ITEM_OPERATIONS: digest}
+            status.phase = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS
+            if log.errors:
+                status.phase = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED
         elif log.errors:
             status.phase = BackupPhase.PARTIALLY_FAILED
         else:

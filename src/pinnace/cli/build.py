@@ -38,6 +38,7 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
         excluded_cluster_scoped_resources=list(options.exclude_cluster_scoped_resources),
         included_namespace_scoped_resources=list(options.include_namespace_scoped_resources),
         excluded_namespace_scoped_resources=list(options.exclude_namespace_scoped_resources),
+        item_operation_timeout=options.item_operation_timeout,
     )
     if options.parallel_files_upload:
         spec.uploader_config = BackupUploader(parallel_files_upload=options.parallel_files_upload)
@@ -107,6 +108,7 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         resource_modifier=ConfigReference(kind="configmap", name=options.resource_modifier_configmap)
         if options.resource_modifier_configmap
         else None,
+        item_operation_timeout=options.item_operation_timeout,
     )
     metadata = ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels))
     if options.without_volume_data:

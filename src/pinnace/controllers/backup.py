@@ -32,6 +32,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUPS, velero
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.policies import policies_of
+from pinnace.operations.waiting import UNFINISHED
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
@@ -134,6 +135,8 @@ class BackupWork:
     def ended(self, run: Backup) -> None:
         """Count the outcome. (docs/spec: SRV 8.1)"""
         metrics, status, schedule = self._scope.metrics, run.status, _schedule_of(run)
+        if status.phase in UNFINISHED:
+            return  # counted when its item operations have ended
         metrics.backup_finished(schedule, status.phase)
         if status.start_timestamp is None or status.completion_timestamp is None:
             return

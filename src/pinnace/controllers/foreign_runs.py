@@ -1,9 +1,10 @@
 """Ends the Backups and Restores that a Velero server of a later version left on its way through its phases.
 
-Velero has phases between New and the end that Pinnace never uses: Queued and ReadyToStart (1.18) before a
-backup begins, WaitingForPluginOperations and Finalizing (1.11) after its upload. Only a Velero server can go
-on with them. It is taken for gone when no pod of the namespace runs `velero server` and nothing has changed
-the object for an hour while this server watched. Where pods may not be read, nothing is ended.
+Velero has phases between New and the end: Queued and ReadyToStart (1.18) before a backup begins,
+WaitingForPluginOperations and Finalizing (1.11) after its upload. Where Pinnace uses them, an annotation says
+so; with the others only a Velero server can go on. It is taken for gone when no pod of the namespace runs
+`velero server` and nothing has changed the object for an hour while this server watched. Where pods may not
+be read, nothing is ended.
 (docs/spec: CTL 15, BEY 4.2)
 """
 
@@ -13,6 +14,7 @@ from typing import Final
 
 from pinnace.aio.clock import Clock, LoopClock
 from pinnace.api.backup import BackupPhase
+from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.lanes import Cache
@@ -94,6 +96,8 @@ class ForeignRuns:
     def _foreign(self) -> Iterable[tuple[APIResource, JSONObject]]:
         for resource, cache in self._caches:
             for obj in cache.objects():
+                if text(obj, "metadata", "annotations", ITEM_OPERATIONS):
+                    continue  # ours: `item_operations` goes on with it
                 if text(obj, "status", "phase") in NOT_BEGUN | UPLOADED:
                     yield resource, obj
 

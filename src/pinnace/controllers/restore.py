@@ -38,6 +38,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.restore import RestoreOperation
+from pinnace.operations.waiting import UNFINISHED
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.item.tenant_rights import ROLE
@@ -190,6 +191,8 @@ class RestoreWork:
 
     def ended(self, run: Restore) -> None:
         """Count the outcome."""
+        if run.status.phase in UNFINISHED:
+            return  # counted when its item operations have ended
         self._scope.metrics.restore_finished(run.spec.schedule_name, run.status.phase)
 
     async def _execute(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from pinnace.aio.timing import Timer
 from pinnace.api.backup import Backup
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.resource_policies import ResourcePolicies
@@ -13,8 +14,9 @@ from pinnace.csi.snapshots import FEATURE
 from pinnace.hooks.backup_running import PodHookRunner
 from pinnace.hooks.limit import hook_limit, limited
 from pinnace.operations.snapshots import csi_backup_actions_of, snapshotters_of, taken_snapshots
+from pinnace.operations.waiting import finalize_backup, wait_for_backup
+from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.builtin.backup.actions import backup_actions
-from pinnace.plugins.protocols import BackupItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.volumes.policies import VolumePolicies
 from pinnace.volumes.snapshots_backup import NativeSnapshots
@@ -57,7 +59,19 @@ class BackupOperation:
             on_tarball=self._on_tarball,
         )
 
-    def _actions(self, taken: TakenSnapshots | None) -> Sequence[BackupItemAction]:
+    async def finalize(self, backup: Backup) -> Backup:
+        """Finalize a backup whose operations have ended; see `finalize_backup`. Raises StorageError."""
+        return await finalize_backup(self._context, backup, actions=self._later_actions())
+
+    async def wait(self, backup: Backup, *, timer: Timer | None = None) -> Backup:
+        """Wait for the operations of a backup that was run; see `wait_for_backup`. Raises StorageError."""
+        return await wait_for_backup(self._context, backup, actions=self._later_actions(), timer=timer)
+
+    def _later_actions(self) -> Sequence[AnyBackupItemAction]:
+        """The actions for items that are read again; CSI snapshots are not taken again."""
+        return self._actions(None)
+
+    def _actions(self, taken: TakenSnapshots | None) -> Sequence[AnyBackupItemAction]:
         context = self._context
         builtin = backup_actions(context.client, context.discovery)
         csi = csi_backup_actions_of(
@@ -76,5 +90,6 @@ class BackupOperation:
             pod_volumes=self._pod_volumes,
             snapshots=native if backup.spec.volume_snapshot_locations else None,
             csi=taken,
+            blocks=context.plugins.block_actions,
             policies=self._policies,
         )

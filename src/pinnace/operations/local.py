@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
+from pinnace.aio.timing import Timer
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
@@ -39,6 +40,7 @@ from pinnace.operations.backup import BackupOperation
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.policies import policies_of
 from pinnace.operations.restore import RestoreOperation
+from pinnace.operations.waiting import wait_for_restore
 from pinnace.operations.workdir import work_directory
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.builtin.restore.actions import restore_actions
@@ -97,6 +99,7 @@ class LocalRun:
         progress: told at most once a second how far the run is.
         activity: what the run is doing now, for display.
         observer: told what happens.
+        timer: what is waited by for operations of plugins; the event loop's if None.
     """
 
     client: KubeClient
@@ -108,6 +111,7 @@ class LocalRun:
     progress: ProgressSink | None = None
     activity: Activity = field(default_factory=Activity)
     observer: Observer = field(default_factory=Observer)
+    timer: Timer | None = None
 
     async def discover(self) -> Discovery:
         """What the cluster serves; what could not be found out is a warning. Raises KubeError."""
@@ -181,7 +185,8 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
     run.observer.started(prepared)
     async with run.open(discovery, builtin=ids) as context:
         try:
-            return await BackupOperation(context, policies=policies).run(prepared)
+            operation = BackupOperation(context, policies=policies)
+            return await operation.wait(await operation.run(prepared), timer=run.timer)
         except CSIError as error:
             raise InvalidRun(str(error)) from error
 
@@ -219,6 +224,7 @@ async def make_restore(run: LocalRun, restore: Restore) -> tuple[Restore, bool]:
                 modifiers=modifiers,
             )
             finished = await operation.run(begun, backup)
+            finished = await wait_for_restore(context, finished, timer=run.timer)
         return finished, await _record(run, finished)
 
 

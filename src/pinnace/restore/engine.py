@@ -32,10 +32,12 @@ from pinnace.hooks.errors import InvalidHooks
 from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
+from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import ActionTable
 from pinnace.restore.errors import ItemError, SetupError
 from pinnace.restore.followups import FollowUps, PodWork
+from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.item.applying import Applier, ApplyRules
 from pinnace.restore.item.claims import Claims, ItemKey
 from pinnace.restore.item.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS, Definitions
@@ -92,6 +94,7 @@ class RestoreRequest:
             labels could lift restrictions of this cluster. (docs/spec: NAC 17 A13)
         modifiers: rules that change objects before they are created; None for none.
         caveats: notes for the user; each becomes a warning.
+        started: gets the operations that actions start.
     """
 
     restore: Restore
@@ -104,6 +107,7 @@ class RestoreRequest:
     rights: TenantRights | None = None
     modifiers: ResourceModifiers | None = None
     caveats: Sequence[str] = ()
+    started: StartedOperations = field(default_factory=StartedOperations)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -121,7 +125,8 @@ class RestoreOptions:
     Attributes:
         priorities: kinds to restore first, in order; replaces the default list as a whole.
         terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
-        resource_timeout_seconds: how long restored definitions are waited for in all.
+        resource_timeout_seconds: how long restored definitions are waited for in all, and the additional
+            items of an item if its action does not say.
         features: enabled feature flags.
         workers: how many items of one kind are restored at once.
     """
@@ -342,6 +347,12 @@ class RestoreEngine:
             volumes=self._new_volumes(request, pod_volumes, volume_data),
             volume_data=volume_data,
             follow_ups=follow_ups,
+            started=request.started,
+            additional=AdditionalItems(
+                target=self._target,
+                restore=request.restore,
+                timeout_seconds=self._options.resource_timeout_seconds,
+            ),
         )
         rules = ItemRules(
             restore=request.restore,

@@ -13,9 +13,11 @@ from typing import Any
 
 import msgspec
 
+from pinnace.aio.blocking import finish
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api.backup import Backup
+from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.restore import Restore, RestorePhase, RestoreProgress, RestoreStatus
 from pinnace.api.values.error_texts import error_text
@@ -25,6 +27,15 @@ from pinnace.archive.runlog import RunLog
 from pinnace.context import RunContext, close_reopened
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
+from pinnace.plugins.asynchronous import RestoreItemActionV2
+from pinnace.plugins.item_operations import (
+    ItemOperation,
+    Operators,
+    StartedOperations,
+    digest_of,
+    encode_operations,
+)
+from pinnace.plugins.logs import ProcessLog
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, RestoreOptions, RestoreRequest
 from pinnace.restore.errors import RestoreFailed
@@ -61,6 +72,10 @@ class RestoreInputs:
     archive_limits: ArchiveLimits | None = None
 
 
+_CANCEL_SECONDS = 60.0
+"""For cancelling operations, also of a restore that is cancelled."""
+
+
 async def execute_restore(
     restore: Restore, backup: Backup, context: RunContext, inputs: RestoreInputs
 ) -> Restore:
@@ -71,13 +86,17 @@ async def execute_restore(
         backup: the backup to restore from.
 
     Returns:
-        A copy of the restore with its terminal phase, counts, times and progress. Cancellation is raised and
-        leaves no file behind; created objects stay in the cluster, and the restore can be run again.
+        A copy of the restore with its terminal phase, counts, times and progress; if actions have started
+        operations, its phase is WaitingForPluginOperations, or that with PartiallyFailed. Cancellation is
+        raised and leaves no file behind; created objects stay in the cluster, and the restore can be run
+        again.
     """
     recorder = _ProgressRecorder(context)
     try:
         with temporary_folder(context.workdir, "restore-") as directory:
-            results = await _Run(restore, backup, context, inputs, recorder, directory).run_logged()
+            run = _Run(restore, backup, context, inputs, recorder, directory)
+            run.started.clock = context.clock
+            results = await run.run_cancelling()
     except RestoreFailed as error:
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=str(error))
     except OSError as error:
@@ -85,6 +104,9 @@ async def execute_restore(
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=reason)
     except Exception as error:  # noqa: BLE001 - a defect: the restore must not look as if it still ran
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=_defect(error))
+    if run.started.operations:
+        restored = _finished(restore, RestorePhase.COMPLETED, context, recorder, results=results)
+        return _waiting(restored, run.started.operations)
     phase = RestorePhase.PARTIALLY_FAILED if results.errors.count else RestorePhase.COMPLETED
     return _finished(restore, phase, context, recorder, results=results)
 
@@ -100,6 +122,15 @@ class _Run:
     progress: ProgressSink
     directory: Path
     outcomes: Outcomes = field(default_factory=Outcomes)
+    started: StartedOperations = field(default_factory=StartedOperations)
+
+    async def run_cancelling(self) -> Results:
+        """The same as `run_logged`; a failure or cancellation cancels the operations that were started."""
+        try:
+            return await self.run_logged()
+        except BaseException:  # whatever it was: nothing would wait for the operations; passed on
+            await finish(self._cancel_operations("the restore failed"), limit_seconds=_CANCEL_SECONDS)
+            raise
 
     async def run_logged(self) -> Results:
         """Restore, and upload log and results.
@@ -130,6 +161,7 @@ class _Run:
                 problem = await _upload_log(store, name, log, log_path)
                 if problem is not None:
                     results.errors.add_velero(problem)
+                await self._upload_operations(store, results)
                 await _upload_results(store, name, results, log, context.log.hide_results)
                 await self._upload_outcomes(store, log)
             finally:
@@ -154,6 +186,28 @@ class _Run:
         if isinstance(error, OSError):
             return RestoreFailed(f"error with temporary files: {problem_text(self.directory, error)}")
         return RestoreFailed(_defect(error))
+
+    async def _upload_operations(self, store: BackupStore, results: Results) -> None:
+        """Store the operations that actions have started; those of which nothing is known are cancelled."""
+        operations = self.started.operations
+        if not operations:
+            return
+        try:
+            await store.put_restore_item_operations(
+                self.restore.metadata.name, encode_operations(self.restore, operations)
+            )
+        except StorageError as error:
+            problem = f"error uploading item operations to backup storage, they are cancelled: {error}"
+            results.errors.add_velero(problem)
+            await self._cancel_operations("their list could not be stored")
+            operations.clear()
+
+    async def _cancel_operations(self, reason: str) -> None:
+        if not self.started.operations:
+            return
+        given = self.context.plugins.restore_actions
+        actions = {action.name: action for action in given if isinstance(action, RestoreItemActionV2)}
+        await Operators(self.restore, actions, ProcessLog()).cancelled(self.started.operations, reason)
 
     async def _run(self, log: RunLog) -> Results:
         backup_name = self.restore.spec.backup_name
@@ -184,6 +238,7 @@ class _Run:
                 rights=self.inputs.rights,
                 modifiers=self.inputs.modifiers,
                 caveats=self.context.caveats,
+                started=self.started,
             )
         except StorageError as error:
             raise RestoreFailed(f"error fetching volume snapshots metadata: {error}") from error
@@ -314,3 +369,19 @@ def _finished(
         progress=recorder.last or restore.status.progress,
     )
     return msgspec.structs.replace(restore, status=status)
+
+
+def _waiting(restore: Restore, operations: Sequence[ItemOperation]) -> Restore:
+    """The Restore when its items are restored, and operations are not: without an end. (BEY 5.6)"""
+    phase = RestorePhase.WAITING_FOR_PLUGIN_OPERATIONS
+    if restore.status.errors:
+        phase = RestorePhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED
+    status = msgspec.structs.replace(
+        restore.status,
+        phase=phase,
+        completion_timestamp=None,
+        restore_item_operations_attempted=len(operations),
+    )
+    annotations = {**restore.metadata.annotations, ITEM_OPERATIONS: digest_of(operations)}
+    metadata = msgspec.structs.replace(restore.metadata, annotations=annotations)
+    return msgspec.structs.replace(restore, metadata=metadata, status=status)

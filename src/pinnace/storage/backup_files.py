@@ -34,6 +34,7 @@ class BackupFiles:
         csi_volume_snapshots, csi_volume_snapshot_contents: whole objects; None leaves the file out.
         volume_infos: what later Velero wants to know of the volumes; none leaves the file out. (BEY 3.6)
         results: warnings and errors for later Velero clients; None leaves the file out. (docs/spec: BEY 3.4)
+        item_operations: those that outlast the run; none leaves the file out. (docs/spec: BEY 3.8)
     """
 
     name: str
@@ -48,6 +49,7 @@ class BackupFiles:
     csi_volume_snapshot_contents: Sequence[Mapping[str, Any]] | None = ()
     volume_infos: Sequence[VolumeInfo] = ()
     results: Mapping[str, Any] | None = None
+    item_operations: Sequence[Mapping[str, Any]] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -78,6 +80,9 @@ class BackupFiles:
             if self.volume_infos:
                 key = target("BackupVolumeInfos", name)
                 files[key] = encode_list([encode(info) for info in self.volume_infos])
+            if self.item_operations:
+                key = target("BackupItemOperations", name)
+                files[key] = encode_list(self.item_operations)
             if self.results is not None:
                 files[target("BackupResults", name)] = encode_object(self.results)
         except StorageError as error:

@@ -6,7 +6,7 @@ failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,6 +28,7 @@ from pinnace.storage.encoding import (
     decode_object,
     decompress,
     decompress_stream,
+    encode_list,
     encode_object,
 )
 from pinnace.storage.errors import (
@@ -320,6 +321,40 @@ class BackupStore:
         """The operations of Velero 1.11 and later, not checked; none if the file is missing. (BEY 3.8)"""
         return await self._read_list(self._layout.target("BackupItemOperations", backup))
 
+    async def put_item_operations(self, backup: str, operations: Sequence[Mapping[str, Any]]) -> None:
+        """Store how far the operations of a backup are, which is not finished until they are."""
+        self._check_writable(f"write backup {backup}")
+        body = await in_thread(encode_list, operations)
+        await self._put(self._layout.target("BackupItemOperations", backup), body)
+
+    async def finish_backup(
+        self,
+        backup: str,
+        metadata: bytes,
+        *,
+        contents: Path | None = None,
+        index: Path | None = None,
+        resource_list: Mapping[str, Sequence[str]] | None = None,
+        results: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store a backup's final metadata, after the files that have changed since it was stored.
+
+        Each file takes the place of its former version as a whole: a backup that is not finished stays as it
+        was, and can be finished again.
+        """
+        self._check_writable(f"write backup {backup}")
+        target = self._layout.target
+        if contents is not None:
+            await self._put_file(target(DownloadTargetKind.BACKUP_CONTENTS, backup), contents)
+        if index is not None:
+            await self._put_file(target(DownloadTargetKind.ITEM_INDEX, backup), index)
+        if resource_list is not None:
+            body = await in_thread(encode_object, resource_list)
+            await self._put(target(DownloadTargetKind.BACKUP_RESOURCE_LIST, backup), body)
+        if results is not None:
+            await self._put(target("BackupResults", backup), await in_thread(encode_object, results))
+        await self._put_metadata(backup, metadata)
+
     async def read_resource_list(self, backup: str) -> dict[str, list[str]]:
         """`<apiVersion>/<kind>` to names of what was backed up; empty if the file is missing."""
         key = self._layout.target(DownloadTargetKind.BACKUP_RESOURCE_LIST, backup)
@@ -419,6 +454,18 @@ class BackupStore:
         ):
             body = await in_thread(encode_object, content)
             await self._put(self._layout.target(kind, restore), body)
+
+    async def read_restore_item_operations(self, restore: str) -> list[JSONObject]:
+        """The operations of a restore, not checked; none if the file is missing. (docs/spec: BEY 3.8)"""
+        return await self._read_list(self._layout.target("RestoreItemOperations", restore))
+
+    async def put_restore_item_operations(
+        self, restore: str, operations: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Store how far the operations of a restore are."""
+        self._check_restores_writable("write the operations of a restore")
+        body = await in_thread(encode_list, operations)
+        await self._put(self._layout.target("RestoreItemOperations", restore), body)
 
     async def put_restore_metadata(self, restore: str, metadata: bytes) -> None:
         """Store the Restore object, for use without a server, where no cluster keeps it."""

@@ -14,6 +14,7 @@ from pinnace.cli.common.commands import (
     labels_option,
     logs_command,
     names_argument,
+    operation_timeout_option,
     scoped_filter_options,
     wait_options,
 )
@@ -63,6 +64,7 @@ from pinnace.cli.output.printing import create_flags
     default=0,
     help="How many files of a volume are read at once; 0 for the number that the uploader chooses.",
 )
+@operation_timeout_option()
 @wait_options()
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
 @create_flags

@@ -58,6 +58,15 @@ def selector_option(sentence: str) -> Decorator:
     return click.option("-l", "--selector", default="", help=f"{sentence} that match this label selector.")
 
 
+def operation_timeout_option() -> Decorator:
+    """How long operations of plugins may take."""
+    return click.option(
+        "--item-operation-timeout",
+        type=DurationFlag(),
+        help="How long an operation that a plugin has started may take: 4h if not given.",
+    )
+
+
 def labels_option(kind: str) -> Decorator:
     """`--labels` of what is created."""
     return key_values("--labels", help=f"Labels for the {kind} object: k=v,...")

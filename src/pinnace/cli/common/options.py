@@ -44,6 +44,7 @@ class BackupSpecOptions(FilterOptions):
     csi_snapshot_timeout: "Duration | None"
     resource_policies_configmap: str
     parallel_files_upload: int
+    item_operation_timeout: "Duration | None"
     labels: Mapping[str, str]
 
 

@@ -40,15 +40,12 @@ class Flag:
 _CAVEATS: Final = "pinnace.caveats"
 """Where the warnings of a command are kept: in click's context."""
 
-_NO_OPERATIONS: Final = "no item operation outlasts a backup or restore"
 _NO_JOBS: Final = "the server itself maintains repositories, without jobs"
 _RESTIC: Final = "pod volumes are saved with restic"
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"
 
 OF_SERVER: Final = (
     Flag(name="--client-page-size", same=("500",), why="lists are read in pages of 500"),
-    Flag(name="--item-operation-sync-frequency", same=("10s", "0s"), why=_NO_OPERATIONS),
-    Flag(name="--default-item-operation-timeout", same=("4h", "4h0m0s", "0s"), why=_NO_OPERATIONS),
     Flag(
         name="--max-concurrent-k8s-connections",
         same=("30",),
@@ -86,9 +83,9 @@ OF_NODE_AGENT: Final = (
 CONTROLLERS: Final[Mapping[str, str]] = {
     "backup-repo": "restic-repo",
     "backup-queue": "",
-    "backup-operations": "",
+    "backup-operations": "backup-operations",
     "backup-finalizer": "",
-    "restore-operations": "",
+    "restore-operations": "restore-operations",
     "restore-finalizer": "",
 }
 """What --disable-controllers takes in Velero 1.18: the name here, or empty if there is no such controller."""

@@ -34,6 +34,8 @@ class ServerFlags:
     resource_timeout: "Duration"
     default_backup_ttl: "Duration"
     garbage_collection_frequency: "Duration"
+    item_operation_sync_frequency: "Duration"
+    default_item_operation_timeout: "Duration"
     schedule_skip_immediately: bool
     default_volumes_to_restic: bool
     restore_only: bool

@@ -85,7 +85,12 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 @click.option("--terminating-resource-timeout", type=DurationFlag(), default="10m0s", show_default=True,
               help="How long a restore waits for namespaces and volumes that are going away.")  # fmt: skip
 @click.option("--resource-timeout", type=DurationFlag(), default="10m0s", show_default=True,
-              help="How long a restore waits for the definitions of custom resources.")  # fmt: skip
+              help="How long a restore waits for the definitions of custom resources, and for additional "
+              "items of actions.")  # fmt: skip
+@click.option("--item-operation-sync-frequency", type=DurationFlag(), default="10s", show_default=True,
+              help="How often operations of plugins are asked for their progress.")  # fmt: skip
+@click.option("--default-item-operation-timeout", type=DurationFlag(), default="4h0m0s", show_default=True,
+              help="How long an operation may take if the backup or restore does not say.")  # fmt: skip
 @click.option("--default-backup-ttl", type=DurationFlag(), default="720h0m0s", show_default=True,
               help="How long backups are kept that do not say.")  # fmt: skip
 @click.option("--garbage-collection-frequency", type=DurationFlag(), default="1h0m0s", show_default=True,

@@ -14,12 +14,13 @@ from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.process.options import ServerFlags
 from pinnace.cli.settings import Settings
-from pinnace.controllers import backup, schedule
+from pinnace.controllers import backup, item_operations, schedule
 from pinnace.controllers.deletion import backup_deletion, gc
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
+from pinnace.operations.waiting import DEFAULT_TIMEOUT, POLL_SECONDS
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.selection.order import DEFAULT_PRIORITIES
 from pinnace.runtime.errors import RuntimeFailure
@@ -44,6 +45,9 @@ DISABLEABLE = (
     "server-status-request",
 )
 """The controllers that can be disabled, in the order of the message. (docs/spec: SRV 6)"""
+
+LATER = (item_operations.BACKUPS_NAME, item_operations.RESTORES_NAME)
+"""Controllers with the names of later Velero, which the message of 1.6 does not list."""
 
 SHORTEST_LEASE = Duration.seconds(5)
 """Several tries to renew it must fit in."""
@@ -76,7 +80,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
     """Check the flags and turn them into options. Raises InvalidInput."""
     disabled = set(flags.disable_controllers)
     for name in flags.disable_controllers:
-        if name not in DISABLEABLE:
+        if name not in (*DISABLEABLE, *LATER):
             raise InvalidInput(
                 f"Invalid value for --disable-controllers flag provided: {name}. "
                 f"Valid values are: {','.join(DISABLEABLE)}"
@@ -117,6 +121,8 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
         parallel_restores_into_namespace=flags.allow_parallel_restores_into_namespace,
         plugin_directory=Path(flags.plugin_dir),
         restic_timeout=flags.restic_timeout,
+        operation_poll_seconds=flags.item_operation_sync_frequency.total_seconds() or POLL_SECONDS,
+        operation_timeout=flags.default_item_operation_timeout or DEFAULT_TIMEOUT,
         gc_frequency=_positive("--garbage-collection-frequency", flags.garbage_collection_frequency),
         schedule_skip_immediately=flags.schedule_skip_immediately,
         restic_prune_frequency=prune_frequency if prune_frequency > Duration() else RESTIC_PRUNE_FREQUENCY,

@@ -11,6 +11,7 @@ from pinnace.cli.common.commands import (
     labels_option,
     logs_command,
     names_argument,
+    operation_timeout_option,
     wait_options,
 )
 from pinnace.cli.flags import (
@@ -56,6 +57,7 @@ from pinnace.cli.restore.options import RestoreCreateOptions
 )
 @boolean("--confirm", help="Do not ask before --existing-resource-policy recreate.")
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
+@operation_timeout_option()
 @wait_options()
 @create_flags
 @takes(RestoreCreateOptions)

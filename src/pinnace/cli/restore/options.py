@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pinnace.cli.common.options import FilterOptions, WaitOptions
 from pinnace.cli.output.printing import OutputOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,3 +29,4 @@ class RestoreCreateOptions(FilterOptions, WaitOptions, OutputOptions):
     resource_modifier_configmap: str
     confirm: bool
     allow_partially_failed: bool | None
+    item_operation_timeout: "Duration | None"

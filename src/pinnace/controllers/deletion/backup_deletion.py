@@ -35,6 +35,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES
 from pinnace.operations.deletion import DeleteOperation, Snapshots, summary
+from pinnace.operations.waiting import UNFINISHED, WAITING, Following, OperationsChanged
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
@@ -126,6 +127,9 @@ class BackupDeletionReconciler:
             raise Refusal("spec.backupName is required")
         await self._delete_other_requests(request)
         if Key(request.metadata.namespace, request.spec.backup_name) in self._running:
+            running = await self._backup(request)
+            if running is not None and running.status.phase in UNFINISHED:
+                raise NotMarked("its item operations are being looked at")  # soon over
             raise Refusal("backup is still in progress")
         backup = await self._backup(request)
         if backup is None:
@@ -184,6 +188,8 @@ class BackupDeletionReconciler:
                     f"the backup's contents, which delete item actions need, cannot be read: {error}"
                 ) from error
             await self._begin(request, backup)
+            if trusted:
+                await self._cancel_operations(store, plugins, backup)
             errors = await actions.run() if actions is not None else []
         errors += await self._delete_volume_data(operation, forced=forced)
         forgotten = not errors
@@ -191,6 +197,16 @@ class BackupDeletionReconciler:
         if forgotten:  # else the next try must find there what is still to be forgotten
             errors += await self._delete_files(store, backup)
         return errors
+
+    async def _cancel_operations(self, store: BackupStore, plugins: Operation, backup: Backup) -> None:
+        """Cancel the item operations that a backup still waits for; what fails keeps nothing from going."""
+        if backup.status.phase not in WAITING:
+            return
+        following = Following(store=store, plugins=plugins, clock=self._scope.clock)
+        try:
+            await following.backup(backup, cancel="the backup is deleted")
+        except (StorageError, OperationsChanged) as error:
+            log.warning("Item operations of a deleted backup may still be running", error=error)
 
     async def _context(self, store: BackupStore, plugins: Operation) -> RunContext:
         """The context of one deletion. Only CSI snapshots need to know what the cluster serves."""
@@ -270,6 +286,9 @@ class BackupDeletionReconciler:
             await client.patch(BACKUPS, name, deleting, self._scope.namespace)
         except KubeError as error:
             raise NotMarked(f"error patching Backup: {error}") from error
+        if Key(self._scope.namespace, name) in self._running:
+            # It has begun to be finalized since this pass looked, and would be stored again.
+            raise NotMarked("backup is being finalized")
         self._scope.metrics.backup_deletion_attempted(_schedule_of(backup))
         log.info("Deleting backup")
 

@@ -7,6 +7,7 @@ from typing import Final
 from pinnace.api.values.durations import Duration
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.shared.scope import MAIN_WORKERS
+from pinnace.operations.waiting import DEFAULT_TIMEOUT, POLL_SECONDS
 from pinnace.restore.engine import RestoreOptions
 
 GC_FREQUENCY: Final = Duration.hours(1)
@@ -30,6 +31,8 @@ class ControllerOptions:
         restic_prune_frequency: of repositories that name none; a week if not positive.
         schedule_skip_immediately: skip once what is due of Schedules that do not say.
         zone: of the clock that schedules and the names of their backups follow.
+        operation_poll_seconds: how often the progress of item operations is asked for.
+        operation_timeout: of item operations of objects that say nothing.
     """
 
     defaults: ServerDefaults = field(default_factory=ServerDefaults)
@@ -44,3 +47,5 @@ class ControllerOptions:
     restic_prune_frequency: Duration = RESTIC_PRUNE_FREQUENCY
     schedule_skip_immediately: bool = False
     zone: tzinfo = UTC
+    operation_poll_seconds: float = POLL_SECONDS
+    operation_timeout: Duration = DEFAULT_TIMEOUT

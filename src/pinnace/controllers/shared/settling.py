@@ -1,7 +1,8 @@
 """Settles orphans: Backups and Restores that are still InProgress and that no running server owns.
 
 They are never resumed. If the location already holds a backup's metadata with a terminal phase, the end came
-after the upload and the status is taken from there; everything else is Failed, with the reason.
+after the upload and the status is taken from there; so it is if the backup waits for operations of plugins.
+Everything else is Failed, with the reason.
 (docs/spec: CTL 15, SRV 13)
 """
 
@@ -11,6 +12,8 @@ from typing import Any, Final
 
 from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.locations import LocationStores
@@ -18,6 +21,7 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import Run
 from pinnace.kube.errors import APIStatusError, KubeError
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
+from pinnace.operations.waiting import WAITING
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError, StoreUnavailable
@@ -103,34 +107,36 @@ class Settler:
         Args:
             ask: whether the location of a backup is asked about its end.
         """
-        status = None
+        patch: dict[str, Any] | None = None
         if resource == BACKUPS:
             if ask:
                 try:
-                    status = await self._stored_status(obj)
+                    patch = await self._stored_state(obj)
                 except (StoreUnavailable, TimeoutError) as error:
                     log.warning(_UNKNOWN_END, key=str(Key.of(obj)), error=error)
                     ask = False
             else:
                 log.warning(_UNKNOWN_END, key=str(Key.of(obj)), error="its location did not answer before")
-        if status is None:
-            status = {
-                "phase": str(BackupPhase.FAILED),
-                "failureReason": reason.format(kind=resource.kind.lower()),
-                "completionTimestamp": format_time(self._scope.clock()),
+        if patch is None:
+            patch = {
+                "status": {
+                    "phase": str(BackupPhase.FAILED),
+                    "failureReason": reason.format(kind=resource.kind.lower()),
+                    "completionTimestamp": format_time(self._scope.clock()),
+                }
             }
         key, version = Key.of(obj), obj["metadata"]["resourceVersion"]
-        patch = {"metadata": {"resourceVersion": version}, "status": status}
+        patch.setdefault("metadata", {})["resourceVersion"] = version
         try:
             await self._scope.client.patch(resource, key.name, patch, key.namespace)
         except APIStatusError as error:
             log.warning("Could not settle an orphan, it is left InProgress", key=str(key), error=error)
         else:
-            log.info("Settled", key=str(key), phase=status["phase"])
+            log.info("Settled", key=str(key), phase=patch["status"]["phase"])
         return ask
 
-    async def _stored_status(self, obj: JSONObject) -> dict[str, Any] | None:
-        """What the location says of this very backup, if it ended there.
+    async def _stored_state(self, obj: JSONObject) -> dict[str, Any] | None:
+        """The patch to what the location says of this very backup, if it ended there or waits there.
 
         Raises:
             StoreUnavailable, TimeoutError: the location does not answer.
@@ -138,6 +144,7 @@ class Settler:
         key, location = Key.of(obj), _location(obj)
         try:
             async with asyncio.timeout(STORE_SECONDS), self._locations.open(location) as store:
+                tenant = tenant_of((await self._locations.location(location)).metadata)
                 if not await store.exists(key.name):
                     return None
                 stored = decode(Backup, await store.get_metadata(key.name))
@@ -146,8 +153,15 @@ class Settler:
         except (StorageError, KubeError, DecodeError) as error:
             log.warning(_UNKNOWN_END, key=str(key), error=error)
             return None
-        ours = stored.metadata.uid == obj["metadata"]["uid"] and stored.status.phase in TERMINAL
-        return encode(stored.status) if ours else None
+        if stored.metadata.uid != obj["metadata"]["uid"]:
+            return None
+        if stored.status.phase in TERMINAL:
+            return {"status": encode(stored.status)}
+        digest = stored.metadata.annotations.get(ITEM_OPERATIONS)
+        if stored.status.phase in WAITING and digest and not tenant:
+            # What a tenant's location says of operations is not believed. (docs/adr/054)
+            return {"metadata": {"annotations": {ITEM_OPERATIONS: digest}}, "status": encode(stored.status)}
+        return None
 
 
 def _location(obj: JSONObject) -> str:

@@ -15,11 +15,13 @@ from pinnace.api.restore_outcomes import Outcome
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
+from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
 from pinnace.restore.actions import ActionTable, ApplicableAction
 from pinnace.restore.errors import ItemError, NamespaceError, ResourceError
 from pinnace.restore.followups import FollowUps
+from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.item.applying import Applier, Prepared
 from pinnace.restore.item.claims import Chain, Claims
 from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, reset_metadata
@@ -82,6 +84,8 @@ class ItemParts:
     volumes: VolumePreparer
     volume_data: VolumeDataKeeper
     follow_ups: FollowUps
+    started: StartedOperations
+    additional: AdditionalItems
 
 
 class ItemRestorer:
@@ -106,6 +110,8 @@ class ItemRestorer:
         self._volume_data = parts.volume_data
         self._claims = parts.claims
         self._follow_ups = parts.follow_ups
+        self._started = parts.started
+        self._additional = parts.additional
         self._rights = rules.rights
         self._modifiers = rules.modifiers
         self._log = target.log
@@ -330,6 +336,16 @@ class ItemRestorer:
             item = output.item
             for identifier in output.additional_items:
                 await self._restore_additional(ref, identifier, chain, results)
+            if output.operation_id:
+                group_resource, _, group = ref.group_resource.partition(".")
+                identifier = ResourceIdentifier(
+                    group=group, resource=group_resource, namespace=ref.original_namespace, name=ref.name
+                )
+                self._started.add(applicable.action.name, output.operation_id, identifier)
+            if output.wait_for_additional_items:
+                problem = await self._additional.wait(applicable.action, output, self.kinds)
+                if problem:
+                    results.errors.add(ref.target_namespace, f"error restoring {ref.id}: {problem}")
         return item
 
     async def _restore_additional(

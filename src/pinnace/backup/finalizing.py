@@ -1,0 +1,134 @@
+"""Reads the items again that operations have changed, as they are to be in the backup in the end.
+
+An item action of version 2 names such items with its operation, for instance an object whose status gets its
+last values only when the data has been moved. When all operations have ended, each item is read, passed
+through the actions and put into the tarball, in the place of the one from before or in addition.
+(docs/spec: BEY 4.3)
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject, dump_json
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.paths import item_file, item_scope
+from pinnace.backup.actions import ActionTable
+from pinnace.backup.cluster import ClusterReader
+from pinnace.backup.context import item_heads
+from pinnace.backup.tracking import item_key, kind_key
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError, NotFound, UnknownResource
+from pinnace.plugins.asynchronous import BackupItemOutput
+from pinnace.plugins.logs import LogSink, plugin_lines_to
+from pinnace.plugins.protocols import ResourceIdentifier
+
+
+@dataclass(slots=True, kw_only=True)
+class UpdatedItems:
+    """The items that were read again.
+
+    Attributes:
+        files: path in the tarball to content.
+        listed: kind to keys, as in the resource list.
+        errors: why an item could not be updated; each counts as an error of the backup.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    listed: dict[str, set[str]] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finalizer:
+    """Reads items again. No hook runs, and no volume is saved again.
+
+    Attributes:
+        log: gets the lines of actions, and what was not found.
+    """
+
+    client: ClusterReader
+    discovery: Discovery
+    actions: ActionTable
+    backup: Backup
+    log: LogSink
+
+    async def update(self, wanted: Iterable[ResourceIdentifier]) -> UpdatedItems:
+        """The items as they are now, and those that actions name for them."""
+        found = UpdatedItems()
+        waiting = list(wanted)
+        seen: set[ResourceIdentifier] = set()
+        while waiting:
+            identifier = waiting.pop(0)
+            if identifier in seen:
+                continue
+            seen.add(identifier)
+            try:
+                waiting += await self._update(identifier, found)
+            except _NotUpdated as error:
+                where = item_key(identifier.namespace, identifier.name)
+                found.errors.append(f"updating {identifier.group_resource} {where}: {error}")
+        return found
+
+    async def _update(
+        self, identifier: ResourceIdentifier, found: UpdatedItems
+    ) -> Sequence[ResourceIdentifier]:
+        """Read one item; returns the items that actions name for it. Raises _NotUpdated."""
+        try:
+            resource = self.discovery.resolve(identifier.group_resource)
+            item = await self.client.get(resource, identifier.name, identifier.namespace or None)
+        except NotFound:
+            # An action may name an item that its operation removes.
+            self.log.log(
+                "warning",
+                "An item that was to be read again after an operation is gone: the backup keeps it as it was",
+                resource=identifier.group_resource,
+                namespace=identifier.namespace,
+                name=identifier.name,
+            )
+            return ()
+        except (UnknownResource, KubeError) as error:
+            raise _NotUpdated(str(error)) from error
+        item, additional = await self._act(item, resource.group_resource, identifier)
+        metadata = item.get("metadata") or {}
+        namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+        try:
+            data = dump_json(item, sort_keys=True)
+            file = item_scope(namespace) + item_file(name)
+        except (ArchiveError, orjson.JSONEncodeError) as error:
+            raise _NotUpdated(str(error)) from error
+        for head in item_heads(self.discovery, resource.group_resource, item.get("apiVersion", "")):
+            found.files[head + file] = data
+        kind = kind_key(item.get("apiVersion", ""), item.get("kind", ""))
+        found.listed.setdefault(kind, set()).add(item_key(namespace, name))
+        return additional
+
+    async def _act(
+        self, item: JSONObject, group_resource: str, identifier: ResourceIdentifier
+    ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
+        additional: list[ResourceIdentifier] = []
+        labels = (item.get("metadata") or {}).get("labels") or {}
+        for resolved in self.actions.for_resource(group_resource):
+            if not resolved.wants(identifier.namespace, labels):
+                continue
+            action = resolved.action
+            try:
+                with plugin_lines_to(self.log, action.name):
+                    answer = await action.execute(item, self.backup)
+            except Exception as error:  # foreign code: whatever it raises fails this item only
+                raise _NotUpdated(str(error)) from error
+            if not isinstance(answer, BackupItemOutput):
+                answer = BackupItemOutput(item=answer[0], additional_items=answer[1])
+            if answer.operation_id:
+                raise _NotUpdated(
+                    f"{action.name} started operation {answer.operation_id}, which no backup would wait for"
+                )
+            item = answer.item
+            additional += answer.additional_items
+        return item, additional
+
+
+class _NotUpdated(Exception):
+    """An item is in the backup as it was before the operations, or not at all."""

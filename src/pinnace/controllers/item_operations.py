@@ -1,0 +1,291 @@
+"""Waits for the operations that actions of a Backup or Restore have started, and finalizes what has waited.
+
+    WaitingForPluginOperations ──every few seconds: ask for progress──> Finalizing ──> Completed
+                     └──its location is gone or read-only, or its list was changed──> PartiallyFailed
+
+A pass begins with the object and the list in the location, so that it does not matter which server took the
+pass before. Only objects with the annotation of this project are touched: those of a running Velero
+server are its own. (docs/spec: BEY 4.2, 4.3, 5.6; docs/adr/054)
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.restore import Restore
+from pinnace.api.values.durations import Duration
+from pinnace.controllers.backup import BackupWork
+from pinnace.controllers.restore import RestoreWork
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunKind
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import claim
+from pinnace.csi.snapshots import CSIError
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import Conflict, NotFound
+from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
+from pinnace.operations.backup import BackupOperation
+from pinnace.operations.waiting import (
+    UNFINISHED,
+    WAITING,
+    Following,
+    OperationsChanged,
+    finalized_restore,
+)
+from pinnace.plugins.operation import Operation
+from pinnace.runtime.controller import DONE, Controller, Reconcile, Result
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import ReadOnlyLocation
+
+log = get_logger(__name__)
+
+BACKUPS_NAME: Final = "backup-operations"
+RESTORES_NAME: Final = "restore-operations"
+_WORKERS: Final = 4
+"""How many are looked at at the same time."""
+
+RunT = TypeVar("RunT", Backup, Restore)
+
+
+class CannotFollow(Exception):
+    """The operations cannot be waited for any more; the text says why."""
+
+
+class Steps(Protocol[RunT]):
+    """What is done for Backups and for Restores."""
+
+    async def location(self, run: RunT) -> str:
+        """The name of the location. Raises CannotFollow."""
+        ...
+
+    async def follow(self, following: Following, run: RunT) -> RunT:
+        """The object after a look at its operations."""
+        ...
+
+    async def finalize(self, store: BackupStore, plugins: Operation, run: RunT) -> RunT:
+        """The object with its terminal phase, stored."""
+        ...
+
+    def ended(self, run: RunT) -> None:
+        """Count the outcome."""
+        ...
+
+
+class OperationsReconciler(Generic[RunT]):
+    """Takes the steps of one kind of objects.
+
+    Args:
+        in_flight: keys of the objects that are being worked on; the deletion of backups reads it.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        locations: LocationStores,
+        kind: RunKind[RunT],
+        steps: Steps[RunT],
+        *,
+        settings: "OperationSettings",
+        in_flight: set[Key],
+    ) -> None:
+        self._scope = scope
+        self._locations = locations
+        self._resource = kind.resource
+        self._struct: type[RunT] = kind.struct
+        self._steps: Steps[RunT] = steps
+        self._settings = settings
+        self._in_flight = in_flight
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass. What the location or the API server cannot do now makes the key be tried again."""
+        self._in_flight.add(key)
+        try:
+            with bound_fields(**{self._resource.kind.lower(): str(key)}):
+                return await self._pass(key)
+        finally:
+            self._in_flight.discard(key)
+
+    async def _pass(self, key: Key) -> Result:
+        # Read after the key is in flight: a deletion that begins later sees it, one that has begun is seen.
+        try:
+            obj = await self._scope.client.get(self._resource, key.name, key.namespace)
+        except NotFound:
+            return DONE
+        if not is_followed(obj):
+            return DONE
+        try:
+            run = decode(self._struct, obj)
+        except DecodeError as error:
+            log.warning("Object cannot be read", error=error)
+            return DONE
+        try:
+            after = await self._step(run)
+        except (CannotFollow, OperationsChanged, ReadOnlyLocation) as error:
+            after = _given_up(run, str(error), self._scope)
+        if after != run:
+            try:
+                stored = await claim(self._scope.client, self._resource, run, after)
+            except (Conflict, NotFound):
+                return Result.after(0)
+            after = decode(self._struct, stored)
+        if after.status.phase in WAITING:
+            return Result.after(self._settings.poll_seconds)
+        if after.status.phase in UNFINISHED:
+            return Result.after(0)
+        log.info(f"{self._resource.kind} ended", phase=after.status.phase)
+        self._steps.ended(after)
+        return DONE
+
+    async def _step(self, run: RunT) -> RunT:
+        async with self._opened(await self._steps.location(run)) as (store, plugins):
+            if run.status.phase not in WAITING:
+                return await self._steps.finalize(store, plugins, run)
+            following = Following(
+                store=store, plugins=plugins, clock=self._scope.clock, timeout=self._settings.timeout
+            )
+            return await self._steps.follow(following, run)
+
+    @asynccontextmanager
+    async def _opened(self, location: str) -> AsyncIterator[tuple[BackupStore, Operation]]:
+        try:
+            store = await self._locations.acquire(location)
+        except NotFound as error:
+            raise CannotFollow(f"backup storage location {location} is gone: {error}") from error
+        plugins = self._scope.plugins.operation(client=self._scope.client, namespace=self._scope.namespace)
+        async with store, plugins:
+            yield store, plugins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSteps:
+    """The steps of Backups."""
+
+    scope: Scope
+    work: BackupWork
+
+    async def location(self, run: Backup) -> str:
+        """The location of the Backup."""
+        return run.spec.storage_location
+
+    async def follow(self, following: Following, run: Backup) -> Backup:
+        """Look at its operations."""
+        return await following.backup(run)
+
+    async def finalize(self, store: BackupStore, plugins: Operation, run: Backup) -> Backup:
+        """Read again what operations asked for, and store the backup. Raises CannotFollow."""
+        scope = self.scope
+        discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
+        context = scope.run_context(discovery=discovery, store=store, plugins=plugins)
+        try:
+            return await BackupOperation(context).finalize(run)
+        except CSIError as error:
+            raise CannotFollow(str(error)) from error
+
+    def ended(self, run: Backup) -> None:
+        """Count the outcome."""
+        self.work.ended(run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreSteps:
+    """The steps of Restores."""
+
+    scope: Scope
+    work: RestoreWork
+
+    async def location(self, run: Restore) -> str:
+        """The location of its backup. Raises CannotFollow."""
+        name = run.spec.backup_name
+        try:
+            backup = await self.scope.client.get(BACKUPS, name, self.scope.namespace)
+        except NotFound as error:
+            raise CannotFollow(f"backup {name} is gone, and with it the location of this restore") from error
+        return text(backup, "spec", "storageLocation")
+
+    async def follow(self, following: Following, run: Restore) -> Restore:
+        """Look at its operations."""
+        return await following.restore(run)
+
+    async def finalize(self, store: BackupStore, plugins: Operation, run: Restore) -> Restore:
+        """End it: nothing is left to do."""
+        return finalized_restore(run, self.scope.clock())
+
+    def ended(self, run: Restore) -> None:
+        """Count the outcome."""
+        self.work.ended(run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationSettings:
+    """How operations are waited for; see `ControllerOptions`."""
+
+    poll_seconds: float
+    timeout: Duration
+
+
+def is_followed(obj: JSONObject) -> bool:
+    """Whether a Backup or Restore waits for operations that a server of this project has stored."""
+    annotated = text(obj, "metadata", "annotations", ITEM_OPERATIONS)
+    return bool(annotated) and text(obj, "status", "phase") in UNFINISHED
+
+
+def backups_controller(parts: Parts) -> Controller:
+    """The controller for Backups."""
+    work = BackupWork(parts.scope, parts.locations, defaults=parts.options.defaults)
+    reconciler = OperationsReconciler(
+        parts.scope,
+        parts.locations,
+        BACKUP_RUNS,
+        BackupSteps(scope=parts.scope, work=work),
+        settings=_settings(parts),
+        in_flight=parts.backups_in_flight,
+    )
+    return _controller(parts, BACKUPS_NAME, reconciler.reconcile, BACKUPS)
+
+
+def restores_controller(parts: Parts) -> Controller:
+    """The controller for Restores."""
+    work = RestoreWork(parts.scope, parts.locations, options=parts.options.restore)
+    reconciler = OperationsReconciler(
+        parts.scope,
+        parts.locations,
+        RESTORE_RUNS,
+        RestoreSteps(scope=parts.scope, work=work),
+        settings=_settings(parts),
+        in_flight=set(),
+    )
+    return _controller(parts, RESTORES_NAME, reconciler.reconcile, RESTORES)
+
+
+def _settings(parts: Parts) -> OperationSettings:
+    options = parts.options
+    return OperationSettings(poll_seconds=options.operation_poll_seconds, timeout=options.operation_timeout)
+
+
+def _controller(parts: Parts, name: str, reconcile: Reconcile, resource: APIResource) -> Controller:
+    made = Controller(name, reconcile, workers=_WORKERS, clock=parts.timers, queue=parts.queue())
+    made.watch(parts.informers.of(resource), predicate=is_followed)
+    return made
+
+
+def _given_up(run: RunT, reason: str, scope: Scope) -> RunT:
+    """The object when its operations cannot be waited for: what was stored stays as it is."""
+    log.error("Item operations cannot be waited for any more", reason=reason)
+    status = msgspec.structs.replace(
+        run.status,
+        phase=BackupPhase.PARTIALLY_FAILED,
+        failure_reason=f"item operations could not be waited for: {reason}",
+        errors=run.status.errors + 1,
+        completion_timestamp=scope.clock(),
+    )
+    return msgspec.structs.replace(run, status=status)

@@ -1,0 +1,367 @@
+"""What follows a backup or restore whose actions have started operations: waiting for them, and finalizing.
+
+    WaitingForPluginOperations ──follow──> … ──all have ended──> Finalizing ──finalize──> Completed
+              └── an operation or an item failed: the same phases with PartiallyFailed
+
+Each step starts from the object and the file of operations in the location, and leaves both as they are to
+be stored, so that a server goes on where another one was killed. A controller takes one step at a time; a
+command without a server waits here. (docs/spec: BEY 4.2, 4.3, 5.6; docs/adr/054)
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from pinnace.aio.blocking import finish
+from pinnace.aio.temporary import problem_text, temporary_folder
+from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.restore import Restore, RestorePhase
+from pinnace.api.values.durations import Duration
+from pinnace.api.values.error_texts import error_text
+from pinnace.api.values.times import utcnow
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.rewriting import rewrite_archive
+from pinnace.backup.actions import resolve_actions
+from pinnace.backup.errors import FatalBackupError
+from pinnace.backup.finalizing import Finalizer, UpdatedItems
+from pinnace.context import RunContext
+from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2, RestoreItemActionV2
+from pinnace.plugins.item_operations import (
+    ItemOperation,
+    OperationCounts,
+    Operators,
+    decode_operations,
+    digest_of,
+    encode_operations,
+)
+from pinnace.plugins.logs import LogSink, ProcessLog
+from pinnace.plugins.operation import Operation
+from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.storage.backup_files import encode_metadata
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError
+
+_logger = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 10.0
+"""Between two questions for progress, as `--item-operation-sync-frequency` of Velero has it."""
+
+_NamedT = TypeVar("_NamedT", BackupItemActionV2, RestoreItemActionV2)
+_AboutT = TypeVar("_AboutT", Backup, Restore)
+
+DEFAULT_TIMEOUT: Final = Duration.hours(4)
+_CANCEL_SECONDS: Final = 60.0
+_INDEX: Final = "index.json.gz"
+
+WAITING: Final = frozenset(
+    {
+        BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS,
+        BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED,
+    }
+)
+FINALIZING: Final = frozenset({BackupPhase.FINALIZING, BackupPhase.FINALIZING_PARTIALLY_FAILED})
+UNFINISHED: Final = WAITING | FINALIZING
+"""Phases of Backups and Restores alike, which have the same names in both."""
+
+
+class OperationsChanged(Exception):
+    """The file of operations is missing or was changed, so that they cannot be followed any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """What a look at the operations of one backup or restore needs.
+
+    Attributes:
+        store: the location that holds the file of operations.
+        plugins: opened for this look.
+        builtin_backup_actions, builtin_restore_actions: actions of version 2 that are built in.
+        timeout: for operations of objects that say nothing.
+    """
+
+    store: BackupStore
+    plugins: Operation
+    clock: Callable[[], datetime] = utcnow
+    builtin_backup_actions: Sequence[BackupItemActionV2] = ()
+    builtin_restore_actions: Sequence[RestoreItemActionV2] = ()
+    timeout: Duration = DEFAULT_TIMEOUT
+    log: LogSink = field(default_factory=ProcessLog)
+
+    async def backup(self, backup: Backup, *, cancel: str = "") -> Backup:
+        """The Backup after a look at its operations: counts, and Finalizing when all have ended.
+
+        Args:
+            cancel: why the operations that have not ended are to be cancelled; empty to wait for them.
+
+        Raises:
+            StorageError: the file of operations cannot be read or written; the look can be repeated.
+            OperationsChanged: the file is not the one that was stored.
+        """
+        name = backup.metadata.name
+        before = _verified(backup, await self.store.read_item_operations(name))
+        operators = Operators(backup, _by_name(self._backup_actions()), self.log)
+        limit = _limit(backup.spec.item_operation_timeout, self.timeout)
+        after = await _advanced(operators, before, self.clock(), limit, cancel)
+        if after != before:
+            await self.store.put_item_operations(name, encode_operations(backup, after))
+        counts = OperationCounts.of(after)
+        status = backup.status
+        errors = status.errors + counts.failed - status.backup_item_operations_failed
+        return msgspec.structs.replace(
+            backup,
+            status=msgspec.structs.replace(
+                status,
+                phase=_next_phase(counts, partially=errors > 0),
+                errors=errors,
+                backup_item_operations_attempted=counts.attempted,
+                backup_item_operations_completed=counts.completed,
+                backup_item_operations_failed=counts.failed,
+            ),
+        )
+
+    async def restore(self, restore: Restore, *, cancel: str = "") -> Restore:
+        """The same of a Restore. Raises StorageError, OperationsChanged."""
+        name = restore.metadata.name
+        before = _verified(restore, await self.store.read_restore_item_operations(name))
+        operators = Operators(restore, _by_name(self._restore_actions()), self.log)
+        limit = _limit(restore.spec.item_operation_timeout, self.timeout)
+        after = await _advanced(operators, before, self.clock(), limit, cancel)
+        if after != before:
+            await self.store.put_restore_item_operations(name, encode_operations(restore, after))
+        counts = OperationCounts.of(after)
+        status = restore.status
+        errors = status.errors + counts.failed - status.restore_item_operations_failed
+        return msgspec.structs.replace(
+            restore,
+            status=msgspec.structs.replace(
+                status,
+                phase=_next_phase(counts, partially=errors > 0),
+                errors=errors,
+                restore_item_operations_attempted=counts.attempted,
+                restore_item_operations_completed=counts.completed,
+                restore_item_operations_failed=counts.failed,
+            ),
+        )
+
+    def _backup_actions(self) -> Sequence[BackupItemActionV2]:
+        given = self.plugins.backup_actions
+        return [
+            *self.builtin_backup_actions,
+            *(action for action in given if isinstance(action, BackupItemActionV2)),
+        ]
+
+    def _restore_actions(self) -> Sequence[RestoreItemActionV2]:
+        given: Sequence[RestoreItemAction] = self.plugins.restore_actions
+        return [
+            *self.builtin_restore_actions,
+            *(action for action in given if isinstance(action, RestoreItemActionV2)),
+        ]
+
+
+async def finalize_backup(
+    context: RunContext, backup: Backup, *, actions: Sequence[AnyBackupItemAction]
+) -> Backup:
+    """Read again what operations asked for, store the backup, and return it with its terminal phase.
+
+    Raises:
+        StorageError: the location cannot be read or written; the backup stays as it was, to be finalized
+            again.
+        OperationsChanged: the file of operations is not the one that was stored.
+    """
+    name = backup.metadata.name
+    operations = _verified(backup, await context.store.read_item_operations(name))
+    errors = [
+        f"operation {operation.operation_id} for {operation.item.group_resource} "
+        f"{operation.item.namespace}/{operation.item.name}: {operation.error}"
+        for operation in operations
+        if operation.error
+    ]
+    updated = await _updated(context, backup, actions, operations)
+    ended = _ended(backup, len(updated.errors), context.clock())
+    for error in updated.errors:
+        _logger.error("A backup could not be finalized as a whole: %s", error)
+    try:
+        with temporary_folder(context.workdir, "finalize-") as directory:
+            contents = await _rewritten(context, name, updated, directory)
+            await context.store.finish_backup(
+                name,
+                encode_metadata(ended),
+                contents=contents,
+                index=directory / _INDEX if contents is not None else None,
+                resource_list=await _resource_list(context.store, name, updated),
+                results=await _results(context.store, name, [*errors, *updated.errors]),
+            )
+    except (OSError, ArchiveError) as error:
+        problem = problem_text(context.workdir, error) if isinstance(error, OSError) else error_text(error)
+        raise StorageError(f"backup {name!r} could not be finalized: {problem}") from error
+    return ended
+
+
+def finalized_restore(restore: Restore, now: datetime) -> Restore:
+    """The Restore with its terminal phase: nothing is left to do when its operations have ended."""
+    phase = RestorePhase.PARTIALLY_FAILED if restore.status.errors else RestorePhase.COMPLETED
+    status = msgspec.structs.replace(restore.status, phase=phase, completion_timestamp=now)
+    return msgspec.structs.replace(restore, status=status)
+
+
+async def wait_for_backup(
+    context: RunContext,
+    backup: Backup,
+    *,
+    actions: Sequence[AnyBackupItemAction],
+    timer: Timer | None = None,
+) -> Backup:
+    """Wait until the operations of a backup have ended, and finalize it; others are returned as they are.
+
+    Cancelled, it cancels the operations and finalizes the backup as it is.
+
+    Raises:
+        StorageError, OperationsChanged: the location cannot be used, or was changed meanwhile.
+    """
+    timer = timer or SystemTimer()
+    builtin = [action for action in actions if isinstance(action, BackupItemActionV2)]
+    following = Following(
+        store=context.store, plugins=context.plugins, clock=context.clock, builtin_backup_actions=builtin
+    )
+
+    async def give_up() -> None:
+        cancelled = await following.backup(backup, cancel="the command was interrupted")
+        await finalize_backup(context, cancelled, actions=actions)
+
+    try:
+        while backup.status.phase in WAITING:
+            backup = await following.backup(backup)
+            if backup.status.phase in WAITING:
+                await timer.sleep(POLL_SECONDS)
+        if backup.status.phase in FINALIZING:
+            backup = await finalize_backup(context, backup, actions=actions)
+    except BaseException:  # cancellation: what plugins have started must not be left behind; passed on
+        if backup.status.phase in UNFINISHED:
+            await finish(give_up(), limit_seconds=_CANCEL_SECONDS)
+        raise
+    return backup
+
+
+async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Timer | None = None) -> Restore:
+    """The same of a restore."""
+    timer = timer or SystemTimer()
+    following = Following(store=context.store, plugins=context.plugins, clock=context.clock)
+    try:
+        while restore.status.phase in WAITING:
+            restore = await following.restore(restore)
+            if restore.status.phase in WAITING:
+                await timer.sleep(POLL_SECONDS)
+    except BaseException:  # as above
+        stopping = following.restore(restore, cancel="the command was interrupted")
+        await finish(stopping, limit_seconds=_CANCEL_SECONDS)
+        raise
+    return finalized_restore(restore, context.clock()) if restore.status.phase in FINALIZING else restore
+
+
+def _verified(about: Backup | Restore, found: Sequence[dict[str, object]]) -> list[ItemOperation]:
+    """The operations of a file. Raises OperationsChanged."""
+    try:
+        operations = decode_operations(found)
+    except ValueError as error:
+        raise OperationsChanged(str(error)) from error
+    if digest_of(operations) != about.metadata.annotations.get(ITEM_OPERATIONS):
+        raise OperationsChanged("the list of item operations in the location is not the one that was stored")
+    return operations
+
+
+def _by_name(actions: Sequence[_NamedT]) -> dict[str, _NamedT]:
+    return {action.name: action for action in actions}
+
+
+def _limit(asked: Duration | None, default: Duration) -> timedelta:
+    return (asked or default).to_timedelta()
+
+
+def _next_phase(counts: OperationCounts, *, partially: bool) -> str:
+    phases = BackupPhase
+    if counts.pending:
+        whole, part = (
+            phases.WAITING_FOR_PLUGIN_OPERATIONS,
+            phases.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED,
+        )
+    else:
+        whole, part = phases.FINALIZING, phases.FINALIZING_PARTIALLY_FAILED
+    return part if partially else whole
+
+
+def _ended(backup: Backup, more_errors: int, now: datetime) -> Backup:
+    errors = backup.status.errors + more_errors
+    phase = BackupPhase.PARTIALLY_FAILED if errors else BackupPhase.COMPLETED
+    status = msgspec.structs.replace(backup.status, phase=phase, errors=errors, completion_timestamp=now)
+    return msgspec.structs.replace(backup, status=status)
+
+
+async def _updated(
+    context: RunContext,
+    backup: Backup,
+    actions: Sequence[AnyBackupItemAction],
+    operations: Sequence[ItemOperation],
+) -> UpdatedItems:
+    wanted = [item for operation in operations for item in operation.post_items]
+    if not wanted:
+        return UpdatedItems()
+    log = ProcessLog()
+    context.plugins.log_to(log)
+    try:
+        table = await resolve_actions(actions, context.discovery.canonical)
+    except FatalBackupError as error:
+        return UpdatedItems(errors=[str(error)])
+    finalizer = Finalizer(
+        client=context.client, discovery=context.discovery, actions=table, backup=backup, log=log
+    )
+    return await finalizer.update(wanted)
+
+
+async def _rewritten(context: RunContext, name: str, updated: UpdatedItems, directory: Path) -> Path | None:
+    if not updated.files:
+        return None
+    source, target = directory / "stored.tar.gz", directory / "contents.tar.gz"
+    await context.store.download_contents(name, source)
+    index = directory / _INDEX
+    await rewrite_archive(source, target, updated.files, clock=context.clock, index=index)
+    return target
+
+
+async def _resource_list(store: BackupStore, name: str, updated: UpdatedItems) -> dict[str, list[str]] | None:
+    if not updated.listed:
+        return None
+    listed = await store.read_resource_list(name)
+    for kind, keys in updated.listed.items():
+        listed[kind] = sorted({*listed.get(kind, ()), *keys})
+    return listed
+
+
+async def _results(store: BackupStore, name: str, errors: Sequence[str]) -> dict[str, object] | None:
+    """The results file with these errors; None if nothing is to be added, or if the backup has none."""
+    results = await store.read_backup_results(name) if errors else None
+    if results is None:
+        return None
+    found = results.get("errors")
+    former = found if isinstance(found, dict) else {}
+    before = former.get("velero")
+    texts = [*(before if isinstance(before, list) else ()), *errors]
+    return {**results, "errors": {**former, "velero": list(dict.fromkeys(texts))}}
+
+
+async def _advanced(
+    operators: Operators[_AboutT],
+    operations: Sequence[ItemOperation],
+    now: datetime,
+    limit: timedelta,
+    cancel: str,
+) -> list[ItemOperation]:
+    if cancel:
+        return await operators.cancelled(operations, cancel)
+    return await operators.advanced(operations, now, limit)

@@ -1,0 +1,76 @@
+"""Waits until the additional items of an item are ready, as an action of version 2 asks. (BEY 5.6)"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from pinnace.aio.timing import poll
+from pinnace.api.restore import Restore
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError, NotFound, UnknownResource
+from pinnace.plugins.asynchronous import RestoreItemActionV2
+from pinnace.plugins.logs import plugin_lines_to
+from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemAction, RestoreItemOutput
+from pinnace.restore.ports import Target
+from pinnace.restore.selection.collect import RestoreFilter
+
+
+class Kinds(Protocol):
+    """What is known of kinds: the same as `KnownKinds`."""
+
+    @property
+    def discovery(self) -> Discovery:
+        """What the cluster serves."""
+        ...
+
+    @property
+    def filters(self) -> RestoreFilter:
+        """Which items are restored, and where to."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdditionalItems:
+    """Asks actions whether additional items are ready.
+
+    Attributes:
+        timeout_seconds: how long an item waits whose action does not say.
+    """
+
+    target: Target
+    restore: Restore
+    timeout_seconds: float
+
+    async def wait(self, action: RestoreItemAction, output: RestoreItemOutput, kinds: Kinds) -> str:
+        """Wait for the additional items that an action has named; returns why they are not ready, or ""."""
+        if not isinstance(action, RestoreItemActionV2):
+            return f"{action.name} asks to wait for additional items, which only version 2 of actions can"
+        try:
+            present = await self._present(output.additional_items, kinds)
+        except KubeError as error:
+            return f"the additional items that {action.name} waits for could not be read: {error}"
+        timeout = output.additional_items_ready_timeout
+        seconds = timeout.total_seconds() if timeout else self.timeout_seconds
+
+        async def ready() -> bool:
+            with plugin_lines_to(self.target.log, action.name):
+                return await action.are_additional_items_ready(present, self.restore)
+
+        try:
+            is_ready = await poll(ready, timer=self.target.timer, timeout_seconds=seconds)
+        except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises concerns this item only
+            return f"{action.name} could not say whether its additional items are ready: {error}"
+        return "" if is_ready else f"the additional items of {action.name} were not ready within {seconds:g}s"
+
+    async def _present(self, wanted: Sequence[ResourceIdentifier], kinds: Kinds) -> list[ResourceIdentifier]:
+        """Those that are in the cluster now, in the namespaces they are restored to. Raises KubeError."""
+        found = []
+        for item in wanted:
+            namespace = kinds.filters.target_namespace(item.namespace)
+            try:
+                resource = kinds.discovery.resolve(item.group_resource)
+                await self.target.client.get(resource, item.name, namespace or None)
+            except (UnknownResource, NotFound):
+                continue
+            found.append(replace(item, namespace=namespace))
+        return found
