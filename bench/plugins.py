@@ -20,6 +20,7 @@ from hack.cluster import binaries
 from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
 from pinnace.backup.engine import ITEMS_AT_ONCE
+from pinnace.plugins.asynchronous import BackupItemActionV2
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.protocols import BackupItemAction
@@ -96,6 +97,7 @@ async def observe(folder: Path, count: int, runs: int, say: Say) -> dict[str, li
             for at_once in (ITEMS_AT_ONCE, MANY):
                 async with plugins.operation() as operation:
                     (action,) = operation.backup_actions
+                    assert not isinstance(action, BackupItemActionV2)
                     label = f"{name}, {at_once} at once"
                     found.setdefault(label, []).append(await rate(action, pods(count), at_once))
         say(f"plugins {number}/{runs}")

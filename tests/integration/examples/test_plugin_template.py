@@ -21,6 +21,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS
+from pinnace.plugins.asynchronous import BackupItemActionV2
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from tests.support.plugin_programs import put_script
 
@@ -128,6 +129,7 @@ async def test_the_installed_program_takes_part_in_a_backup(
 
     async with plugins.operation() as operation:
         (action,) = operation.backup_actions
+        assert not isinstance(action, BackupItemActionV2)
         await action.applies_to()
         item, additional = await action.execute(POD, Backup(metadata=ObjectMeta(name="b1", namespace="v")))
 

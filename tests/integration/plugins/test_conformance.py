@@ -13,6 +13,7 @@ import pytest
 from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.restore import Restore
+from pinnace.plugins.asynchronous import BackupItemActionV2
 from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.errors import PluginCallError, PluginError, PluginGone, PluginNotFound
 from pinnace.plugins.installed import InstalledPlugins
@@ -75,6 +76,7 @@ class TestBackupItemAction:
     @pytest.fixture
     def action(self, operation: Operation) -> BackupItemAction:
         (found,) = operation.backup_actions
+        assert not isinstance(found, BackupItemActionV2)
         return found
 
     async def test_says_what_it_applies_to(self, action: BackupItemAction) -> None:

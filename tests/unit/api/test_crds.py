@@ -40,7 +40,6 @@ def test_fields_that_are_not_supported_are_kept_by_the_api_server() -> None:
         assert BY_PATH[f"{prefix}.snapshotMoveData"]["description"].startswith(
             "Not supported: moving the data"
         )
-    assert BY_PATH["Backup.spec.itemOperationTimeout"]["description"].startswith("Without effect: ")
 
 
 def test_kinds_of_all_versions_in_order() -> None:

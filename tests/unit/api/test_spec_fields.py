@@ -92,11 +92,9 @@ def test_a_field_that_is_not_known_is_a_warning_that_names_it(
     assert found.errors == ()
 
 
-def test_a_limit_for_operations_that_there_are_none_of_is_a_warning() -> None:
-    found = findings("Restore", itemOperationTimeout="1h0m0s")
-
-    assert found.errors == ()
-    assert [text.split(" (")[0] for text in found.warnings] == ["spec.itemOperationTimeout has no effect"]
+def test_a_limit_for_operations_is_honoured() -> None:
+    for kind in ("Backup", "Restore"):
+        assert findings(kind, itemOperationTimeout="1h0m0s") == FieldFindings()
 
 
 @pytest.mark.parametrize("kind", SPECS)

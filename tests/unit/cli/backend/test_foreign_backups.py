@@ -315,7 +315,13 @@ def test_fields_of_the_future_may_hold_anything(location: Path, capsys: Printed,
     for part in ("spec", "status"):
         known = {"version", "formatVersion", "phase", "progress", "expiration", "hooks", "ttl"}
         known |= {"startTimestamp", "completionTimestamp", "includedNamespaces", "storageLocation"}
-        known |= {"csiSnapshotTimeout", "metadata", "defaultVolumesToFsBackup", "orLabelSelectors"}
+        known |= {
+            "csiSnapshotTimeout",
+            "itemOperationTimeout",
+            "metadata",
+            "defaultVolumesToFsBackup",
+            "orLabelSelectors",
+        }
         known |= {"includedClusterScopedResources", "excludedClusterScopedResources"}
         known |= {"includedNamespaceScopedResources", "excludedNamespaceScopedResources"}
         known |= {"resourcePolicy", "uploaderConfig", "hookStatus"}

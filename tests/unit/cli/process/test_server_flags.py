@@ -265,8 +265,6 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
     [
         ["--client-page-size=100"],
         ["--client-page-size", "0"],
-        ["--item-operation-sync-frequency=1m"],
-        ["--default-item-operation-timeout=1h"],
         ["--max-concurrent-k8s-connections=5"],
         ["--uploader-type=kopia"],
         ["--default-snapshot-move-data"],

@@ -149,6 +149,7 @@ BACKUP_CASES: dict[str, tuple[Any, Any, Any, str]] = {
         {"parallelFilesUpload": 5},
         '{"parallelFilesUpload":4}',
     ),
+    "itemOperationTimeout": ("1h", "3600s", "2h", "1h0m0s"),
     "orLabelSelectors": ([SELECTOR], [SELECTOR], [{}], '[{"matchLabels":{"a":"b"}}]'),
     "excludedClusterScopedResources": (["a"], ["a"], ["b"], "[a]"),
     "includedNamespaceScopedResources": (["a"], ["a"], ["b"], "[a]"),
@@ -163,6 +164,7 @@ NOT_ENFORCED_BACKUP = {
     "resourcePolicy",
 }
 RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
+    "itemOperationTimeout": ("1h", "3600s", "2h", "1h0m0s"),
     "includedResources": (["a"], ["a"], ["b"], "[a]"),
     "excludedResources": (["a"], ["a"], ["b"], "[a]"),
     "labelSelector": (SELECTOR, SELECTOR, {}, '{"matchLabels":{"a":"b"}}'),

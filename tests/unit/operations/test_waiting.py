@@ -1,0 +1,287 @@
+"""Backups that wait for operations of plugins: each look, the end, and what a restart or a foe may do."""
+
+import asyncio
+import gzip
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.values.durations import Duration
+from pinnace.backup.runner import execute_backup
+from pinnace.kube.resources import CONFIGMAPS, PODS
+from pinnace.operations.waiting import Following, OperationsChanged, finalize_backup, wait_for_backup
+from pinnace.plugins.installed import NO_PLUGINS
+from pinnace.plugins.item_operations import NO_PLUGIN, TIMED_OUT
+from pinnace.plugins.protocols import ResourceIdentifier
+from tests.support.backup_runs import Store, prepared
+from tests.support.clock import START, FrozenClock
+from tests.support.operators import NAME, Operations
+from tests.support.runs import run_context
+from tests.unit.backup.fakes import FakeCluster, discovery_of, read_members
+
+WAITING = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS
+WAITING_PARTLY = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED
+
+
+class Lab:
+    """A backup with two config maps, for each of which an operation is started."""
+
+    def __init__(self, folder: Path, *post_items: ResourceIdentifier) -> None:
+        self.clock = FrozenClock()
+        self.operations = Operations()
+        self.cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b")
+        self.store = Store(folder / "store")
+        self.plugins = self.operations.plugins(post_items=post_items).operation()
+        (folder / "work").mkdir()
+        self.context = run_context(
+            self.store, self.cluster, discovery_of(), folder / "work", clock=self.clock, plugins=self.plugins
+        )
+
+    async def run(self, **spec: object) -> Backup:
+        return await execute_backup(
+            prepared(**spec), self.context, actions=self.plugins.backup_actions, blocks=()
+        )
+
+    def following(self) -> Following:
+        """A look by another instance of the action, as by a server that was restarted."""
+        return Following(store=self.store, plugins=self.operations.plugins().operation(), clock=self.clock)
+
+    async def finalize(self, backup: Backup) -> Backup:
+        return await finalize_backup(self.context, backup, actions=self.plugins.backup_actions)
+
+    def file(self) -> list[dict[str, dict[str, object]]]:
+        found: list[dict[str, dict[str, object]]] = self.store.unpacked("b1-itemoperations.json.gz")
+        return sorted(found, key=lambda one: str(one["spec"]["operationID"]))
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def counts(backup: Backup) -> tuple[int, int, int]:
+    status = backup.status
+    return (
+        status.backup_item_operations_attempted,
+        status.backup_item_operations_completed,
+        status.backup_item_operations_failed,
+    )
+
+
+async def test_a_backup_with_operations_is_stored_and_waits(lab: Lab) -> None:
+    backup = await lab.run()
+
+    assert backup.status.phase == WAITING
+    assert backup.status.completion_timestamp is None
+    assert counts(backup) == (2, 0, 0)
+    assert lab.store.metadata()["status"]["phase"] == "WaitingForPluginOperations"
+    first, _ = lab.file()
+    assert first == {
+        "spec": {
+            "backupName": "b1",
+            "backupUID": backup.metadata.uid,
+            "backupItemAction": NAME,
+            "resourceIdentifier": {"Group": "", "Resource": "configmaps", "Namespace": "ns", "Name": "a"},
+            "operationID": "op-a",
+            "postOperationItems": None,
+        },
+        "status": {"phase": "InProgress", "created": "2021-08-11T21:43:26Z"},
+    }
+
+
+async def test_a_backup_without_operations_does_not_wait(lab: Lab) -> None:
+    backup = await execute_backup(prepared(), lab.context, actions=())
+
+    assert backup.status.phase == BackupPhase.COMPLETED
+    assert "b1-itemoperations.json.gz" not in lab.store.stored()
+
+
+@pytest.mark.spec("BEY-014")
+async def test_the_phase_follows_the_operations(lab: Lab) -> None:
+    backup = await lab.run()
+
+    assert await lab.following().backup(backup) == backup  # nothing has changed: nothing to patch
+
+    lab.operations.end("op-a", error="disk on fire")
+    backup = await lab.following().backup(backup)
+    assert backup.status.phase == WAITING_PARTLY
+    assert (counts(backup), backup.status.errors) == ((2, 0, 1), 1)
+
+    lab.operations.end("op-b")
+    backup = await lab.following().backup(backup)
+    assert backup.status.phase == BackupPhase.FINALIZING_PARTIALLY_FAILED
+    assert (counts(backup), backup.status.errors) == ((2, 1, 1), 1)
+
+
+@pytest.mark.spec("BEY-014")
+async def test_all_completed_leads_to_finalizing(lab: Lab) -> None:
+    backup = await lab.run()
+    lab.operations.end("op-a")
+    lab.operations.end("op-b")
+
+    backup = await lab.following().backup(backup)
+
+    assert (backup.status.phase, backup.status.errors) == (BackupPhase.FINALIZING, 0)
+
+
+@pytest.mark.spec("BEY-014")
+@pytest.mark.parametrize(("asked", "limit"), [(None, "4h"), (Duration.hours(1), "1h")])
+async def test_an_operation_that_takes_too_long_is_cancelled(
+    lab: Lab, asked: Duration | None, limit: str
+) -> None:
+    backup = await lab.run(item_operation_timeout=asked)
+    lab.clock.advance(Duration.parse(limit).to_timedelta() - timedelta(seconds=1))
+    assert (await lab.following().backup(backup)).status.phase == WAITING
+
+    lab.clock.advance(61)
+    backup = await lab.following().backup(backup)
+
+    assert sorted(lab.operations.cancelled) == ["op-a", "op-b"]
+    assert backup.status.phase == BackupPhase.FINALIZING_PARTIALLY_FAILED
+    assert [one["status"]["error"] for one in lab.file()] == [TIMED_OUT, TIMED_OUT]
+
+
+@pytest.mark.spec("BEY-016")
+async def test_the_error_of_an_operation_names_the_plugin(lab: Lab) -> None:
+    backup = await lab.run()
+    lab.operations.end("op-a", error="disk on fire")
+
+    await lab.following().backup(backup)
+
+    assert lab.file()[0]["status"]["error"] == f"disk on fire, plugin: {NAME}"
+
+
+async def test_an_action_that_cannot_answer_is_asked_again(lab: Lab) -> None:
+    backup = await lab.run()
+    lab.operations.error = ValueError("no network")
+    assert await lab.following().backup(backup) == backup
+
+    lab.operations.error = None
+    lab.operations.end("op-a")
+    assert counts(await lab.following().backup(backup)) == (2, 1, 0)
+
+
+async def test_an_operation_whose_plugin_is_gone_has_failed(lab: Lab) -> None:
+    backup = await lab.run()
+
+    ended = await replace(lab.following(), plugins=NO_PLUGINS.operation()).backup(backup)
+
+    assert ended.status.phase == BackupPhase.FINALIZING_PARTIALLY_FAILED
+    assert NO_PLUGIN in str(lab.file()[0]["status"]["error"])
+
+
+async def test_a_list_of_operations_that_was_changed_is_not_believed(lab: Lab) -> None:
+    backup = await lab.run()
+    stored = lab.file()
+    stored[0]["spec"]["postOperationItems"] = [
+        {"Group": "", "Resource": "secrets", "Namespace": "kube-system", "Name": "token"}
+    ]
+    await lab.store.put_item_operations("b1", stored)
+
+    with pytest.raises(OperationsChanged):
+        await lab.following().backup(backup)
+    with pytest.raises(OperationsChanged):
+        await lab.finalize(backup)
+    assert lab.operations.asked == []
+
+
+@pytest.mark.spec("BEY-015")
+async def test_without_items_to_read_again_only_the_metadata_is_written(lab: Lab) -> None:
+    backup = await lab.run()
+    lab.operations.end("op-a")
+    lab.operations.end("op-b")
+    backup = await lab.following().backup(backup)
+    before = read_members(lab.store.root / "backups/b1/b1.tar.gz")
+    lab.clock.advance(60)
+
+    ended = await lab.finalize(backup)
+
+    assert ended.status.phase == BackupPhase.COMPLETED
+    assert ended.status.completion_timestamp == START + timedelta(seconds=60)
+    assert lab.store.metadata()["status"]["phase"] == "Completed"
+    assert read_members(lab.store.root / "backups/b1/b1.tar.gz") == before
+
+
+async def test_items_are_in_the_backup_as_they_are_when_operations_have_ended(tmp_path: Path) -> None:
+    changed = ResourceIdentifier(group="", resource="configmaps", namespace="ns", name="a")
+    added = ResourceIdentifier(group="", resource="pods", namespace="ns", name="mover")
+    gone = ResourceIdentifier(group="", resource="pods", namespace="ns", name="gone")
+    lab = Lab(tmp_path, changed, added, gone)
+    backup = await lab.run()
+    lab.cluster.objects["configmaps"] = []
+    lab.cluster.add(CONFIGMAPS, "ns/a", data={"moved": "yes"}).add(CONFIGMAPS, "ns/b")
+    lab.cluster.add(PODS, "ns/mover")
+    lab.operations.end("op-a")
+    lab.operations.end("op-b", error="broken")
+    backup = await lab.following().backup(backup)
+
+    ended = await lab.finalize(backup)
+
+    assert (ended.status.phase, ended.status.errors) == (BackupPhase.PARTIALLY_FAILED, 1)
+    members = read_members(lab.store.root / "backups/b1/b1.tar.gz")
+    for directory in ("", "v1-preferredversion/"):
+        assert b'"moved"' in members[f"resources/configmaps/{directory}namespaces/ns/a.json"]
+        assert b'"moved"' not in members[f"resources/configmaps/{directory}namespaces/ns/b.json"]
+        assert f"resources/pods/{directory}namespaces/ns/mover.json" in members
+    listed = lab.store.unpacked("b1-resource-list.json.gz")
+    assert listed == {"v1/ConfigMap": ["ns/a", "ns/b"], "v1/Pod": ["ns/mover"]}
+    index = gzip.decompress((lab.store.root / "backups/b1/b1-pinnace-index.json.gz").read_bytes())
+    size = (lab.store.root / "backups/b1/b1.tar.gz").stat().st_size
+    assert json.loads(index.splitlines()[-1]) == {"items": 3, "size": size}
+
+
+async def test_a_command_waits_until_operations_have_ended(lab: Lab) -> None:
+    class Timer:
+        slept = 0.0
+
+        def monotonic(self) -> float:
+            return self.slept
+
+        async def sleep(self, seconds: float) -> None:
+            self.slept += seconds
+            lab.operations.end("op-a" if self.slept < 15 else "op-b")
+
+    timer = Timer()
+    backup = await lab.run()
+
+    ended = await wait_for_backup(lab.context, backup, actions=(), timer=timer)
+
+    assert (ended.status.phase, counts(ended)) == (BackupPhase.COMPLETED, (2, 2, 0))
+    assert timer.slept == 20
+
+
+async def test_an_interrupted_command_cancels_operations_and_leaves_a_finished_backup(lab: Lab) -> None:
+    backup = await lab.run()
+    reached = asyncio.Event()
+
+    class Timer:
+        def monotonic(self) -> float:
+            return 0.0
+
+        async def sleep(self, seconds: float) -> None:
+            reached.set()
+            await asyncio.Event().wait()
+
+    waiting = asyncio.create_task(wait_for_backup(lab.context, backup, actions=(), timer=Timer()))
+    await reached.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert sorted(lab.operations.cancelled) == ["op-a", "op-b"]
+    assert lab.store.metadata()["status"]["phase"] == "PartiallyFailed"
+
+
+async def test_operations_of_a_backup_that_cannot_be_stored_are_cancelled(lab: Lab) -> None:
+    from pinnace.storage.errors import StoreUnavailable
+
+    lab.store.put_error = StoreUnavailable("no route")
+
+    backup = await lab.run()
+
+    assert backup.status.phase == BackupPhase.FAILED
+    assert sorted(lab.operations.cancelled) == ["op-a", "op-b"]
