@@ -42,9 +42,7 @@ class Lab:
         )
 
     async def run(self, **spec: object) -> Backup:
-        return await execute_backup(
-            prepared(**spec), self.context, actions=self.plugins.backup_actions, blocks=()
-        )
+        return await execute_backup(prepared(**spec), self.context, actions=self.plugins.backup_actions)
 
     def following(self) -> Following:
         """A look by another instance of the action, as by a server that was restarted."""
@@ -212,7 +210,6 @@ async def test_items_are_in_the_backup_as_they_are_when_operations_have_ended(tm
     gone = ResourceIdentifier(group="", resource="pods", namespace="ns", name="gone")
     lab = Lab(tmp_path, changed, added, gone)
     backup = await lab.run()
-    lab.cluster.objects["configmaps"] = []
     lab.cluster.add(CONFIGMAPS, "ns/a", data={"moved": "yes"}).add(CONFIGMAPS, "ns/b")
     lab.cluster.add(PODS, "ns/mover")
     lab.operations.end("op-a")
