@@ -69,6 +69,8 @@ class RawItems:
             except ArchiveError as error:
                 self._fail(item, key, error)
                 continue
+            if item.is_deep:
+                self._warn_of_depth(item)
             writer.add_copies(self._directories, file, *item.parts())
             self._log(done, done + left, name)
             if writer.is_full:
@@ -102,6 +104,14 @@ class RawItems:
         self._key_prefix = f"{namespace}/" if namespace else ""
         self._log = self._run.log.info_series(
             PROGRESS_MESSAGE, "name", progress="", resource=self._group_resource, namespace=namespace
+        )
+
+    def _warn_of_depth(self, item: Item) -> None:
+        self._run.log.warning(
+            "The object is saved, but it is nested more than a thousand levels deep and cannot be restored",
+            resource=self._group_resource,
+            namespace=item.namespace,
+            name=item.name,
         )
 
     def _fail(self, item: Item, key: str, error: ArchiveError) -> None:

@@ -18,7 +18,7 @@ from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import CSIError, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError
+from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.kube.resources import PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from pinnace.plugins.logs import get_logger
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
@@ -101,7 +101,14 @@ class SnapshotClaim:
         if not spec.get("volumeName") or (item.get("status") or {}).get("phase") != "Bound":
             log.info("The claim is not bound, so there is no volume to take a snapshot of", extra=fields)
             return item, NOTHING_MORE
-        volume = await self._client.get(PERSISTENT_VOLUMES, spec["volumeName"])
+        try:
+            volume = await self._client.get(PERSISTENT_VOLUMES, spec["volumeName"])
+        except Forbidden as error:
+            log.warning(
+                f"The claim is saved without a CSI snapshot, as its volume may not be read: {error}",
+                extra=fields,
+            )
+            return item, NOTHING_MORE
         if not (volume.get("spec") or {}).get("csi"):
             return item, NOTHING_MORE
         if reason := await self._reason_against(item, volume, backup):

@@ -12,7 +12,7 @@ from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.hooks import container_names
-from pinnace.api.objects import JSONObject, member, objects, text
+from pinnace.api.objects import JSONObject, listed, mapping, member, objects, text
 from pinnace.api.values.durations import Duration
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.counts import HookCounts
@@ -162,7 +162,7 @@ class _PodWork:
             elif self._wait_seconds is None or waited < self._wait_seconds:
                 await self._wait(waited)
             else:
-                return "context deadline exceeded"
+                return f"{self._waited_for()}: context deadline exceeded"
         return ""
 
     def _obstacle(self) -> str | None:
@@ -173,6 +173,23 @@ class _PodWork:
             return "the pod was deleted"
         phase = (self._state.get("status") or {}).get("phase")
         return f"the pod is {phase}" if phase in ("Succeeded", "Failed") else None
+
+    def _waited_for(self) -> str:
+        """What keeps the pod from running, as far as its status says."""
+        status = mapping(self._state, "status")
+        reasons = [
+            f"{text(found, 'name')}: {text(found, 'state', 'waiting', 'reason')}"
+            for field in ("initContainerStatuses", "containerStatuses")
+            for found in listed(status, field)
+            if text(found, "state", "waiting", "reason")
+        ]
+        reasons += [
+            text(found, "message") or text(found, "reason")
+            for found in listed(status, "conditions")
+            if text(found, "type") == "PodScheduled" and text(found, "status") == "False"
+        ]
+        phase = text(status, "phase") or "not known"
+        return "; ".join([f"the phase of the pod is {phase}", *filter(None, reasons)])
 
     def _running_container(self) -> str | None:
         """The first running container whose next hook can run: some hooks need it to be ready, too."""
@@ -239,7 +256,8 @@ class _PodWork:
         if pause == LOOK_SECONDS:
             containers = ", ".join(self._pending)
             self._log.info(
-                f"Waiting for containers to run, to run their hooks: {containers}", **self._fields(None)
+                f"Waiting for containers to run, to run their hooks: {containers} ({self._waited_for()})",
+                **self._fields(None),
             )
         await self._look()
 

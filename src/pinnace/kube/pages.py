@@ -87,6 +87,7 @@ class Item:
         api_version, kind: its own, or if it has neither, those of the list. (docs/spec: BKP 5.3)
         name, namespace: "" if it has none.
         deleting: whether it has a deletionTimestamp.
+        is_deep: whether it is nested too deeply to be decoded, as a restore has to.
     """
 
     __slots__ = (
@@ -95,6 +96,7 @@ class Item:
         "_unread_labels",
         "api_version",
         "deleting",
+        "is_deep",
         "kind",
         "name",
         "namespace",
@@ -104,12 +106,14 @@ class Item:
     def __init__(self, raw: bytes | msgspec.Raw, api_version: str, kind: str, prefix: bytes) -> None:
         """`prefix` is `{"apiVersion":..,"kind":..,` for `api_version` and `kind`, made once a page."""
         self.raw = raw
+        self.is_deep = False
         plain = _PLAIN_ITEM.match(raw)
         if plain is None:
             try:
                 head = _decode_head(raw)
             except RecursionError:
                 head = _decode_head(pruned(bytes(raw)))
+                self.is_deep = not _is_decodable(raw)
             self._read(head, api_version, kind, prefix)
             return
         name, namespace, self._unread_labels = plain.groups()
@@ -189,6 +193,14 @@ class Item:
         if document.get("apiVersion") and document.get("kind"):
             return document
         return {**document, "apiVersion": self.api_version, "kind": self.kind}
+
+
+def _is_decodable(raw: bytes | msgspec.Raw) -> bool:
+    try:
+        orjson.loads(memoryview(raw))
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
+from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.restore import RestorePhase
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
@@ -63,6 +64,12 @@ async def test_deep_objects_are_carried_or_named(
         store, included_namespaces=[namespace], included_resources=[nests.group_resource]
     )
     assert (backed_up.status.phase, backed_up.status.errors) == ("Completed", 0)
+    assert backed_up.status.warnings == 1
+    async with store.read_text(DownloadTargetKind.BACKUP_LOG, "b1") as stream:
+        lines = b"".join([chunk async for chunk in stream]).decode().splitlines()
+    [warning] = [line for line in lines if "level=warning" in line]
+    assert "nested more than a thousand levels deep and cannot be restored" in warning
+    assert "name=abyss" in warning
     assert backed_up.status.progress is not None
     assert backed_up.status.progress.items_backed_up == len(depths)
 

@@ -74,14 +74,16 @@ def test_a_terminal_gets_control_characters_as_text(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_table_has_our_colours_alone() -> None:
-    table = Table(columns=("NAME", "STATUS"), row=lambda obj: [obj["name"], obj["phase"], "end"][:2])
-    objects = [
-        {"name": "\x1b[1mloud", "phase": "Completed"},
-        {"name": "b", "phase": "\x1b[32mCompleted\x1b[0m"},
-    ]
+    phases = {"\x1b[1mloud": "Completed", "b": "\x1b[32mCompleted\x1b[0m"}
+    objects = [{"metadata": {"name": name}} for name in phases]
+    table = Table(
+        columns=("NAME", "STATUS", "AGE"),
+        row=lambda obj: [obj["metadata"]["name"], phases[obj["metadata"]["name"]], "1d"],
+    )
     shown = render_table(objects, table, OutputFlags(format=None, colour=True))
     assert "\\x1b[1mloud" in shown
     assert "\\x1b[32mCompleted\\x1b[0m" in shown
+    assert shown.count("\x1b[32mCompleted\x1b[0m") == 1
 
 
 @pytest.mark.parametrize("character", "\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069")

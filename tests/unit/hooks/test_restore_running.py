@@ -349,11 +349,30 @@ async def test_an_empty_command(stage: Stage) -> None:
     assert error.endswith("failed: command is required")
 
 
+async def test_a_pod_that_never_runs_is_said_to_wait_for_what_its_status_says(fast: Stage) -> None:
+    pod = a_pod()
+    pod["status"] = {
+        "phase": "Pending",
+        "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no nodes left"}
+        ],
+        "containerStatuses": [{"name": "app", "state": {"waiting": {"reason": "ImagePullBackOff"}}}],
+    }
+    (error,) = await fast.run(pod, hook("x", on_error="Fail", wait_timeout=SECOND))
+    assert error.endswith(
+        "not executed: the phase of the pod is Pending; app: ImagePullBackOff; no nodes left: "
+        "context deadline exceeded"
+    )
+
+
 @pytest.mark.spec("RST-098", "API-028", "API-037")
 @pytest.mark.parametrize("on_error", ["Fail", "Continue", ""])
 async def test_a_container_that_never_runs(fast: Stage, on_error: str) -> None:
     found = await fast.run(a_pod(), hook("x", on_error=on_error, wait_timeout=SECOND))
-    text = "Hook h in container app in pod ns-1/p not executed: context deadline exceeded"
+    text = (
+        "Hook h in container app in pod ns-1/p not executed: "
+        "the phase of the pod is Pending: context deadline exceeded"
+    )
     assert found == ([f"pod ns-1/p: {text}"] if on_error == "Fail" else [])
     assert fast.containers.ran == []
     assert fast.timer.now == 1.0

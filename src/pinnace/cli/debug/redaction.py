@@ -38,6 +38,11 @@ _HARMLESS_ARGUMENT: Final = re.compile(
     r"--[a-z][a-z-]*(?:=.*)?|(?:[0-9]{1,6}(?:\.[0-9]{1,6})?(?:ns|us|ms|s|m|h)){1,4}|[0-9]{1,9}(?:[KMGT]i?)?|true|false",
     re.DOTALL,
 )
+_PROGRAM: Final = re.compile(
+    r"/[\w./-]*|(?:ba|da|k|z)?sh|python[0-9.]*|psql|pg_dump(?:all)?|mysql(?:dump)?|mariadb(?:-dump)?|mongo(?:sh|dump)?|"
+    r"redis-cli|fsfreeze|sync|echo|cat|env|touch|sleep|true|velero|pinnace"
+)
+"""What is surely a program: a path, or the name of a well-known one. Any other word could be a password."""
 _SUBCOMMAND: Final = re.compile(rf"[a-z]{{1,16}}(?:-[a-z]{{1,16}})?|{_HARMLESS_ARGUMENT.pattern}", re.DOTALL)
 _WRITTEN_BY_PEOPLE: Final = frozenset({"annotations"})
 _NAMED_VALUES: Final = frozenset({"env", "httpHeaders"})
@@ -174,9 +179,9 @@ def _redact_command(command: Any) -> Any:
     """The program alone; its arguments may hold anything."""
     if not isinstance(command, list):
         return REDACTED
-    # A whole command line may stand in the place of the program.
+    # A whole command line may stand in the place of the program, or a single word that is none.
     program, *arguments = str(command[0]).split(maxsplit=1) if command else [""]
-    shown = [redact_text(program)] if command else []
+    shown = [redact_text(program) if _PROGRAM.fullmatch(program) else REDACTED] if command else []
     return [*shown, *([REDACTED] if arguments or len(command) > 1 else [])]
 
 

@@ -306,3 +306,8 @@ def test_a_command_line_in_place_of_the_program_keeps_the_program() -> None:
     assert redact_object({"command": ["mysql -phunter2"]}) == {"command": ["mysql", REDACTED]}
     assert redact_object({"command": ["/bin/sync"]}) == {"command": ["/bin/sync"]}
     assert redact_object({"command": []}) == {"command": []}
+
+
+@pytest.mark.parametrize("word", ["hunter2", "Secret/word", "s3cr3t"])
+def test_a_single_word_that_is_no_known_program_goes(word: str) -> None:
+    assert redact_object({"exec": {"command": [word]}}) == {"exec": {"command": [REDACTED]}}
