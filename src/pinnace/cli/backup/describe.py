@@ -7,6 +7,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, later, parts
 from pinnace.cli.output.layout import Sheet
+from pinnace.cli.output.results import result_block
 from pinnace.cli.output.volumes import pod_volumes
 
 
@@ -14,7 +15,8 @@ from pinnace.cli.output.volumes import pod_volumes
 class BackupFacts:
     """What a description shows beside the Backup itself.
 
-    `resource_list` and `snapshots` are set only with details; a str is the text of what went wrong.
+    `resource_list` and `snapshots` are set only with details; a str is the text of what went wrong. Without
+    `results` there is no such file, and the counts are shown alone.
     """
 
     delete_requests: Sequence[JSONObject] = ()
@@ -22,6 +24,8 @@ class BackupFacts:
     resource_list: JSONObject | str | None = None
     snapshots: Sequence[JSONObject] | str | None = None
     csi_contents: Sequence[JSONObject] = ()
+    results: JSONObject | None = None
+    volume_infos: Sequence[JSONObject] = ()
 
 
 def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
@@ -35,8 +39,7 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
     parts.failure_reason(sheet, backup)
     parts.validation_errors(sheet, backup)
     sheet.line()
-    sheet.field("Errors", status.get("errors") or 0)
-    sheet.field("Warnings", status.get("warnings") or 0)
+    _results(sheet, status, facts.results or {}, exact=view.details)
     sheet.line()
     spec_block(sheet, spec)
     sheet.line()
@@ -50,6 +53,16 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
     pod_volumes(sheet, facts.pod_volume_backups, view.details, what="Backups")
     later.backup_status(sheet, status)
     return sheet.render()
+
+
+def _results(sheet: Sheet, status: JSONObject, results: JSONObject, *, exact: bool) -> None:
+    """The messages where the backup has kept them, else their numbers."""
+    for title in ("Errors", "Warnings"):
+        number, kept = status.get(title.lower()) or 0, results.get(title.lower())
+        if number and isinstance(kept, dict):
+            result_block(sheet, title, kept, exact=exact)
+        else:
+            sheet.field(title, number)
 
 
 def spec_block(sheet: Sheet, spec: JSONObject) -> None:

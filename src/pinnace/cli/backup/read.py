@@ -7,7 +7,8 @@ from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
-from pinnace.cli.common.describing import View
+from pinnace.cli.backup.describe_json import backup_as_json
+from pinnace.cli.common.describing import View, as_json
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.kube.errors import KubeError
@@ -16,7 +17,8 @@ from pinnace.storage.errors import StorageError
 
 async def describe_stored_backup(backend: Backend, backup: JSONObject, view: View) -> str:
     """The description of a backup; an error stands in place of its part, or on stderr."""
-    return describe_backup(backup, await gather(backend, backup, view), view)
+    facts = await gather(backend, backup, view)
+    return as_json(backup_as_json(backup, facts, view)) if view.json else describe_backup(backup, facts, view)
 
 
 async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFacts:
@@ -44,7 +46,36 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
         else (),
         resource_list=await _resource_list(backend, name, options) if view.details else None,
         snapshots=await _snapshots(backend, backup, options) if view.details else None,
+        results=await _results(backend, backup, options),
+        volume_infos=await _volume_infos(backend, name, options) if view.json else (),
     )
+
+
+async def _results(backend: Backend, backup: JSONObject, options: DownloadOptions) -> JSONObject | None:
+    """The warnings and errors that the backup has kept; None without a file of them. (BEY 3.4)"""
+    status, name = backup.get("status") or {}, backup["metadata"]["name"]
+    if not (status.get("errors") or status.get("warnings")):
+        return None
+    try:
+        found = await fetch_json(backend, DownloadTargetKind.BACKUP_RESULTS, name, options)
+    except FileMissing:
+        return None
+    except (CommandError, KubeError, ValueError) as error:
+        complain(f"the errors and warnings of backup {name} cannot be shown: {error}")
+        return None
+    return found if isinstance(found, dict) else None
+
+
+async def _volume_infos(backend: Backend, name: str, options: DownloadOptions) -> list[JSONObject]:
+    """What the backup has noted of each volume; none without a file of it. (BEY 3.6)"""
+    try:
+        found = await fetch_json(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name, options)
+    except FileMissing:
+        return []
+    except (CommandError, KubeError, ValueError) as error:
+        complain(f"the volumes of backup {name} cannot be shown: {error}")
+        return []
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -> list[JSONObject]:

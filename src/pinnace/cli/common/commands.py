@@ -176,7 +176,19 @@ def get_command(noun: str, things: str) -> click.Command:
 
 def describe_command(noun: str, help: str, *, details: str = "") -> click.Command:
     """`describe` of a noun; with `details`, the help of that flag, also those of downloads."""
-    more = all_of(boolean("--details", help=details), _tls_options("downloads")) if details else all_of()
+    more = all_of()
+    if details:
+        more = all_of(
+            boolean("--details", help=details),
+            click.option(
+                "-o",
+                "--output",
+                default="plaintext",
+                show_default=True,
+                help="plaintext, or json when one is described.",
+            ),
+            _tls_options("downloads"),
+        )
 
     @click.command("describe", cls=Command, short_help=f"Describe {noun}s.", help=help)
     @names_argument("[NAME...]")

@@ -1,6 +1,9 @@
 """How to describe an object."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pinnace.cli.backend.interface import DownloadOptions
 
@@ -16,6 +19,7 @@ class View:
         colour: whether to use it.
         details: whether to show what has to be downloaded, and each volume.
         csi: whether to show CSI snapshots.
+        json: whether to describe as JSON.
         downloads: how to download.
     """
 
@@ -23,6 +27,12 @@ class View:
     colour: bool = False
     details: bool = False
     csi: bool = False
+    json: bool = False
     downloads: DownloadOptions = field(
         default_factory=lambda: DownloadOptions(timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
     )
+
+
+def as_json(description: Mapping[str, Any]) -> str:
+    """The text of a description as JSON: sorted, with four blanks a level. (docs/spec: BEY 8.3)"""
+    return json.dumps(description, indent=4, sort_keys=True, ensure_ascii=False)

@@ -90,6 +90,7 @@ class DescribeOptions(TLSOptions):
     names: Sequence[str]
     selector: str
     details: bool = False
+    output: str = "plaintext"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 import click
@@ -16,6 +17,7 @@ from pinnace.cli.common.get import find, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.connect import program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
+from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, KINDS, RESTORE, SCHEDULE, SNAPSHOT_LOCATION
 from pinnace.cli.output.cells import phase, reasons
 from pinnace.cli.output.layout import echo_laid_out
@@ -35,6 +37,7 @@ _WITH_LOG: Final = frozenset(
         "FinalizingPartiallyFailed",
     }
 )
+_OUTPUTS: Final = ("plaintext", "json")
 _LOGS: Final = {BACKUP.noun: DownloadTargetKind.BACKUP_LOG, RESTORE.noun: DownloadTargetKind.RESTORE_LOG}
 
 
@@ -74,6 +77,10 @@ def downloads(settings: Settings, options: TLSOptions, timeout_seconds: float) -
 def describe(ctx: click.Context, noun: str, options: DescribeOptions) -> None:
     """Print the descriptions of the named objects or of all."""
     kind = KINDS[noun]
+    if options.output not in _OUTPUTS:
+        raise InvalidInput(
+            f"invalid output format '{options.output}'. valid value are '{', '.join(_OUTPUTS)}'"
+        )
     settings = settings_for(ctx, kind, "describe")
     view = View(
         program=program_name(),
@@ -86,10 +93,16 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions) -> None:
     async def work() -> list[str]:
         async with open_backend(settings) as backend:
             found = await find(backend, kind, options.names, options.selector)
-            return [await _DESCRIBERS[noun](backend, obj, view) for obj in found]
+            one = options.output == "json" and len(found) == 1
+            if options.output == "json" and len(found) > 1:
+                complain(f"{len(found)} {kind.plural} are described as text: JSON is for one at a time")
+            shown = replace(view, json=one)
+            return [await _DESCRIBERS[noun](backend, obj, shown) for obj in found]
 
     texts = run_async(work())
-    if texts:
+    if options.output == "json" and len(texts) == 1:
+        click.echo(texts[0])
+    elif texts:
         echo_laid_out("\n\n\n".join(texts) + "\n", colour=settings.colour)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pinnace.api.objects import JSONObject
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, later, parts
-from pinnace.cli.output.findings import grouped_texts
 from pinnace.cli.output.layout import Sheet
+from pinnace.cli.output.results import result_block
 from pinnace.cli.output.volumes import pod_volumes
 from pinnace.cli.restore.objects import RestoredObjects, resource_list
 
@@ -89,34 +89,7 @@ def _results(sheet: Sheet, status: JSONObject, facts: RestoreFacts, *, exact: bo
     results = facts.results or {}
     if warnings:
         sheet.line()
-        _result(sheet, "Warnings", results.get("warnings") or {}, exact)
+        result_block(sheet, "Warnings", results.get("warnings") or {}, exact=exact)
     if errors:
         sheet.line()
-        _result(sheet, "Errors", results.get("errors") or {}, exact)
-
-
-def _result(sheet: Sheet, title: str, result: JSONObject, exact: bool) -> None:
-    """One half of the results; equal messages are one line, without `exact` also those of like objects."""
-
-    def block(title: str, indent: str, messages: Sequence[object]) -> None:
-        _messages(sheet, title, indent, grouped_texts(messages, exact=exact))
-
-    sheet.line(f"{title}:")
-    block("\tVelero:", "\t", result.get("velero") or [])
-    block("\tCluster:", "\t", result.get("cluster") or [])
-    namespaces = result.get("namespaces") or {}
-    if not namespaces:
-        sheet.line("\tNamespaces: <none>")
-        return
-    sheet.line("\tNamespaces:")
-    for namespace in sorted(namespaces):
-        block(f"\t\t{namespace}:", "\t\t", namespaces[namespace] or [])
-
-
-def _messages(sheet: Sheet, title: str, indent: str, messages: Sequence[str]) -> None:
-    if not messages:
-        # One tab more than a list with entries has: kept for those who compare the text byte for byte.
-        sheet.line(f"{title}\t\t<none>")
-        return
-    for position, message in enumerate(messages):
-        sheet.line(f"{title}\t{message}" if not position else f"{indent}\t{message}")
+        result_block(sheet, "Errors", results.get("errors") or {}, exact=exact)

@@ -4,17 +4,19 @@ from pinnace.api import labels
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend, FileMissing, fetch_json
-from pinnace.cli.common.describing import View
+from pinnace.cli.common.describing import View, as_json
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
+from pinnace.cli.restore.describe_json import restore_as_json
 from pinnace.cli.restore.objects import RestoredObjects, restored_objects
 from pinnace.kube.errors import KubeError
 
 
 async def describe_stored_restore(backend: Backend, restore: JSONObject, view: View) -> str:
     """The description of a restore; an error stands in place of its part, or on stderr."""
-    return describe_restore(restore, await gather(backend, restore, view), view)
+    facts = await gather(backend, restore, view)
+    return as_json(restore_as_json(restore, facts)) if view.json else describe_restore(restore, facts, view)
 
 
 async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFacts:

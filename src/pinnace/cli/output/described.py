@@ -1,0 +1,86 @@
+"""The parts of `describe -o json` that backups and restores have alike. Pure. (docs/spec: BEY 8.3)"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.cli.output import cells
+
+
+def metadata(obj: JSONObject) -> JSONObject:
+    """Name, namespace, labels and annotations."""
+    found = mapping(obj, "metadata")
+    return {key: found.get(key) or ("" if key in ("name", "namespace") else {}) for key in _METADATA}
+
+
+_METADATA = ("name", "namespace", "labels", "annotations")
+
+
+def joined(items: Any, empty: str) -> str:
+    """A list as one text."""
+    return ", ".join(map(str, items)) if isinstance(items, list) and items else empty
+
+
+def included_excluded(spec: JSONObject, what: str, *, everything: str = "*") -> JSONObject:
+    """Two lists of names, such as includedNamespaces and excludedNamespaces."""
+    return {
+        "included": joined(listed(spec, f"included{what}"), everything),
+        "excluded": joined(listed(spec, f"excluded{what}"), "<none>"),
+    }
+
+
+def cluster_scoped(spec: JSONObject) -> str:
+    """`auto`, `included` or `excluded`."""
+    return cells.tristate(spec.get("includeClusterResources"), yes="included", no="excluded")
+
+
+def results(status: JSONObject, kept: JSONObject | None) -> dict[str, JSONObject]:
+    """Errors and warnings: the messages where they are kept, else their numbers; nothing without any."""
+    found: dict[str, JSONObject] = {}
+    for name in ("errors", "warnings"):
+        number = status.get(name) or 0
+        result = (kept or {}).get(name)
+        if not number:
+            continue
+        if not isinstance(result, dict):
+            found[name] = {"count": number}
+            continue
+        found[name] = {
+            "velero": listed(result, "velero"),
+            "cluster": listed(result, "cluster"),
+            # The singular is Velero's.
+            "namespace": mapping(result, "namespaces"),
+        }
+    return found
+
+
+def times(status: JSONObject) -> JSONObject:
+    """When it began and ended, in the long form with the zone."""
+    return {
+        "started": cells.local_time(text(status, "startTimestamp") or None, "<n/a>"),
+        "completed": cells.local_time(text(status, "completionTimestamp") or None, "<n/a>"),
+    }
+
+
+def pod_volumes(volumes: Sequence[JSONObject], *, details: bool) -> Any:
+    """Volumes of pods by uploader and phase: their numbers, or with details their pods and names."""
+    if not volumes:
+        return "<none included>"
+    phases: dict[str, Any] = {}
+    for volume in volumes:
+        spec, phase = cells.spec(volume), cells.phase(volume) or "New"
+        if not details:
+            phases[phase] = phases.get(phase, 0) + 1
+            continue
+        pod = f"{text(spec, 'pod', 'namespace')}/{text(spec, 'pod', 'name')}"
+        of_pod = phases.setdefault(phase, {}).setdefault(pod, [])
+        of_pod.append(text(spec, "volume"))
+    uploaders = sorted({text(cells.spec(volume), "uploaderType") or "restic" for volume in volumes})
+    uploader = ", ".join(uploaders)
+    if details:
+        phases = {
+            phase: [{pod: ", ".join(sorted(names))} for pod, names in sorted(pods.items())]
+            for phase, pods in phases.items()
+        }
+    # The misspelt key is Velero's; the right one stands beside it.
+    return {"uploderType": uploader, "uploaderType": uploader, "podVolumeBackupsDetails": phases}

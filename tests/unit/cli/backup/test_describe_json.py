@@ -1,0 +1,137 @@
+"""Descriptions as JSON, in the shape of Velero 1.18. (docs/spec: BEY 8.3)"""
+
+import json
+from typing import Any
+
+import pytest
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backup.describe import BackupFacts
+from pinnace.cli.backup.describe_json import backup_as_json
+from pinnace.cli.common.describing import View, as_json
+from pinnace.cli.restore.describe import RestoreFacts
+from pinnace.cli.restore.describe_json import restore_as_json
+from pinnace.cli.restore.objects import restored_objects
+
+HOOK = {
+    "name": "h",
+    "includedNamespaces": ["a"],
+    "pre": [{"exec": {"container": "c", "command": ["sh", "-c"], "onError": "Fail", "timeout": "30s"}}],
+}
+BACKUP: JSONObject = {
+    "metadata": {"name": "b", "namespace": "velero", "labels": {"l": "1"}},
+    "spec": {
+        "includedNamespaces": ["a", "b"],
+        "storageLocation": "default",
+        "ttl": "720h0m0s",
+        "hooks": {"resources": [HOOK]},
+        "orLabelSelectors": [{"matchLabels": {"x": "y"}}],
+    },
+    "status": {
+        "phase": "PartiallyFailed",
+        "formatVersion": "1.1.0",
+        "errors": 1,
+        "warnings": 2,
+        "volumeSnapshotsAttempted": 1,
+        "progress": {"totalItems": 3, "itemsBackedUp": 3},
+    },
+}
+SNAPSHOT = {
+    "spec": {"PersistentVolumeName": "pv", "volumeType": "gp2", "volumeAZ": "z", "volumeIOPS": None},
+    "status": {"providerSnapshotID": "snap-1", "phase": "Completed"},
+}
+POD_VOLUME = {
+    "spec": {"pod": {"namespace": "a", "name": "p"}, "volume": "data", "uploaderType": "kopia"},
+    "status": {"phase": "Completed"},
+}
+CSI = {
+    "backupMethod": "CSISnapshot",
+    "pvcNamespace": "a",
+    "pvcName": "c",
+    "result": "succeeded",
+    "csiSnapshotInfo": {"snapshotHandle": "h", "size": 5, "driver": "d", "vscName": "v", "operationID": "o"},
+}
+
+
+def described(view: View, **facts: Any) -> JSONObject:
+    found: JSONObject = json.loads(as_json(backup_as_json(BACKUP, BackupFacts(**facts), view)))
+    return found
+
+
+@pytest.mark.spec("BEY-070")
+def test_a_backup_of_1_6_has_the_error_in_place_of_its_resource_list_and_the_misspelt_keys() -> None:
+    found = described(
+        View(details=True), resource_list="<backup resource list not found>", pod_volume_backups=[POD_VOLUME]
+    )
+
+    assert "resourceList" not in found["status"]
+    assert found["status"]["errorGettingResourceList"] == "<backup resource list not found>"
+    volumes = found["status"]["backupVolumes"]["podVolumeBackups"]
+    assert volumes["uploderType"] == volumes["uploaderType"] == "kopia"
+    assert volumes["podVolumeBackupsDetails"] == {"Completed": [{"a/p": "data"}]}
+    hook = found["spec"]["hooks"]["resources"]["h"]
+    assert hook["namespaces"] == {"included": "a", "excluded": "<none>"}
+    assert hook["preExecHook"] == [
+        {"container": "c", "command": "sh -c", "onError:": "Fail", "onError": "Fail", "timeout": "30s"}
+    ]
+
+
+def test_lists_are_joined_and_what_is_not_set_is_said() -> None:
+    found = described(View())
+    spec = found["spec"]
+    assert spec["namespaces"] == {"included": "a, b", "excluded": "<none>"}
+    assert spec["resources"] == {"included": "*", "excluded": "<none>", "clusterScoped": "auto"}
+    assert spec["veleroNativeSnapshotPVs"] == "auto"
+    assert spec["orLabelSelectors"] == ["x=y"]
+    assert found["errors"] == {"count": 1}
+    assert found["warnings"] == {"count": 2}
+    assert found["status"]["started"] == "<n/a>"
+    assert found["status"]["backupVolumes"] == {
+        "nativeSnapshots": "included, specify --details for more information",
+        "csiSnapshots": "<none included or not detectable>",
+        "podVolumeBackups": "<none included>",
+    }
+
+
+def test_kept_messages_and_volumes_are_shown() -> None:
+    results = {"errors": {"namespaces": {"a": ["no"]}}, "warnings": {"velero": ["one"], "cluster": ["two"]}}
+    found = described(View(details=True), results=results, snapshots=[SNAPSHOT], volume_infos=[CSI])
+    assert found["errors"] == {"velero": [], "cluster": [], "namespace": {"a": ["no"]}}
+    assert found["warnings"] == {"velero": ["one"], "cluster": ["two"], "namespace": {}}
+    assert found["status"]["backupVolumes"]["nativeSnapshots"] == {
+        "pv": {
+            "snapshotID": "snap-1", "type": "gp2", "availabilityZone": "z", "IOPS": "<N/A>",
+            "result": "succeeded",
+        }
+    }  # fmt: skip
+    assert found["status"]["backupVolumes"]["csiSnapshots"] == {
+        "a/c": {
+            "snapshot": {
+                "operationID": "o", "snapshotContentName": "v", "storageSnapshotID": "h",
+                "snapshotSize(bytes)": 5, "csiDriver": "d", "result": "succeeded",
+            }
+        }
+    }  # fmt: skip
+
+
+def test_a_restore_has_its_objects_with_their_outcomes() -> None:
+    details = {
+        "counts": {"failed": 1},
+        "groups": [{"outcome": "failed", "reason": "quota", "objects": {"v1/Secret": ["ns/s"]}}],
+    }
+    restore = {
+        "metadata": {"name": "r"},
+        "spec": {"backupName": "b", "existingResourcePolicy": "update"},
+        "status": {"phase": "PartiallyFailed", "errors": 1},
+    }
+    facts = RestoreFacts(
+        results={"errors": {"namespaces": {"ns": ["no"]}}},
+        objects=restored_objects({"v1/Secret": ["ns/s(failed)"]}, details),
+    )
+
+    found = restore_as_json(restore, facts)
+
+    assert found["spec"]["existingResourcePolicy"] == "update"
+    assert found["errors"] == {"velero": [], "cluster": [], "namespace": {"ns": ["no"]}}
+    assert found["status"]["objects"] == {"failed": 1}
+    assert found["status"]["resourceList"] == {"v1/Secret": ["ns/s(failed: quota)"]}
