@@ -9,6 +9,7 @@ from pinnace.cli.browse.options import (
     ListOptions,
     SearchOptions,
     ShowOptions,
+    VerifyOptions,
 )
 from pinnace.cli.common.commands import (
     Decorator,
@@ -141,4 +142,28 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
     history(ctx, options)
 
 
-COMMANDS = (ls, show, diff, search, index)
+@click.command("verify", cls=Command, short_help="Check that backups are whole.")
+@names_argument("[NAME...]")
+@boolean("--all", help="Check all backups.")
+@click.option(
+    "--restic-password-file",
+    type=click.Path(),
+    default="",
+    help="With --location: the password of the restic repositories. [default: the environment's"
+    " RESTIC_PASSWORD_FILE or RESTIC_PASSWORD, else the Secret of the server's namespace]",
+)
+@_output("table, json or yaml")
+@download_options("a file of the backup")
+@takes(VerifyOptions)
+def verify(ctx: click.Context, options: VerifyOptions) -> int:
+    """Check that backups are whole: files, each item of the tarball, checksums, resource list, volume data.
+
+    With --location the restic snapshots of pods' volumes are looked up in their repositories. Data of volumes
+    that is not looked at is listed as "not checked". The exit code is 1 if a backup cannot be relied upon.
+    """
+    from pinnace.cli.browse.verify import verify_backups
+
+    return verify_backups(ctx, options)
+
+
+COMMANDS = (ls, show, diff, search, verify, index)

@@ -62,6 +62,7 @@ class VerifyOptions(BrowseOptions):
     """`backup verify`."""
 
     all: bool
+    restic_password_file: str
 
 
 @dataclass(frozen=True, kw_only=True)

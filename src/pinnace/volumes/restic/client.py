@@ -19,6 +19,7 @@ from pinnace.volumes.restic.output import (
     BackupOutput,
     parse_has_file,
     parse_snapshot_id,
+    parse_snapshot_ids,
     parse_total_size,
 )
 from pinnace.volumes.uploader.access import AccessProvider, Repository
@@ -49,6 +50,7 @@ TRANSFER_SECONDS: Final = 7 * 24 * 3600.0
 
 _TEXT_BYTES: Final = 8192
 _ANSWER_BYTES: Final = 1 << 22
+_LIST_BYTES: Final = 64 << 20
 _INCOMPLETE: Final = 3
 """restic's exit code when some files could not be read; the snapshot is made all the same."""
 
@@ -207,6 +209,13 @@ class Restic:
     async def maintain(self, repository: Repository) -> None:
         """As in `Uploader`: free the space of what no snapshot needs. Raises UploaderError."""
         await self.prune(repository)
+
+    async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
+        """The full ids of all snapshots in a repository. Raises UploaderError."""
+        async with restic_access(self._accesses, repository) as access:
+            output = Tail(_LIST_BYTES)
+            await self._run(access, commands.list_snapshots(), output, LONG_SECONDS)
+            return parse_snapshot_ids(output.data)
 
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
         """Whether a snapshot has a file of that name at its root. Raises UploaderError."""

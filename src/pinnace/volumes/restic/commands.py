@@ -83,6 +83,11 @@ def find_snapshot(tags: Mapping[str, str]) -> Command:
     return Command(name="snapshots", flags=("--json", "--last", f"--tag={joined}"))
 
 
+def list_snapshots() -> Command:
+    """All snapshots, as the repository has them: single ones may come from restic's own cache."""
+    return Command(name="snapshots", flags=("--json",))
+
+
 def stats(snapshot: str) -> Command:
     """How large a snapshot is once restored."""
     return Command(name="stats", args=(_checked(snapshot),), flags=("--json",))

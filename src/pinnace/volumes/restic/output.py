@@ -81,6 +81,20 @@ class BackupOutput:
             self._summary = line
 
 
+def parse_snapshot_ids(output: bytes) -> frozenset[str]:
+    """The full ids of all snapshots that `snapshots --json` names. Raises UnexpectedOutput."""
+    try:
+        found = orjson.loads(output)
+    except orjson.JSONDecodeError as error:
+        raise UnexpectedOutput(f"restic printed no list of snapshots: {error}") from error
+    snapshots = found if isinstance(found, list) else []
+    ids = [each.get("id") for each in snapshots if isinstance(each, dict)]
+    named = frozenset(each for each in ids if isinstance(each, str) and each)
+    if len(named) != len(snapshots):
+        raise UnexpectedOutput("restic listed a snapshot without id")
+    return named
+
+
 def parse_snapshot_id(output: bytes) -> str:
     """The id that `snapshots --json` names; there must be exactly one.
 

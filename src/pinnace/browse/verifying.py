@@ -1,0 +1,306 @@
+"""The check that a stored backup is whole: its files, each item of the tarball, and that they agree.
+
+Nothing is restored. The tarball is read once from its beginning to its end, beside the index, so that memory
+does not grow with the number of items; only the resource list is in memory as a whole, as everywhere.
+"""
+
+import zlib
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import orjson
+
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject
+from pinnace.archive.content import Facts, facts_of_foreign
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
+from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
+from pinnace.browse.errors import BrowseError, MissingFile
+from pinnace.browse.scanning import items_of_tarball
+from pinnace.browse.stored import Files, StoredBackup, in_batches
+
+_MAX_SIDE_FILE_BYTES: Final = 256 << 20
+_NAMED: Final = 5
+_FINISHED: Final = frozenset({"Completed", "PartiallyFailed"})
+_ITEMS_AT_ONCE_BYTES: Final = 1 << 20
+
+
+class Result(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    BAD = "BAD"
+    MISSING = "missing"
+    UNCHECKED = "not checked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The outcome of one check of a backup."""
+
+    check: str
+    result: Result
+    detail: str = ""
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether the backup cannot be relied upon."""
+        return self.result == Result.BAD
+
+
+_SIDE_FILES: Final[Sequence[tuple[DownloadTargetKind, str, type | None, bool]]] = (
+    # What it is, its name in the table, what is in it (None for text), and whether every backup has it.
+    (DownloadTargetKind.BACKUP_LOG, "log", None, False),
+    (DownloadTargetKind.BACKUP_RESOURCE_LIST, "resource list", dict, True),
+    (DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, "volume snapshots", list, True),
+    (DownloadTargetKind.CSI_SNAPSHOTS, "CSI snapshots", list, False),
+    (DownloadTargetKind.CSI_CONTENTS, "CSI snapshot contents", list, False),
+    (DownloadTargetKind.BACKUP_VOLUME_INFOS, "volume infos", list, False),
+    (DownloadTargetKind.BACKUP_RESULTS, "results", dict, False),
+    (DownloadTargetKind.BACKUP_ITEM_OPERATIONS, "item operations", list, False),
+)
+
+
+async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
+    """Check a backup's metadata, files and items. Errors of the store are raised; all else is a finding."""
+    findings = [check_metadata(backup.name, metadata)]
+    listed: dict[str, list[str]] | None = None
+    for kind, title, content, is_required in _SIDE_FILES:
+        finding, value = await _side_file(backup.files, kind, title, content)
+        if finding.result == Result.MISSING and is_required:
+            finding = Finding(check=title, result=Result.BAD, detail="the file is missing")
+        if finding.result != Result.MISSING:
+            findings.append(finding)
+        if kind == DownloadTargetKind.BACKUP_RESOURCE_LIST and isinstance(value, dict):
+            listed = value
+    return [*findings, *await _Items(backup, metadata, listed).check()]
+
+
+def check_metadata(name: str, metadata: JSONObject) -> Finding:
+    """Whether the Backup object can be that of a finished backup of this name."""
+    status = metadata.get("status") or {}
+    problems = []
+    if (stored := (metadata.get("metadata") or {}).get("name")) != name:
+        problems.append(f"it is of a backup named {stored!r}")
+    if (phase := status.get("phase")) not in _FINISHED:
+        problems.append(f"the phase is {phase or 'New'}")
+    started, completed = status.get("startTimestamp"), status.get("completionTimestamp")
+    if not started or not completed:
+        problems.append("it lacks the time of its start or its end")
+    elif str(started) > str(completed):
+        problems.append("it ended before it started")
+    result = Result.BAD if problems else Result.OK
+    return Finding(check="metadata", result=result, detail="; ".join(problems) or str(phase))
+
+
+async def _side_file(
+    files: Files, kind: DownloadTargetKind, title: str, content: type | None
+) -> tuple[Finding, object]:
+    try:
+        data = await _unpacked(files, kind, keep=content is not None)
+    except MissingFile:
+        return Finding(check=title, result=Result.MISSING), None
+    except BrowseError as error:
+        return Finding(check=title, result=Result.BAD, detail=str(error)), None
+    if content is None:
+        return Finding(check=title, result=Result.OK), None
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        return Finding(check=title, result=Result.BAD, detail=f"not valid JSON: {error.msg}"), None
+    if value and not isinstance(value, content):
+        kind_of = "an object" if content is dict else "an array"
+        return Finding(check=title, result=Result.BAD, detail=f"not {kind_of} in JSON"), None
+    return Finding(check=title, result=Result.OK, detail=f"{len(value or ())} entries"), value or content()
+
+
+async def _unpacked(files: Files, kind: DownloadTargetKind, *, keep: bool) -> bytes:
+    """A file decompressed to its end, which checks its sum. Raises BrowseError."""
+    engine = zlib.decompressobj(31)
+    parts: list[bytes] = []
+    size_bytes = 0
+    async with files.stream(kind) as stream:
+        async for block in stream:
+            while block:
+                try:
+                    part = engine.decompress(block, _ITEMS_AT_ONCE_BYTES)
+                except zlib.error as error:
+                    raise BrowseError(f"not valid gzip data: {error}") from None
+                size_bytes += len(part) if keep else 0
+                if size_bytes > _MAX_SIDE_FILE_BYTES:
+                    raise BrowseError(f"larger than {_MAX_SIDE_FILE_BYTES} bytes")
+                if keep:
+                    parts.append(part)
+                block = engine.unused_data if engine.eof else engine.unconsumed_tail
+                if engine.eof and block:
+                    engine = zlib.decompressobj(31)
+    if not engine.eof:
+        raise BrowseError("the gzip data is cut off")
+    return b"".join(parts)
+
+
+class _Problems:
+    """Problems of one kind: all are counted, the first are named."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._named: list[str] = []
+
+    def add(self, text: str) -> None:
+        self.count += 1
+        if len(self._named) < _NAMED:
+            self._named.append(text)
+
+    def add_all(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.add(text)
+
+    def finding(self, check: str, detail: str) -> Finding:
+        if not self.count:
+            return Finding(check=check, result=Result.OK, detail=detail)
+        more = f"; and {self.count - len(self._named)} more" if self.count > len(self._named) else ""
+        return Finding(check=check, result=Result.BAD, detail="; ".join(self._named) + more)
+
+
+class _Items:
+    """The items of the tarball against the index and the resource list."""
+
+    def __init__(
+        self, backup: StoredBackup, metadata: JSONObject, listed: dict[str, list[str]] | None
+    ) -> None:
+        self._backup = backup
+        progress = (metadata.get("status") or {}).get("progress") or {}
+        self._expected_items = progress.get("itemsBackedUp")
+        self._listed = (
+            {f"{kind}|{name}" for kind, names in listed.items() for name in names or ()}
+            if listed is not None
+            else None
+        )
+        self._tarball, self._index, self._list = _Problems(), _Problems(), _Problems()
+        self._seen: set[str] = set()
+        self._sizes: Counter[str] = Counter()
+
+    async def check(self) -> list[Finding]:
+        try:
+            path = await self._backup.tarball()
+            size_bytes = path.stat().st_size
+            index_finding = await self._beside_index(size_bytes)
+        except BrowseError as error:
+            return [Finding(check="tarball", result=Result.BAD, detail=str(error))]
+        except (ArchiveError, OSError) as error:
+            return [Finding(check="tarball", result=Result.BAD, detail=f"damaged: {error}")]
+        items = self._sizes["items"]
+        findings = [self._tarball.finding("tarball", f"{items} items, {size_bytes} bytes"), index_finding]
+        if self._listed is not None:
+            for key in sorted(self._listed):
+                self._list.add(f"{key.replace('|', ' ')} is listed, but not in the tarball")
+            findings.append(self._list.finding("resource list = content", f"{items} items"))
+        return findings
+
+    async def _beside_index(self, size_bytes: int) -> Finding:
+        """Read tarball and index in step: both have their items in the same order."""
+        pending: dict[ItemLocation, Entry] = {}
+        early: dict[ItemLocation, str] = {}
+        parser = IndexParser()
+        missing, damaged = False, ""
+        entries = _indexed(self._backup, parser)
+        batches = in_batches(items_of_tarball(await self._backup.tarball()))
+        async with aclosing(entries), aclosing(batches) as items:
+            async for batch in items:
+                if not missing and not damaged:
+                    try:
+                        while len(pending) < len(batch) and (more := await anext(entries, None)):
+                            for entry in more:
+                                self._meet(entry, early, pending)
+                    except MissingFile:
+                        missing = True
+                    except DamagedIndex as error:
+                        damaged = str(error)
+                for location, content in batch:
+                    facts = facts_of_foreign(content)
+                    self._item(location, content, facts)
+                    if (found := pending.pop(location, None)) is not None:
+                        self._compare(found, facts.checksum)
+                    elif not missing and not damaged:
+                        early[location] = facts.checksum
+            if not missing and not damaged:
+                try:
+                    async for more in entries:
+                        for entry in more:
+                            self._meet(entry, early, pending)
+                except DamagedIndex as error:
+                    damaged = str(error)
+                except MissingFile:
+                    missing = True
+        if missing:
+            return Finding(check="index", result=Result.MISSING, detail="`backup index` writes it")
+        if damaged:
+            return Finding(check="index", result=Result.BAD, detail=f"damaged: {damaged}")
+        self._index.add_all(f"{_name(entry.location)} is not in the tarball" for entry in pending.values())
+        self._index.add_all(f"{_name(location)} is not in the index" for location in early)
+        if parser.tarball_bytes != size_bytes:
+            self._index.add(f"it is of a tarball of {parser.tarball_bytes} bytes, this one has {size_bytes}")
+        return self._index.finding("index", f"{parser.items} checksums")
+
+    def _meet(self, entry: Entry, early: dict[ItemLocation, str], pending: dict[ItemLocation, Entry]) -> None:
+        checksum = early.pop(entry.location, None)
+        if checksum is None:
+            pending[entry.location] = entry
+        else:
+            self._compare(entry, checksum)
+
+    def _compare(self, entry: Entry, checksum: str) -> None:
+        if entry.checksum != checksum:
+            self._index.add(f"{_name(entry.location)}: the checksum differs, the item was changed or damaged")
+
+    def _item(self, location: ItemLocation, content: bytes, facts: Facts) -> None:
+        try:
+            obj = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            if not _is_deep(content):
+                self._tarball.add(f"{_name(location)}: not valid JSON: {error.msg}")
+            obj = None
+        metadata = obj.get("metadata") if isinstance(obj, dict) else None
+        if obj is not None and not isinstance(metadata, dict):
+            self._tarball.add(f"{_name(location)}: not a Kubernetes object")
+        elif isinstance(metadata, dict):
+            named = metadata.get("namespace") or "", metadata.get("name")
+            if named != (location.namespace, location.name):
+                self._tarball.add(f"{_name(location)}: the object in it has another name")
+        if location.version_directory and not location.version_directory.endswith(PREFERRED_SUFFIX):
+            return
+        self._sizes["items"] += 1
+        self._check_listed(location, facts)
+
+    def _check_listed(self, location: ItemLocation, facts: Facts) -> None:
+        if self._listed is None:
+            return
+        name = f"{location.namespace}/{location.name}" if location.namespace else location.name
+        key = f"{orjson.loads(facts.api_version)}/{orjson.loads(facts.kind)}|{name}"
+        if key in self._listed:
+            self._listed.discard(key)
+        else:
+            self._list.add(f"{_name(location)} is in the tarball, but not listed")
+
+
+async def _indexed(backup: StoredBackup, parser: IndexParser) -> AsyncGenerator[list[Entry], None]:
+    async with backup.files.stream(DownloadTargetKind.ITEM_INDEX) as stream:
+        async for block in stream:
+            if batch := parser.feed(block):
+                yield batch
+    parser.finish()
+
+
+def _is_deep(content: bytes) -> bool:
+    """Whether an object is nested deeper than the parser follows: such are valid, and in clusters."""
+    return content.count(b"{") + content.count(b"[") > 900
+
+
+def _name(location: ItemLocation) -> str:
+    where = f"{location.namespace}/" if location.namespace else ""
+    return f"{location.group_resource} {where}{location.name}"

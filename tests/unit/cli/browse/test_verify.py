@@ -1,0 +1,171 @@
+"""`backup verify`: what is wrong with a stored backup is found and named."""
+
+import gzip
+import json
+import tarfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from pinnace.cli.main import run
+from tests.support import golden
+from tests.unit.cli.browse.conftest import config_map, secret, store
+
+Printed = pytest.CaptureFixture[str]
+
+
+def checks(capsys: Printed, *words: str) -> tuple[int, dict[str, tuple[str, str]]]:
+    code = run(["backup", "verify", *words, "-o", "json"])
+    out, err = capsys.readouterr()
+    assert out, err
+    (found,) = json.loads(out)
+    return code, {one["check"]: (one["result"], one["details"]) for one in found["checks"]}
+
+
+@pytest.fixture
+def directory(location: Path) -> Path:
+    made = store(location, "b1", [config_map("a", x="1"), config_map("b"), secret("c")])
+    (made / "b1-volumesnapshots.json.gz").write_bytes(gzip.compress(b"null\n"))
+    (made / "b1-logs.gz").write_bytes(gzip.compress(b"a line\n"))
+    return made
+
+
+def test_a_sound_backup_is_sound(directory: Path, capsys: Printed) -> None:
+    code, found = checks(capsys, "b1")
+    assert code == 0
+    assert {result for result, _ in found.values()} == {"ok"}
+    assert found["tarball"][1].startswith("3 items")
+    assert found["index"] == ("ok", "3 checksums")
+
+
+@pytest.mark.parametrize("version", golden.VERSIONS[1:])
+def test_backups_of_velero_are_sound(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PINNACE_LOCATION", str(golden.unpack(version, tmp_path)))
+    assert run(["backup", "verify", "--all"]) == 0
+    out = capsys.readouterr().out
+    assert "BAD" not in out
+    assert out.count("resource list = content   ok") == 4
+    # Volume data that is not looked at is named, not passed over.
+    assert ("not checked" in out) == (version == "1.16.2")
+
+
+def rewrite(tarball: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> None:
+    """Write a tarball anew with each member changed, or left out."""
+    buffer = BytesIO()
+    with tarfile.open(tarball) as old, tarfile.open(fileobj=buffer, mode="w:gz") as new:
+        for member in old:
+            source = old.extractfile(member)
+            assert source is not None
+            changed = change(member.name, source.read())
+            if changed is not None:
+                member.name, data = changed
+                member.size = len(data)
+                new.addfile(member, BytesIO(data))
+    tarball.write_bytes(buffer.getvalue())
+
+
+def _changed(name: str, data: bytes) -> tuple[str, bytes]:
+    return name, data.replace(b'"x":"1"', b'"x":"2"')
+
+
+def _without_b(name: str, data: bytes) -> tuple[str, bytes] | None:
+    return None if name.endswith("/b.json") else (name, data)
+
+
+def _renamed(name: str, data: bytes) -> tuple[str, bytes]:
+    return name.replace("/b.json", "/z.json"), data
+
+
+def _no_json(name: str, data: bytes) -> tuple[str, bytes]:
+    return name, b"{" if name.endswith("/b.json") else data
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "detail"),
+    [
+        (_changed, "index", "configmaps shop/a: the checksum differs"),
+        (_without_b, "index", "configmaps shop/b is not in the tarball"),
+        (_without_b, "resource list = content", "v1/ConfigMap shop/b is listed, but not in the tarball"),
+        (_renamed, "tarball", "configmaps shop/z: the object in it has another name"),
+        (_renamed, "index", "configmaps shop/z is not in the index"),
+        (_renamed, "resource list = content", "configmaps shop/z is in the tarball, but not listed"),
+        (_no_json, "tarball", "configmaps shop/b: not valid JSON"),
+    ],
+)
+def test_a_tarball_that_was_tampered_with_is_found_out(
+    directory: Path, capsys: Printed, change: Any, check: str, detail: str
+) -> None:
+    rewrite(directory / "b1.tar.gz", change)
+    code, found = checks(capsys, "b1")
+    assert code == 1
+    assert found[check][0] == "BAD"
+    assert detail in found[check][1]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "check", "detail"),
+    [
+        ("b1.tar.gz", None, "tarball", "has no tarball"),
+        ("b1.tar.gz", b"no gzip", "tarball", "damaged"),
+        ("b1-pinnace-index.json.gz", b"no gzip", "index", "damaged"),
+        ("b1-resource-list.json.gz", None, "resource list", "missing"),
+        ("b1-resource-list.json.gz", gzip.compress(b"{"), "resource list", "not valid JSON"),
+        ("b1-resource-list.json.gz", gzip.compress(b"[1]"), "resource list", "not an object"),
+        ("b1-volumesnapshots.json.gz", gzip.compress(b"null" * 9)[:-3], "volume snapshots", "cut off"),
+        ("b1-logs.gz", b"no gzip", "log", "not valid gzip"),
+        ("b1-podvolumebackups.json.gz", b"no gzip", "volumes", "cannot be read"),
+    ],
+)
+def test_files_that_are_missing_or_damaged_are_named(
+    directory: Path, capsys: Printed, file: str, content: bytes | None, check: str, detail: str
+) -> None:
+    if content is None:
+        (directory / file).unlink()
+    else:
+        (directory / file).write_bytes(content)
+    code, found = checks(capsys, "b1")
+    assert code == 1
+    assert found[check][0] == "BAD"
+    assert detail in found[check][1]
+
+
+def test_a_flipped_bit_is_found(directory: Path, capsys: Printed) -> None:
+    tarball = directory / "b1.tar.gz"
+    data = bytearray(tarball.read_bytes())
+    data[len(data) // 2] ^= 1
+    tarball.write_bytes(data)
+    assert checks(capsys, "b1")[1]["tarball"][0] == "BAD"
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"phase": "InProgress"}, "the phase is InProgress"),
+        ({"startTimestamp": "2027-01-01T00:00:00Z"}, "ended before it started"),
+        ({"completionTimestamp": None}, "lacks the time"),
+    ],
+)
+def test_metadata_that_cannot_be_right_is_found(
+    directory: Path, capsys: Printed, change: dict[str, Any], detail: str
+) -> None:
+    path = directory / "velero-backup.json"
+    backup = orjson.loads(path.read_bytes())
+    backup["status"].update(change)
+    path.write_bytes(orjson.dumps(backup))
+    code, found = checks(capsys, "b1")
+    assert code == 1
+    assert detail in found["metadata"][1]
+
+
+def test_a_backup_without_an_index_is_sound(directory: Path, capsys: Printed) -> None:
+    (directory / "b1-pinnace-index.json.gz").unlink()
+    code, found = checks(capsys, "b1")
+    assert code == 0
+    assert found["index"][0] == "missing"

@@ -1,0 +1,70 @@
+"""Looking into backups by way of a server: signed URLs, and servers that know no index."""
+
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.main import run
+from pinnace.kube.errors import Invalid
+from pinnace.kube.resources import BACKUPS
+from tests.unit.cli.browse.conftest import config_map, store
+from tests.unit.cli.fake_cluster import FakeCluster, connected
+
+Printed = pytest.CaptureFixture[str]
+
+_FILES = {
+    DownloadTargetKind.BACKUP_CONTENTS: "b1.tar.gz",
+    DownloadTargetKind.ITEM_INDEX: "b1-pinnace-index.json.gz",
+}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return store(tmp_path / "location", "b1", [config_map("a", x="1"), config_map("b")])
+
+
+@pytest.fixture
+def asked(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kinds of files whose URL the server was asked for."""
+    cluster: FakeCluster = connected(monkeypatch, tmp_path)
+    cluster.add(BACKUPS, "b1")
+    kinds: list[str] = []
+
+    async def url(self: ServerBackend, kind: DownloadTargetKind, name: str) -> str:
+        kinds.append(kind)
+        return (directory / _FILES[kind]).as_uri()
+
+    monkeypatch.setattr(ServerBackend, "_signed_url", url)
+    return kinds
+
+
+def test_items_come_from_the_index_and_an_object_from_a_part_of_the_tarball(
+    asked: list[str], capsys: Printed
+) -> None:
+    assert run(["backup", "ls", "b1", "-o", "name"]) == 0
+    assert capsys.readouterr().out.split() == ["configmaps/a", "configmaps/b"]
+    assert run(["backup", "show", "b1", "cm/a"]) == 0
+    assert "x: '1'" in capsys.readouterr().out
+    assert asked == ["BackupItemIndex", "BackupItemIndex", "BackupContents"]
+
+
+def test_a_server_that_refuses_the_kind_is_asked_for_the_tarball(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, directory: Path, capsys: Printed
+) -> None:
+    async def url(self: ServerBackend, kind: DownloadTargetKind, name: str) -> str:
+        if kind == DownloadTargetKind.ITEM_INDEX:
+            raise Invalid(422, reason="Invalid", message="Unsupported value")
+        return (directory / _FILES[kind]).as_uri()
+
+    monkeypatch.setattr(ServerBackend, "_signed_url", url)
+    assert run(["backup", "show", "b1", "cm/a"]) == 0
+    out, err = capsys.readouterr()
+    assert "x: '1'" in out
+    assert "has no index" in err
+
+
+def test_an_index_cannot_be_written_through_a_server(asked: list[str], capsys: Printed) -> None:
+    assert run(["backup", "index", "b1"]) == 1
+    assert "give it with --location" in capsys.readouterr().err
