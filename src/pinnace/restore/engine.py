@@ -68,7 +68,7 @@ from pinnace.restore.selection.left_out import (
     not_served,
     withheld,
 )
-from pinnace.restore.selection.order import CRDS, DEFAULT_PRIORITIES, main_pass_order
+from pinnace.restore.selection.order import CRDS, DEFAULT_LAST, DEFAULT_PRIORITIES, main_pass_order
 from pinnace.restore.selection.versions import chosen_directories
 from pinnace.restore.volume_data import Abilities, SavedData, VolumeDataKeeper
 from pinnace.restore.volume_patches import VolumePatches
@@ -124,6 +124,7 @@ class RestoreOptions:
 
     Attributes:
         priorities: kinds to restore first, in order; replaces the default list as a whole.
+        last: kinds to restore after all others, in order.
         terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
         resource_timeout_seconds: how long restored definitions are waited for in all, and the additional
             items of an item if its action does not say.
@@ -132,6 +133,7 @@ class RestoreOptions:
     """
 
     priorities: Sequence[str] = DEFAULT_PRIORITIES
+    last: Sequence[str] = DEFAULT_LAST
     terminating_timeout_seconds: float = DEFAULT_TERMINATING_TIMEOUT_SECONDS
     resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS
     features: Collection[str] = ()
@@ -400,7 +402,10 @@ class RestoreEngine:
 
     async def _restore_everything(self, run: _Run) -> None:
         """The main pass; definitions were handled in the first."""
-        await self._restore_pass(run, main_pass_order(self._options.priorities, run.archive.resources))
+        archived, options = run.archive.resources, self._options
+        names = canonical_names(run.items.kinds.discovery, archived)
+        order = main_pass_order(options.priorities, archived, options.last, names)
+        await self._restore_pass(run, order)
 
     async def _restore_late_kinds(self, run: _Run) -> None:
         """Restore kinds that were not served in the main pass, if their definitions are ready by now.

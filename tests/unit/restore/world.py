@@ -57,7 +57,7 @@ SERVED: tuple[tuple[str, str, str, str, bool], ...] = (
     ("velero.io", "v1", "deletebackuprequests", "DeleteBackupRequest", True),
     ("velero.io", "v1", "podvolumebackups", "PodVolumeBackup", True),
 )
-SHORT_NAMES = {"pods": ["po"], "deployments": ["deploy"], "persistentvolumes": ["pv"]}
+SHORT_NAMES = {"pods": ["po"], "configmaps": ["cm"], "deployments": ["deploy"], "persistentvolumes": ["pv"]}
 
 
 def discovery(*more: tuple[str, str, str, str, bool]) -> Discovery:

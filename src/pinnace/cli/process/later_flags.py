@@ -5,13 +5,12 @@ are accepted, so that a manifest written for Velero starts, and each that asks f
 happens anyway is a warning that names it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
-from pinnace.cli.errors import InvalidInput
 from pinnace.cli.flags import Boolean
 
 
@@ -131,21 +130,3 @@ def known_controllers(names: Iterable[str]) -> tuple[list[str], list[str]]:
         else:
             warnings.append(f"--disable-controllers={name} has no effect: there is no such controller here")
     return ours, warnings
-
-
-def high_priorities(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The kinds to restore first out of --restore-resource-priorities, and what to warn of.
-
-    From Velero 1.10 on, a `-` stands between the kinds to restore first and those to restore last; nothing is
-    put last here. (docs/spec: BEY 5.5) Raises InvalidInput for more than one.
-    """
-    if names.count("-") > 1:
-        raise InvalidInput("--restore-resource-priorities takes only one '-'")
-    if "-" not in names:
-        return list(names), []
-    position = names.index("-")
-    last = names[position + 1 :]
-    text = (
-        f"--restore-resource-priorities: what follows '-' has no effect, as no kind is restored last: {last}"
-    )
-    return list(names[:position]), [text] if last else []

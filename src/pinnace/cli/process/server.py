@@ -67,7 +67,8 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 @boolean("--allow-parallel-restores-into-namespace",
          help="Let restores that run at once write to the same namespace.")  # fmt: skip
 @string_slice("--disable-controllers", help="Controllers not to run.")
-@string_slice("--restore-resource-priorities", help="Kinds to restore first.")
+@string_slice("--restore-resource-priorities",
+              help="Kinds to restore first, and behind a '-' those to restore last: a,b,-,c.")  # fmt: skip
 @click.option("--default-backup-storage-location", default="default", show_default=True,
               help="Location of backups that name none, when none is marked as default.")  # fmt: skip
 @click.option("--backup-sync-period", type=DurationFlag(), default="1m0s", show_default=True,
@@ -115,6 +116,5 @@ def command(ctx: click.Context, flags: ServerFlags) -> None:
     from pinnace.cli.process import server_run
 
     controllers, unknown = later_flags.known_controllers(flags.disable_controllers)
-    priorities, low = later_flags.high_priorities(flags.restore_resource_priorities)
-    flags = replace(flags, disable_controllers=controllers, restore_resource_priorities=priorities)
-    server_run.serve(ctx, flags, [*later_flags.caveats(ctx), *unknown, *low])
+    flags = replace(flags, disable_controllers=controllers)
+    server_run.serve(ctx, flags, [*later_flags.caveats(ctx), *unknown])

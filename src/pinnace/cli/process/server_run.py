@@ -22,7 +22,7 @@ from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
 from pinnace.operations.waiting import DEFAULT_TIMEOUT, POLL_SECONDS
 from pinnace.restore.engine import RestoreOptions
-from pinnace.restore.selection.order import DEFAULT_PRIORITIES
+from pinnace.restore.selection.order import read_priorities
 from pinnace.runtime.errors import RuntimeFailure
 from pinnace.runtime.logfields import get_logger
 from pinnace.server.app import run_server
@@ -91,6 +91,10 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
     if flags.profiler_address:
         _check_address("--profiler-address", flags.profiler_address)
     qps, burst = client_cap(flags.client_qps, flags.client_burst)
+    try:
+        first, last = read_priorities(flags.restore_resource_priorities)
+    except ValueError as error:
+        raise InvalidInput(f"--restore-resource-priorities {error}") from error
     prune_frequency = flags.default_restic_prune_frequency
     return ServerOptions(
         namespace=settings.namespace,
@@ -109,7 +113,8 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
             snapshot_locations=dict(flags.default_volume_snapshot_locations),
         ),
         restore=RestoreOptions(
-            priorities=tuple(flags.restore_resource_priorities) or DEFAULT_PRIORITIES,
+            priorities=first,
+            last=last,
             terminating_timeout_seconds=flags.terminating_resource_timeout.total_seconds(),
             resource_timeout_seconds=flags.resource_timeout.total_seconds(),
             features=settings.features,

@@ -1,11 +1,12 @@
-"""The order in which the kinds of an archive are restored. (docs/spec: RST 8)"""
+"""The order in which the kinds of an archive are restored. (docs/spec: RST 8, BEY 5.5)"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-CRDS = "customresourcedefinitions"
+CRDS: Final = "customresourcedefinitions"
 """Name of the only kind of the first pass, as a user would write it."""
 
-DEFAULT_PRIORITIES: tuple[str, ...] = (
+DEFAULT_PRIORITIES: Final[tuple[str, ...]] = (
     CRDS,
     "namespaces",
     "storageclasses",
@@ -13,25 +14,66 @@ DEFAULT_PRIORITIES: tuple[str, ...] = (
     "volumesnapshotclass.snapshot.storage.k8s.io",
     "volumesnapshotcontents.snapshot.storage.k8s.io",
     "volumesnapshots.snapshot.storage.k8s.io",
+    "datauploads.velero.io",
     "persistentvolumes",
     "persistentvolumeclaims",
+    "clusterroles",
+    "roles",
+    "serviceaccounts",
+    "clusterrolebindings",
+    "rolebindings",
     "secrets",
     "configmaps",
-    "serviceaccounts",
     "limitranges",
-    # Not in v1.6.3: the API server refuses a pod whose class does not exist yet. (docs/spec: RST 8)
+    # The API server refuses a pod whose class does not exist yet.
     "priorityclasses.scheduling.k8s.io",
     "pods",
+    # After pods, so that a restored pod is adopted and not created anew.
     "replicasets.apps",
+    "clusterclasses.cluster.x-k8s.io",
+    "endpoints",
+    "services",
+)
+"""The kinds that are restored first, by the server's default for `--restore-resource-priorities`: 1.18's."""
+
+DEFAULT_LAST: Final[tuple[str, ...]] = (
+    "clusterbootstraps.run.tanzu.vmware.com",
     "clusters.cluster.x-k8s.io",
     "clusterresourcesets.addons.cluster.x-k8s.io",
+    "apps.kappctrl.k14s.io",
+    "packageinstalls.packaging.carvel.dev",
 )
-"""The server's default for `--restore-resource-priorities`."""
+"""The kinds that are restored after all others, by default."""
+
+_BETWEEN: Final = "-"
 
 
-def main_pass_order(priorities: Sequence[str], archived: Iterable[str]) -> list[str]:
-    """The names for the main pass: the priorities, then everything in the archive in byte order.
+def read_priorities(names: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The kinds to restore first and last out of `a,b,-,c`; a part that is not given keeps its default.
+
+    Raises:
+        ValueError: there is more than one `-`.
+    """
+    if names.count(_BETWEEN) > 1:
+        raise ValueError(f"takes only one '{_BETWEEN}'")
+    position = names.index(_BETWEEN) if _BETWEEN in names else len(names)
+    first, last = tuple(names[:position]), tuple(names[position + 1 :])
+    return first or DEFAULT_PRIORITIES, last or DEFAULT_LAST
+
+
+def main_pass_order(
+    first: Sequence[str],
+    archived: Iterable[str],
+    last: Sequence[str] = (),
+    canonical: Callable[[str], str] = str,
+) -> list[str]:
+    """The names for the main pass: the first ones, then the archive in byte order, then the last ones.
 
     A resource may come twice, under the same or another name; the caller skips repetitions.
+
+    Args:
+        canonical: returns the `plural.group` of a name.
     """
-    return [*priorities, *sorted(archived, key=str.encode)]
+    put_last = {canonical(name) for name in last} - {canonical(name) for name in first}
+    between = [name for name in sorted(archived, key=str.encode) if name not in put_last]
+    return [*first, *between, *last]

@@ -316,27 +316,28 @@ def test_a_frequency_of_the_garbage_collection_that_is_not_positive_is_refused(
     assert started == []
 
 
+FIRST, LAST = RestoreOptions().priorities, RestoreOptions().last
+
+
+@pytest.mark.spec("BEY-050")
 @pytest.mark.parametrize(
-    ("given", "first", "warnings"),
+    ("given", "first", "last"),
     [
-        ("a,b", ("a", "b"), 0),
-        ("a,-", ("a",), 0),
-        ("a,-,b", ("a",), 1),
-        ("-", RestoreOptions().priorities, 0),
-        ("-,b", RestoreOptions().priorities, 1),
+        ("a,b", ("a", "b"), LAST),
+        ("a,-,b", ("a",), ("b",)),
+        ("a,-", ("a",), LAST),
+        ("-,b", FIRST, ("b",)),
+        ("-", FIRST, LAST),
     ],
 )
-def test_kinds_to_restore_first_end_at_a_dash(
-    started: list[ServerOptions],
-    given: str,
-    first: tuple[str, ...],
-    warnings: int,
-    caplog: pytest.LogCaptureFixture,
+def test_kinds_to_restore_first_and_last_stand_around_a_dash(
+    started: list[ServerOptions], given: str, first: tuple[str, ...], last: tuple[str, ...]
 ) -> None:
-    assert options_of(started, f"--restore-resource-priorities={given}").restore.priorities == first
-    assert len(caplog.records) == warnings
+    restore = options_of(started, f"--restore-resource-priorities={given}").restore
+    assert (restore.priorities, restore.last) == (first, last)
 
 
+@pytest.mark.spec("BEY-050")
 def test_two_dashes_among_the_kinds_to_restore_first_are_refused(
     started: list[ServerOptions], capsys: pytest.CaptureFixture[str]
 ) -> None:

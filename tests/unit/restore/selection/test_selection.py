@@ -203,7 +203,16 @@ def test_the_default_priorities_put_what_pods_need_before_pods() -> None:
     before = DEFAULT_PRIORITIES[: DEFAULT_PRIORITIES.index("pods")]
     needed = {"persistentvolumes", "persistentvolumeclaims", "secrets", "configmaps", "serviceaccounts"}
     assert needed | {"priorityclasses.scheduling.k8s.io"} <= set(before)
-    assert len(DEFAULT_PRIORITIES) == 17
+
+
+async def test_kinds_to_restore_last_follow_all_others_under_any_name(harness: Harness) -> None:
+    harness.options = RestoreOptions(priorities=["secrets"], last=["cm", "secrets"], workers=1)
+    items = [configmap("c"), deployment("d"), obj("Secret", "s", "ns-1"), pod("p")]
+
+    await harness.restore(*items)
+
+    kinds = [kind for kind, _, _ in harness.world.created if kind != "namespaces"]
+    assert kinds == ["secrets", "deployments.apps", "pods", "configmaps"]
 
 
 def stranges(names: Iterable[str], **fields: Any) -> dict[str, bytes]:
