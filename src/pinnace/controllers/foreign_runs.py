@@ -14,7 +14,7 @@ from typing import Final
 
 from pinnace.aio.clock import Clock, LoopClock
 from pinnace.api.backup import BackupPhase
-from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.foreign_phases import NOT_BEGUN, is_foreign
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.lanes import Cache
@@ -32,19 +32,6 @@ NAME: Final = "foreign-runs"
 PERIOD_SECONDS: Final = 60.0
 GRACE_SECONDS: Final = 3600.0
 """For how long an object must be unchanged; a Velero server that restarts is back long before."""
-
-NOT_BEGUN: Final = frozenset({"Queued", "ReadyToStart"})
-"""Nothing is stored yet: such an object ends as Failed."""
-
-UPLOADED: Final = frozenset(
-    {
-        "WaitingForPluginOperations",
-        "WaitingForPluginOperationsPartiallyFailed",
-        "Finalizing",
-        "FinalizingPartiallyFailed",
-    }
-)
-"""The tarball is stored, or restored, but not all that belongs to it: this ends as PartiallyFailed."""
 
 REASON: Final = (
     "left in phase {phase} by a Velero server of a later version, and no Velero server has gone on with it "
@@ -96,9 +83,7 @@ class ForeignRuns:
     def _foreign(self) -> Iterable[tuple[APIResource, JSONObject]]:
         for resource, cache in self._caches:
             for obj in cache.objects():
-                if text(obj, "metadata", "annotations", ITEM_OPERATIONS):
-                    continue  # ours: `item_operations` goes on with it
-                if text(obj, "status", "phase") in NOT_BEGUN | UPLOADED:
+                if is_foreign(obj):
                     yield resource, obj
 
     def _tell(self, resource: APIResource, obj: JSONObject) -> None:

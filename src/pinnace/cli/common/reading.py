@@ -19,7 +19,7 @@ from pinnace.cli.connect import program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, KINDS, RESTORE, SCHEDULE, SNAPSHOT_LOCATION
-from pinnace.cli.output.cells import phase, reasons
+from pinnace.cli.output.cells import foreign_phase, phase, reasons
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.restore.read import describe_stored_restore
 from pinnace.cli.schedule.describe import describe_schedule
@@ -122,6 +122,11 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
             if phase(obj) == "FailedValidation":
                 why = "; ".join(reasons(obj)) or f"see `{program_name()} {noun} describe {name}`"
                 raise PlainError(f'{noun.capitalize()} "{name}" was refused and has no log: {why}')
+            if phase(obj) not in _WITH_LOG and (foreign := foreign_phase(obj)):
+                raise PlainError(
+                    f'Logs for {noun} "{name}" are not available: it is in phase {phase(obj)}, {foreign}. A '
+                    "Pinnace server ends it when no Velero server has done so for an hour."
+                )
             if phase(obj) not in _WITH_LOG:
                 raise PlainError(
                     f'Logs for {noun} "{name}" are not available until it\'s finished processing. '

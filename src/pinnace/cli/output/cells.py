@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.foreign_phases import is_foreign
 from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
@@ -100,6 +101,13 @@ def status(obj: JSONObject) -> JSONObject:
 def phase(obj: JSONObject) -> str:
     """The phase, `New` when empty."""
     return status(obj).get("phase") or "New"
+
+
+def foreign_phase(obj: JSONObject) -> str:
+    """Whose phase it is, if Pinnace does not set it; "" otherwise."""
+    if not is_foreign(obj):
+        return ""
+    return "a phase of a Velero server of a later version, which alone can go on with it"
 
 
 def reasons(obj: JSONObject) -> list[str]:

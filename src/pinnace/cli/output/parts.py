@@ -27,6 +27,8 @@ def phase(sheet: Sheet, obj: JSONObject, more: str) -> None:
     """The phase, with the place to look when something went wrong."""
     text = cells.phase(obj)
     hint = f" (run {more} for more information)" if text.endswith("Failed") else ""
+    if foreign := cells.foreign_phase(obj):
+        hint = f" ({foreign}){hint}"
     colour = COLOURS.get(text)
     sheet.field("Phase", (sheet.paint(text, colour) if colour else text) + hint)
 

@@ -1,0 +1,26 @@
+"""The phases in which only a Velero server of a later version can go on with a Backup or Restore. (BEY 2.2)"""
+
+from typing import Final
+
+from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.objects import JSONObject, text
+
+NOT_BEGUN: Final = frozenset({"Queued", "ReadyToStart"})
+"""Nothing is stored yet."""
+
+UPLOADED: Final = frozenset(
+    {
+        "WaitingForPluginOperations",
+        "WaitingForPluginOperationsPartiallyFailed",
+        "Finalizing",
+        "FinalizingPartiallyFailed",
+    }
+)
+"""The tarball is stored, or restored, but not all that belongs to it."""
+
+
+def is_foreign(obj: JSONObject) -> bool:
+    """Whether the phase of a Backup or Restore is one that Pinnace did not set and does not leave."""
+    if text(obj, "metadata", "annotations", ITEM_OPERATIONS):
+        return False
+    return text(obj, "status", "phase") in NOT_BEGUN | UPLOADED
