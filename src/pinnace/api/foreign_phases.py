@@ -1,4 +1,4 @@
-"""The phases in which only a Velero server of a later version can go on with a Backup or Restore. (BEY 2.2)"""
+"""The phases in which only a Velero server of a later version can go on with a run. Pure. (BEY 2.2)"""
 
 from typing import Final
 

@@ -361,7 +361,8 @@ def test_a_restore_of_a_later_version() -> None:
     }
     text = describe_restore(restore, RestoreFacts(), View())
 
-    assert "Phase:  FinalizingPartiallyFailed (run 'pinnace restore logs r1' for more information)" in text
+    hint = "(run 'pinnace restore logs r1' for more information)"
+    assert f"Phase:  FinalizingPartiallyFailed ({FOREIGN}) {hint}" in text
     assert text.endswith("""\
 Preserve Service NodePorts:  auto
 
