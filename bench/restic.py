@@ -35,10 +35,10 @@ from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, SECRETS, velero
 from pinnace.runtime.manager import ManagerPhase
 from pinnace.server.node_agent import NodeAgent, NodeAgentOptions
-from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.restic.commands import HOST
 from pinnace.volumes.uploader.access import AccessProvider
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
+from pinnace.volumes.uploaders import Uploaders
 
 TARGET = Target(first=1.1, aim=1.02)
 NAMESPACE = "velero"
@@ -227,7 +227,7 @@ class ResticBench:
         )
         inherited = {**os.environ, "VELERO_SCRATCH_DIR": str(scratch)}
         accesses = AccessProvider(self._client, NAMESPACE, scratch, inherited=inherited)
-        manager = NodeAgent(self._client, options, scratch, restic=Restic(accesses)).manager()
+        manager = NodeAgent(self._client, options, scratch, uploaders=Uploaders.of(accesses)).manager()
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(manager.run(stop))

@@ -13,7 +13,8 @@ from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, Int64, NullableTime
 from pinnace.api.meta import ObjectMeta, ObjectReference
 
 RESTIC: Final = "restic"
-"""The only uploader whose snapshots this version makes and restores."""
+KOPIA: Final = "kopia"
+"""The uploaders whose snapshots this version makes and restores."""
 
 
 class PodVolumePhase(StrEnum):

@@ -4,14 +4,33 @@ The restore engine and the action that makes pods wait must find the same ones. 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import RESTIC, PodVolumeBackup
+from pinnace.api.pod_volume import KOPIA, RESTIC, PodVolumeBackup
 from pinnace.api.volume_info import VolumeInfo
+
+UPLOADERS: Final = (RESTIC, KOPIA)
+"""The programs whose snapshots are restored."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSnapshot:
+    """A snapshot of a volume.
+
+    Attributes:
+        id: as its uploader names it.
+        uploader: the program that saved it.
+        size_bytes: of what a restore writes; 0 if that is not known.
+    """
+
+    id: str
+    uploader: str = RESTIC
+    size_bytes: int = 0
 
 
 class PodVolumeCatalogue:
@@ -32,8 +51,8 @@ class PodVolumeCatalogue:
         """The backups of the volume behind a claim, by the claim's namespace in the backup."""
         return self._by_claim.get((namespace, name), ())
 
-    def snapshots(self, pod: JSONObject, original_namespace: str) -> dict[str, str]:
-        """Volume name to the id of the restic snapshot, for the volumes of a pod that have one.
+    def snapshots(self, pod: JSONObject, original_namespace: str) -> dict[str, SavedSnapshot]:
+        """Volume name to the snapshot of restic or kopia, for the volumes of a pod that have one.
 
         Projected volumes never count. If the backup has no PodVolumeBackup for the pod, the annotations of
         very old backups are read instead. Of several backups of one volume the last one counts.
@@ -42,15 +61,17 @@ class PodVolumeCatalogue:
         if not saved:
             return _annotated(pod["metadata"].get("annotations") or {})
         return {
-            volume: backup.status.snapshot_id
+            volume: SavedSnapshot(
+                backup.status.snapshot_id, uploader_of(backup), backup.status.progress.total_bytes
+            )
             for volume, backup in saved.items()
-            if uploader_of(backup) == RESTIC
+            if uploader_of(backup) in UPLOADERS
         }
 
     def of_other_uploaders(self, pod: JSONObject, original_namespace: str) -> dict[str, PodVolumeBackup]:
-        """Volume name to its backup, for the volumes that a program other than restic saved. (BEY 11.1)"""
+        """Volume name to its backup, for the volumes that another program saved. (BEY 11.1)"""
         saved = self._saved(pod, original_namespace)
-        return {volume: backup for volume, backup in saved.items() if uploader_of(backup) != RESTIC}
+        return {volume: backup for volume, backup in saved.items() if uploader_of(backup) not in UPLOADERS}
 
     def _saved(self, pod: JSONObject, original_namespace: str) -> dict[str, PodVolumeBackup]:
         volumes = pod.get("spec", {}).get("volumes") or []
@@ -98,8 +119,10 @@ def _with_uploader(backup: PodVolumeBackup, uploader: str) -> PodVolumeBackup:
     return msgspec.structs.replace(backup, spec=spec)
 
 
-def _annotated(annotations: dict[str, str]) -> dict[str, str]:
+def _annotated(annotations: dict[str, str]) -> dict[str, SavedSnapshot]:
     prefix = labels.POD_SNAPSHOT_PREFIX
     return {
-        name.removeprefix(prefix): value for name, value in annotations.items() if name.startswith(prefix)
+        name.removeprefix(prefix): SavedSnapshot(value)
+        for name, value in annotations.items()
+        if name.startswith(prefix)
     }

@@ -15,7 +15,13 @@ from typing import Final, Protocol
 import msgspec
 
 from pinnace.api import labels
-from pinnace.api.backup_repository import RESTIC_REPOSITORY, BackupRepository, BackupRepositoryPhase
+from pinnace.api.backup_repository import (
+    KOPIA_REPOSITORY,
+    BackupRepository,
+    BackupRepositoryPhase,
+    MaintenanceResult,
+    RepositoryMaintenance,
+)
 from pinnace.api.codec import DecodeError, decode, encode, merge_patch
 from pinnace.api.objects import JSONObject
 from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
@@ -30,12 +36,19 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
 from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
-from pinnace.volumes.repositories import effective_frequency, repository_type
+from pinnace.volumes.kopia.places import storage_of
+from pinnace.volumes.repositories import (
+    DEFAULT_FREQUENCY,
+    effective_frequency,
+    repository_place,
+    repository_type,
+)
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
 from pinnace.volumes.restic.regions import find_region
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import RepositoryMissing, UploaderError
 from pinnace.volumes.uploader.locks import RepositoryLocks
+from pinnace.volumes.uploaders import UPLOADERS
 
 log = get_logger(__name__)
 
@@ -50,9 +63,10 @@ RETRY: Final = timedelta(days=1)
 """When a failed prune is tried again, if that is earlier than the next one is due."""
 
 _LONGEST_MESSAGE: Final = 4000
+_RECENT: Final = 3
 
 
-class ResticOperations(Protocol):
+class RepositoryOperations(Protocol):
     """What the controller does with a repository. Raises UploaderError."""
 
     async def connect(self, repository: Repository) -> None: ...
@@ -61,7 +75,7 @@ class ResticOperations(Protocol):
 
     async def unlock(self, repository: Repository) -> None: ...
 
-    async def prune(self, repository: Repository) -> None: ...
+    async def maintain(self, repository: Repository) -> None: ...
 
 
 class FindRegion(Protocol):
@@ -79,8 +93,8 @@ def is_requested(obj: JSONObject) -> bool:
     """Whether a backup waits for a repository that is to be tried again."""
     phase = (obj.get("status") or {}).get("phase") or BackupRepositoryPhase.NEW
     noted = obj["metadata"].get("annotations") or {}
-    of_restic = repository_type(obj) == RESTIC_REPOSITORY
-    return of_restic and phase == BackupRepositoryPhase.NEW and labels.INITIALIZE_REPOSITORY in noted
+    is_known = repository_type(obj) in UPLOADERS
+    return is_known and phase == BackupRepositoryPhase.NEW and labels.INITIALIZE_REPOSITORY in noted
 
 
 class RepositoryStore:
@@ -126,7 +140,7 @@ class RepositoryReconciler:
         self,
         scope: Scope,
         locations: LocationStores,
-        restic: ResticOperations,
+        restic: RepositoryOperations,
         locks: RepositoryLocks,
         *,
         frequency: Duration,
@@ -137,7 +151,7 @@ class RepositoryReconciler:
         self._store = RepositoryStore(scope)
         self._restic = restic
         self._locks = locks
-        self._frequency = effective_frequency(frequency)
+        self._frequency = Duration() if frequency == DEFAULT_FREQUENCY else frequency
         self._find_region = find_region
 
     async def reconcile(self, key: Key) -> Result:
@@ -160,14 +174,17 @@ class RepositoryReconciler:
         spec, problem = repository.spec, ""
         frequency = spec.maintenance_frequency
         if frequency <= Duration():
-            frequency = self._frequency
+            frequency = effective_frequency(self._frequency, spec.repository_type)
         identifier = spec.restic_identifier
         try:
             location = await self._store.location(repository)
-            region = ""
-            if needs_region(location):
-                region = await self._find_region(location.spec.object_storage.bucket)
-            identifier = repository_identifier(location, spec.volume_namespace, bucket_region=region)
+            if spec.repository_type == KOPIA_REPOSITORY:
+                storage_of(location, spec.volume_namespace)
+            else:
+                region = ""
+                if needs_region(location):
+                    region = await self._find_region(location.spec.object_storage.bucket)
+                identifier = repository_identifier(location, spec.volume_namespace, bucket_region=region)
         except (NotFound, DecodeError, StorageError, UploaderError) as error:
             problem = str(error)
         changed = msgspec.structs.replace(spec, restic_identifier=identifier, maintenance_frequency=frequency)
@@ -176,7 +193,7 @@ class RepositoryReconciler:
 
     async def _open(self, repository: BackupRepository) -> str:
         """Connect to it, or make it; what went wrong."""
-        name, place = repository.metadata.name, _place(repository)
+        name, place = repository.metadata.name, repository_place(repository)
         try:
             async with self._locks.shared(name):
                 if repository.status.phase == BackupRepositoryPhase.NOT_READY:
@@ -204,7 +221,8 @@ class RepositoryReconciler:
             StorageError, KubeError: it is missing, or could not be looked up.
         """
         location = await self._store.location(repository)
-        if location.spec.config.get("resticRepoPrefix"):
+        restic = repository.spec.repository_type != KOPIA_REPOSITORY
+        if restic and location.spec.config.get("resticRepoPrefix"):
             return  # the repository is somewhere else
         if qualified_provider(location.spec.provider) in (AWS_PROVIDER, FILESYSTEM_PROVIDER):
             async with self._locations.open_location(location) as store:
@@ -230,7 +248,7 @@ class RepositoryReconciler:
 class MaintenanceReconciler:
     """Removes stale locks from Ready repositories, and prunes those that are due."""
 
-    def __init__(self, scope: Scope, restic: ResticOperations, locks: RepositoryLocks) -> None:
+    def __init__(self, scope: Scope, restic: RepositoryOperations, locks: RepositoryLocks) -> None:
         self._scope = scope
         self._store = RepositoryStore(scope)
         self._restic = restic
@@ -246,7 +264,7 @@ class MaintenanceReconciler:
         return DONE
 
     async def _maintain(self, repository: BackupRepository, now: datetime) -> None:
-        name, place = repository.metadata.name, _place(repository)
+        name, place = repository.metadata.name, repository_place(repository)
         try:
             location = await self._store.location(repository)
         except (NotFound, DecodeError) as error:
@@ -262,12 +280,17 @@ class MaintenanceReconciler:
         message = ""
         try:
             async with self._locks.exclusive(name):
-                log.info("Pruning the restic repository")
-                await self._restic.prune(place)
+                log.info("Maintaining the repository")
+                await self._restic.maintain(place)
         except UploaderError as error:
-            log.warning("Error pruning the restic repository", error=error)
+            log.warning("Error maintaining the repository", error=error)
             message = str(error)[:_LONGEST_MESSAGE]
-        status = msgspec.structs.replace(repository.status, message=message, last_maintenance_time=now)
+        status = msgspec.structs.replace(
+            repository.status,
+            message=message,
+            last_maintenance_time=now,
+            recent_maintenance=_recent(repository, now, self._scope.clock(), message),
+        )
         await self._store.write(repository, msgspec.structs.replace(repository, status=status))
 
 
@@ -276,13 +299,25 @@ def is_due(repository: BackupRepository, now: datetime) -> bool:
     last = repository.status.last_maintenance_time
     if last is None:
         return True
-    period = effective_frequency(repository.spec.maintenance_frequency).to_timedelta()
+    spec = repository.spec
+    period = effective_frequency(spec.maintenance_frequency, spec.repository_type).to_timedelta()
     if repository.status.message:
         period = min(period, RETRY)
     return last + period < now
 
 
-async def _unlock(restic: ResticOperations, place: Repository) -> None:
+def _recent(
+    repository: BackupRepository, began: datetime, ended: datetime, problem: str
+) -> list[RepositoryMaintenance]:
+    """The last maintenances with this one. (docs/spec: BEY 6.3)"""
+    result = MaintenanceResult.FAILED if problem else MaintenanceResult.SUCCEEDED
+    made = RepositoryMaintenance(
+        result=result, start_timestamp=began, complete_timestamp=ended, message=problem
+    )
+    return [*repository.status.recent_maintenance, made][-_RECENT:]
+
+
+async def _unlock(restic: RepositoryOperations, place: Repository) -> None:
     """Remove stale locks; a failure is no reason not to go on."""
     try:
         await restic.unlock(place)
@@ -290,13 +325,10 @@ async def _unlock(restic: ResticOperations, place: Repository) -> None:
         log.warning("Error removing stale locks from the restic repository", error=error)
 
 
-def _place(repository: BackupRepository) -> Repository:
-    spec = repository.spec
-    return Repository(identifier=spec.restic_identifier, location=spec.backup_storage_location)
-
-
 def _warn_if_moved(repository: BackupRepository, location: BackupStorageLocation) -> None:
     """The identifier is kept for ever; tell that new volumes go where the location no longer is."""
+    if repository.spec.repository_type == KOPIA_REPOSITORY:
+        return  # it always is where the location is
     if needs_region(location):
         return  # whether its host has changed takes a question to AWS
     try:
@@ -316,7 +348,7 @@ def controller(parts: Parts) -> Controller:
     reconciler = RepositoryReconciler(
         parts.scope,
         parts.locations,
-        parts.restic,
+        parts.uploaders,
         parts.locks,
         frequency=parts.options.restic_prune_frequency,
     )
@@ -327,7 +359,7 @@ def controller(parts: Parts) -> Controller:
 
 def maintenance_controller(parts: Parts) -> Controller:
     """The controller of a server that unlocks and prunes repositories."""
-    reconciler = MaintenanceReconciler(parts.scope, parts.restic, parts.locks)
+    reconciler = MaintenanceReconciler(parts.scope, parts.uploaders, parts.locks)
     return _controller(parts, MAINTENANCE_NAME, reconciler.reconcile, MAINTENANCE_WORKERS, ready=True)
 
 
@@ -338,7 +370,7 @@ def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, 
 
     async def enqueue_all() -> None:
         for obj in informer.objects():
-            if repository_type(obj) == RESTIC_REPOSITORY and is_ready(obj) is ready:
+            if repository_type(obj) in UPLOADERS and is_ready(obj) is ready:
                 queue.add(Key.of(obj))
 
     made = Controller(
@@ -352,7 +384,7 @@ def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, 
     # New ones at once; what our own patches change waits for the next pass.
     made.watch(
         informer,
-        predicate=lambda obj: repository_type(obj) == RESTIC_REPOSITORY and is_ready(obj) is ready,
+        predicate=lambda obj: repository_type(obj) in UPLOADERS and is_ready(obj) is ready,
         on_update=False,
     )
     return made

@@ -13,19 +13,19 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.operations.deletion import summary
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
 from pinnace.volumes.restic.regions import find_region
 from pinnace.volumes.uploader.access import LocationAccess, Repository
 from pinnace.volumes.uploader.errors import InvalidSnapshot, UploaderError
 from pinnace.volumes.uploader.passwords import read_password
+from pinnace.volumes.uploaders import UPLOADERS, Uploaders
 
 PasswordSource = Callable[[], Awaitable[bytes]]
 """Finds the password of the repositories; raises UploaderError, OSError."""
 
 
 class LocationPodVolumes:
-    """The pod volume snapshots of one backup, in the restic repositories of its location.
+    """The pod volume snapshots of one backup, in the repositories of its location.
 
     Args:
         saved: the snapshots, of all uploaders.
@@ -46,41 +46,46 @@ class LocationPodVolumes:
         self._warn = warn
 
     async def obstacles(self) -> list[str]:
-        return [str(each) for each in self._saved if each.uploader != RESTIC]
+        return [str(each) for each in self._saved if each.uploader not in UPLOADERS]
 
     async def delete(self) -> list[str]:
-        """Forget the restic snapshots; the next prune frees their space."""
-        wanted = [each for each in self._saved if each.uploader == RESTIC]
+        """Forget the snapshots; the next maintenance frees their space."""
+        wanted = [each for each in self._saved if each.uploader in UPLOADERS]
         if not wanted:
             return []
         try:
             password = await self._password()
             region = ""
-            if needs_region(self._location):
+            if needs_region(self._location) and any(each.uploader == RESTIC for each in wanted):
                 region = await find_region(self._location.spec.object_storage.bucket)
         except (UploaderError, OSError) as error:
             return [f"{summary([str(each) for each in wanted])} cannot be forgotten: {error}"]
         errors = []
         with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
-            restic = Restic(LocationAccess(self._location, password, Path(workdir)))
+            uploaders = Uploaders.of(LocationAccess(self._location, password, Path(workdir)))
             for each in wanted:
                 try:
-                    await self._forget(restic, each, region)
+                    await self._forget(uploaders, each, region)
                 except (UploaderError, StorageError) as error:
                     errors.append(f"{each} cannot be forgotten: {error}")
         return errors
 
-    async def _forget(self, restic: Restic, saved: SavedPodVolume, region: str) -> None:
+    async def _forget(self, uploaders: Uploaders, saved: SavedPodVolume, region: str) -> None:
         # By the location: the PodVolumeBackup is stored in the bucket and could name any repository.
-        identifier = repository_identifier(self._location, saved.namespace, bucket_region=region)
+        identifier = ""
+        if saved.uploader == RESTIC:
+            identifier = repository_identifier(self._location, saved.namespace, bucket_region=region)
+        place = Repository(
+            identifier=identifier, location="", namespace=saved.namespace, uploader=saved.uploader
+        )
         try:
-            await restic.forget(Repository(identifier=identifier, location=""), saved.snapshot)
+            await uploaders.forget(place, saved.snapshot)
         except InvalidSnapshot as error:
             self._warn(f"{saved} was not there: {error}")
 
 
 async def find_password(file: str, client: KubeClient | None, namespace: str) -> bytes:
-    """The password of restic repositories: of the file, the environment, or the Secret of the namespace.
+    """The password of repositories: of the file, the environment, or the Secret of the namespace.
 
     Args:
         file: empty if none was given.

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from pinnace.aio.timing import Timer
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.restore_selection import PodExecHook
@@ -123,14 +124,14 @@ class PodVolumeRestorer(Protocol):
     """Fills the volumes of a pod that was just created. (docs/spec: RST 19)"""
 
     def restore_pod_volumes(
-        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> Coroutine[Any, Any, list[str]]:
         """Restore and wait. An async function.
 
         Args:
             pod: as the API server returned it.
             original_namespace: of the pod in the backup.
-            snapshots: volume name to snapshot id.
+            snapshots: volume name to its snapshot.
 
         Returns:
             Error messages for the Velero part of the results.

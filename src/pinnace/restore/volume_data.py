@@ -14,7 +14,7 @@ import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, uploader_of
+from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
 from pinnace.api.restore import Restore
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
@@ -45,7 +45,7 @@ class Abilities:
     """Which kinds of volume data this restore can restore.
 
     Attributes:
-        pod_volumes: restic snapshots of pod volumes.
+        pod_volumes: snapshots of pod volumes by restic and kopia.
         csi: CSI snapshots.
         csi_claims: the claims with usable CSI snapshots in the backup.
     """
@@ -117,15 +117,15 @@ def lost_claims(
 
 def pod_volume_loss(uploader: str, snapshot: str, can: Abilities) -> DataLoss | None:
     """Why a pod volume that an uploader saved is not restored; None if it is."""
-    if uploader != "restic":
+    if uploader not in UPLOADERS:
         return DataLoss(
             reason=f"it was saved with {uploader} (snapshot {snapshot}), and this version restores snapshots"
-            " of restic only",
+            f" of {' and '.join(UPLOADERS)} only",
             advice=_WITH_VELERO,
         )
     if not can.pod_volumes:
         return DataLoss(
-            reason=f"it was saved with restic (snapshot {snapshot}), which the node agents of a server"
+            reason=f"it was saved with {uploader} (snapshot {snapshot}), which the node agents of a server"
             " restore, and this restore is made without them",
             advice="restore the backup with a server that has node agents",
         )
@@ -262,7 +262,7 @@ class VolumeDataKeeper:
             if loss is not None:
                 of_volumes[volume] = loss
         for volume, snapshot in self.pod_volumes.snapshots(pod, ref.original_namespace).items():
-            loss = pod_volume_loss("restic", snapshot, self.can)
+            loss = pod_volume_loss(snapshot.uploader, snapshot.id, self.can)
             if loss is not None:
                 of_volumes[volume] = loss
         return {

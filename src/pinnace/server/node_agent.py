@@ -26,8 +26,8 @@ from pinnace.server.host_pods import DEFAULT_DIRECTORY, check_host_pods
 from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
-from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.uploader.access import AccessProvider
+from pinnace.volumes.uploaders import Uploaders
 
 log = get_logger(__name__)
 
@@ -95,7 +95,7 @@ class NodeAgent:
 
     Args:
         workdir: private to this agent.
-        restic: in place of the usual one.
+        uploaders: in place of the usual ones.
         clock: the time of day.
         timers: what controllers wait by; the event loop's if left out.
     """
@@ -106,7 +106,7 @@ class NodeAgent:
         options: NodeAgentOptions,
         workdir: Path,
         *,
-        restic: Restic | None = None,
+        uploaders: Uploaders | None = None,
         clock: Callable[[], datetime] = utcnow,
         timers: Clock | None = None,
     ) -> None:
@@ -124,7 +124,7 @@ class NodeAgent:
         self._parts = NodeParts(
             scope=scope,
             volumes=NodeVolumes(scope),
-            restic=restic or Restic(AccessProvider(client, namespace, workdir)),
+            uploaders=uploaders or Uploaders.of(AccessProvider(client, namespace, workdir)),
             backups=Informer(client, POD_VOLUME_BACKUPS, namespace, indexes=pod_volume_backup.indexes()),
             restores=Informer(client, POD_VOLUME_RESTORES, namespace, indexes=pod_volume_restore.indexes()),
             pods=Informer(client, PODS, selectors=Selectors(fields=f"spec.nodeName={options.node}")),

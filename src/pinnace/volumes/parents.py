@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from pinnace.api import labels
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase
+from pinnace.api.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -25,6 +25,7 @@ def parent_snapshot(new: PodVolumeBackup, others: Iterable[PodVolumeBackup]) -> 
         for other in others
         if other.metadata.labels.get(labels.PVC_UID) == claim
         and other.status.phase == PodVolumePhase.COMPLETED
+        and (other.spec.uploader_type or RESTIC) == (new.spec.uploader_type or RESTIC)
         and other.spec.backup_storage_location == new.spec.backup_storage_location
     ]
     newest = max(completed, key=lambda other: other.status.start_timestamp or _EARLIEST, default=None)

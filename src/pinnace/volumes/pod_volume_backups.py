@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.backup import Backup
-from pinnace.api.backup_repository import BackupRepository
+from pinnace.api.backup_repository import RESTIC_REPOSITORY, BackupRepository
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import RESTIC, PodVolumePhase
 from pinnace.archive.runlog import RunLog
@@ -41,6 +41,7 @@ class PodVolumeBackups:
         self._locks = run.locks
         self._outcomes = run.outcomes
         self._timeout = run.timeout
+        self._uploader = run.uploader
         self._ended: list[JSONObject] = []
         self._has_warned = False
 
@@ -61,7 +62,9 @@ class PodVolumeBackups:
         try:
             async with self._timeout.limit():
                 namespace, location = pod["metadata"]["namespace"], self._backup.spec.storage_location
-                repository = await self._repositories.ensure(namespace, location, initialize=True)
+                repository = await self._repositories.ensure(
+                    namespace, location, uploader=self._uploader, initialize=True
+                )
         except RepositoryUnavailable as error:
             return [error]
         except TimeoutError:
@@ -106,7 +109,8 @@ class PodVolumeBackups:
         found = await look_behind(self._client, pod, source)
         if found.is_host_path:
             log.warning(
-                f"Volume {volume} is a hostPath volume which is not supported for restic backup, skipping",
+                f"Volume {volume} is a hostPath volume which is not supported for {self._uploader} backup,"
+                " skipping",
                 volume=volume,
             )
             return None
@@ -114,6 +118,11 @@ class PodVolumeBackups:
         namespace = self._backup.metadata.namespace
         created = await create_generated(self._client, POD_VOLUME_BACKUPS, body, namespace)
         name: str = created["metadata"]["name"]
+        if (created["spec"].get("uploaderType") or RESTIC_REPOSITORY) != self._uploader:
+            raise VolumeError(
+                "the cluster's definition of PodVolumeBackup drops spec.uploaderType, so that the volume"
+                f" cannot be saved with {self._uploader}: run `pinnace install --crds-only`"
+            )
         log.info("Created PodVolumeBackup", volume=volume, podVolumeBackup=name)
         return name
 
@@ -136,7 +145,7 @@ class PodVolumeBackups:
             if not self._outcomes.has_ended(name):
                 obj = self._outcomes.last_seen(name) or {}
                 phase = phase_of(obj) or str(PodVolumePhase.NEW)
-                hint = ": does a restic pod run on the node?" if phase == PodVolumePhase.NEW else ""
+                hint = ": does a node agent run on the node?" if phase == PodVolumePhase.NEW else ""
                 node = (obj.get("spec") or {}).get("node", "")
                 log.info(f"PodVolumeBackup has not ended{hint}", podVolumeBackup=name, phase=phase, node=node)
 
@@ -182,6 +191,7 @@ def new_pod_volume_backup(
             "repoIdentifier": repository.spec.restic_identifier,
             "tags": tags,
             **({"uploaderSettings": settings} if (settings := uploader_settings(backup)) else {}),
+            **uploader_fields(repository),
         },
         "status": {"progress": {}},
     }
@@ -192,6 +202,10 @@ def uploader_settings(backup: Backup) -> dict[str, str]:
     config = backup.spec.uploader_config
     parallel = config.parallel_files_upload if config is not None else 0
     return {"ParallelFilesUpload": str(parallel)} if parallel else {}
+def uploader_fields(repository: BackupRepository) -> JSONObject:
+    """`uploaderType`; restic's objects stay as they were before there was another uploader."""
+    uploader = repository.spec.repository_type or RESTIC_REPOSITORY
+    return {} if uploader == RESTIC_REPOSITORY else {"uploaderType": uploader}
 
 
 def pod_reference(pod: JSONObject) -> JSONObject:

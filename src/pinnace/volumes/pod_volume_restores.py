@@ -4,6 +4,7 @@ waits.
 The pods wait in their first init container meanwhile. (docs/spec: PVL 12.1-12.2, RST 19)
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -12,13 +13,14 @@ from pinnace.api import API_VERSION, labels
 from pinnace.api.backup_repository import BackupRepository
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.outcomes import message_of, phase_of
-from pinnace.volumes.pod_volume_backups import pod_reference
+from pinnace.volumes.pod_volume_backups import pod_reference, uploader_fields
 from pinnace.volumes.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import NOT_READY, RepositoryUnavailable
 
@@ -51,14 +53,14 @@ class PodVolumeRestores:
         self._timeout = run.timeout
 
     async def restore_pod_volumes(
-        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
         """Create the PodVolumeRestores and wait for them.
 
         Args:
             pod: as the API server returned it.
             original_namespace: of the pod in the backup, after which the repository is named.
-            snapshots: volume name to snapshot id.
+            snapshots: volume name to its snapshot.
 
         Returns:
             The errors, each one once.
@@ -68,9 +70,31 @@ class PodVolumeRestores:
                 await self._outcomes.wait_for_sync()
         except TimeoutError:
             return ["timed out waiting for cache to sync"]
+        of_uploaders: dict[str, dict[str, SavedSnapshot]] = {}
+        for volume, snapshot in snapshots.items():
+            of_uploaders.setdefault(snapshot.uploader, {})[volume] = snapshot
+        errors: list[str] = []
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._restore_with(uploader, pod, original_namespace, of_uploader))
+                for uploader, of_uploader in sorted(of_uploaders.items())
+            ]
+        for task in tasks:
+            errors += task.result()
+        return errors
+
+    async def _restore_with(
+        self,
+        uploader: str,
+        pod: JSONObject,
+        original_namespace: str,
+        snapshots: Mapping[str, SavedSnapshot],
+    ) -> list[str]:
         try:
             async with self._timeout.limit():
-                repository = await self._repositories.ensure(original_namespace, self._location)
+                repository = await self._repositories.ensure(
+                    original_namespace, self._location, uploader=uploader
+                )
         except RepositoryUnavailable as error:
             return [str(error)]
         except TimeoutError:
@@ -78,7 +102,7 @@ class PodVolumeRestores:
         return await self._restore_from(repository, pod, snapshots)
 
     async def _restore_from(
-        self, repository: BackupRepository, pod: JSONObject, snapshots: Mapping[str, str]
+        self, repository: BackupRepository, pod: JSONObject, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
         errors: list[str] = []
         names: list[str] = []
@@ -121,7 +145,7 @@ def new_pod_volume_restore(
     repository: BackupRepository,
     pod: JSONObject,
     volume: str,
-    snapshot: str,
+    snapshot: SavedSnapshot,
 ) -> JSONObject:
     """The PodVolumeRestore of a volume: pure. (docs/spec: PVL 12.1)"""
     owner = restore.metadata
@@ -151,7 +175,18 @@ def new_pod_volume_restore(
             "volume": volume,
             "backupStorageLocation": location,
             "repoIdentifier": repository.spec.restic_identifier,
-            "snapshotID": snapshot,
+            "snapshotID": snapshot.id,
+            **_of_kopia(repository, snapshot),
         },
         "status": {"progress": {}},
     }
+
+
+def _of_kopia(repository: BackupRepository, snapshot: SavedSnapshot) -> JSONObject:
+    """What Velero tells later uploaders; objects for restic stay as they were before there was another."""
+    fields = uploader_fields(repository)
+    if fields:
+        fields["sourceNamespace"] = repository.spec.volume_namespace
+        if snapshot.size_bytes:
+            fields["snapshotSize"] = snapshot.size_bytes
+    return fields

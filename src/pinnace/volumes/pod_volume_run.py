@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pinnace.volumes.outcomes import Outcomes
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.timeouts import Timeout
+from pinnace.volumes.uploader.interface import RESTIC
 from pinnace.volumes.uploader.locks import RepositoryLocks
 
 
@@ -15,9 +16,11 @@ class PodVolumeRun:
     Attributes:
         outcomes: fed with the PodVolumeBackups or PodVolumeRestores of this run.
         timeout: for all of them together; running since the start of the run.
+        uploader: the program that saves volumes; each is restored by its own.
     """
 
     repositories: Repositories
     locks: RepositoryLocks
     outcomes: Outcomes
     timeout: Timeout
+    uploader: str = RESTIC

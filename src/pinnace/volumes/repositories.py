@@ -5,7 +5,12 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pinnace.api import API_VERSION, labels
-from pinnace.api.backup_repository import RESTIC_REPOSITORY, BackupRepository, BackupRepositoryPhase
+from pinnace.api.backup_repository import (
+    KOPIA_REPOSITORY,
+    RESTIC_REPOSITORY,
+    BackupRepository,
+    BackupRepositoryPhase,
+)
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
@@ -13,8 +18,11 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUP_REPOSITORIES
 from pinnace.volumes.creating import create_generated
+from pinnace.volumes.uploader.access import Repository
 
 DEFAULT_FREQUENCY: Final = Duration.hours(168)
+KOPIA_FREQUENCY: Final = Duration.hours(1)
+"""Quick maintenance is due each hour; kopia itself knows when the full one is. (docs/spec: KOP 5)"""
 READY_SECONDS: Final = 60.0
 """How long a repository may take to become ready."""
 
@@ -48,18 +56,25 @@ class Repositories:
     ) -> None:
         self._client = client
         self._namespace = namespace
-        self._frequency = effective_frequency(frequency)
+        # The flag's default is restic's; kopia has one of its own.
+        self._frequency = Duration() if frequency == DEFAULT_FREQUENCY else frequency
         self._sleep = sleep
-        self._asking: dict[tuple[str, str], asyncio.Lock] = {}
+        self._asking: dict[tuple[str, str, str], asyncio.Lock] = {}
 
     async def ensure(
-        self, volume_namespace: str, location: str, *, initialize: bool = False
+        self,
+        volume_namespace: str,
+        location: str,
+        *,
+        uploader: str = RESTIC_REPOSITORY,
+        initialize: bool = False,
     ) -> BackupRepository:
         """Return the repository once it is ready, within a minute; its object is created if there is none.
 
         Calls at the same time create it only once.
 
         Args:
+            uploader: the program whose format the repository has.
             initialize: whether the repository itself may be made in the location if it is not there. Only a
                 backup has something to put into it. (docs/adr/020)
 
@@ -68,23 +83,28 @@ class Repositories:
         """
         if not volume_namespace:
             raise RepositoryUnavailable("the namespace of its volume is not known")
-        lock = self._asking.setdefault((volume_namespace, location), asyncio.Lock())
+        lock = self._asking.setdefault((volume_namespace, location, uploader), asyncio.Lock())
         async with lock:
-            repository = await self._find(volume_namespace, location)
+            repository = await self._find(volume_namespace, location, uploader)
             if repository is None:
-                repository = await self._create(volume_namespace, location, initialize=initialize)
+                body = new_repository(
+                    volume_namespace, location, self._namespace, self._frequency, uploader=uploader
+                )
+                if initialize:
+                    body["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
+                repository = await self._create(body)
             elif initialize and _lacks_request(repository):
                 repository = await self._request(repository)
             return await self._ready(repository)
 
-    async def _find(self, volume_namespace: str, location: str) -> BackupRepository | None:
+    async def _find(self, volume_namespace: str, location: str, uploader: str) -> BackupRepository | None:
         marks = repository_labels(volume_namespace, location)
         selector = ",".join(f"{name}={value}" for name, value in marks.items())
         try:
             found = await self._client.list_all(BACKUP_REPOSITORIES, self._namespace, label_selector=selector)
         except KubeError as error:
             raise RepositoryUnavailable(f"error listing restic repositories: {error}") from error
-        found = [obj for obj in found if repository_type(obj) == RESTIC_REPOSITORY]
+        found = [obj for obj in found if repository_type(obj) == uploader]
         if len(found) > 1:
             raise RepositoryUnavailable(
                 f'more than one BackupRepository found for workload namespace "{volume_namespace}", '
@@ -92,10 +112,7 @@ class Repositories:
             )
         return _decoded(found[0]) if found else None
 
-    async def _create(self, volume_namespace: str, location: str, *, initialize: bool) -> BackupRepository:
-        body = new_repository(
-            volume_namespace, location, self._namespace, self._frequency, initialize=initialize
-        )
+    async def _create(self, body: JSONObject) -> BackupRepository:
         try:
             return _decoded(await create_generated(self._client, BACKUP_REPOSITORIES, body, self._namespace))
         except KubeError as error:
@@ -134,9 +151,22 @@ def repository_type(obj: JSONObject) -> str:
     return (obj.get("spec") or {}).get("repositoryType") or RESTIC_REPOSITORY
 
 
-def effective_frequency(frequency: Duration) -> Duration:
-    """How often a repository is maintained; the default if the frequency is not positive."""
-    return frequency if frequency > Duration() else DEFAULT_FREQUENCY
+def repository_place(repository: BackupRepository) -> Repository:
+    """The repository for its uploader."""
+    spec = repository.spec
+    return Repository(
+        identifier=spec.restic_identifier,
+        location=spec.backup_storage_location,
+        namespace=spec.volume_namespace,
+        uploader=spec.repository_type or RESTIC_REPOSITORY,
+    )
+
+
+def effective_frequency(frequency: Duration, uploader: str = RESTIC_REPOSITORY) -> Duration:
+    """How often a repository is maintained; the default of its program if the frequency is not positive."""
+    if frequency > Duration():
+        return frequency
+    return KOPIA_FREQUENCY if uploader == KOPIA_REPOSITORY else DEFAULT_FREQUENCY
 
 
 def repository_labels(volume_namespace: str, location: str) -> dict[str, str]:
@@ -148,19 +178,17 @@ def repository_labels(volume_namespace: str, location: str) -> dict[str, str]:
 
 
 def new_repository(
-    volume_namespace: str, location: str, namespace: str, frequency: Duration, *, initialize: bool
+    volume_namespace: str, location: str, namespace: str, frequency: Duration, *, uploader: str
 ) -> JSONObject:
-    """The object that asks the server to open a repository, or also to make it. (docs/spec: PVL 8.1)"""
+    """The object that asks the server to open a repository. (docs/spec: PVL 8.1)"""
     metadata: JSONObject = {
-        "generateName": f"{volume_namespace}-{location}-{RESTIC_REPOSITORY}-",
+        "generateName": f"{volume_namespace}-{location}-{uploader}-",
         "namespace": namespace,
         "labels": {
             **repository_labels(volume_namespace, location),
-            labels.REPOSITORY_TYPE: RESTIC_REPOSITORY,
+            labels.REPOSITORY_TYPE: uploader,
         },
     }
-    if initialize:
-        metadata["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
     return {
         "apiVersion": API_VERSION,
         "kind": BACKUP_REPOSITORIES.kind,
@@ -168,9 +196,9 @@ def new_repository(
         "spec": {
             "volumeNamespace": volume_namespace,
             "backupStorageLocation": location,
-            "repositoryType": RESTIC_REPOSITORY,
+            "repositoryType": uploader,
             "resticIdentifier": "",
-            "maintenanceFrequency": str(frequency),
+            "maintenanceFrequency": str(effective_frequency(frequency, uploader)),
         },
     }
 

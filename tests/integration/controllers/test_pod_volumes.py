@@ -14,6 +14,7 @@ from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.restore import Restore
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
 from pinnace.controllers.shared.pod_volumes import PodVolumes
@@ -182,7 +183,7 @@ async def test_volumes_come_back_in_a_pod_of_another_name(
     backup = decode(Backup, await site.create("backups", "b1", spec=pods_of(site)))
     await site.reached("backups", "b1")
     saved = await site.client.list_all(velero("podvolumebackups"), site.namespace)
-    snapshots = {order["spec"]["volume"]: order["status"]["snapshotID"] for order in saved}
+    snapshots = {order["spec"]["volume"]: SavedSnapshot(order["status"]["snapshotID"]) for order in saved}
     await add_pod(site, "q", volumes="")
     pod = await site.client.get(PODS, "q", site.namespace)
     restore = decode(Restore, await site.create("restores", "r1", spec={"backupName": "none"}))

@@ -72,22 +72,27 @@ async def test_without_a_server_a_pod_volume_is_an_error_and_the_bucket_stays_as
     assert "restic-wait" not in names
 
 
-async def test_a_backup_with_kopia_data_is_deleted_by_force_only(
+async def test_kopia_data_in_a_copy_of_a_bucket_is_left_behind_by_force_only(
     tmp_path: Path, control_plane: ControlPlane
 ) -> None:
     bucket = Bucket(tmp_path, "1.16.2", control_plane.kubeconfig)
     before = files_of(bucket.path)
 
-    refused = await bucket.run("backup", "delete", "files", "--confirm")
+    password = tmp_path / "password"
+    await asyncio.to_thread(password.write_text, PASSWORD)
+    delete = ("backup", "delete", "files", "--confirm", "--restic-password-file", str(password))
+
+    refused = await bucket.run(*delete)
 
     assert refused.code == 1
-    assert "this version cannot delete kopia snapshot b0a1e521b631435bcfa1c614dd259b9d" in refused.err
+    assert "kopia snapshot b0a1e521b631435bcfa1c614dd259b9d" in refused.err
+    assert "was copied out of a bucket" in refused.err
     assert files_of(bucket.path) == before
 
-    forced = await bucket.run("backup", "delete", "files", "--confirm", "--force")
+    forced = await bucket.run(*delete, "--force")
 
     assert (forced.code, forced.out) == (0, 'Backup "files" deleted\n')
-    assert "is left behind" in forced.err
+    assert "left behind" in forced.err
     after = files_of(bucket.path)
     assert {name for name in before if name not in after} == {
         name for name in before if name.startswith("backups/files/")

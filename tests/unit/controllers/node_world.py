@@ -2,7 +2,6 @@
 restic that does what tests say."""
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer
 from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.interface import Saved, Source, Target
 from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.progress import OnProgress
 from tests.support.clock import FrozenClock
@@ -35,6 +35,8 @@ class FakeRestic:
         files: at the root of every snapshot.
         errors: what the next calls raise, one each.
         until: if there is one, calls wait for it.
+        repositories, sources, targets: of the calls, in order.
+        new_bytes: what a call of save tells.
     """
 
     def __init__(self) -> None:
@@ -44,32 +46,32 @@ class FakeRestic:
         self.sizes: list[int] = []
         self.errors: list[Exception] = []
         self.until: asyncio.Event | None = None
+        self.repositories: list[Repository] = []
+        self.sources: list[Source] = []
+        self.targets: list[Target] = []
+        self.new_bytes = -1
         self.working = asyncio.Event()
 
-    async def back_up(
-        self,
-        repository: Repository,
-        directory: Path,
-        tags: Mapping[str, str],
-        *,
-        parent: str = "",
-        on_progress: OnProgress | None = None,
-    ) -> str:
-        await self._work("backup", directory, parent, on_progress)
-        return self.snapshot
+    async def save(
+        self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
+    ) -> Saved:
+        self.repositories.append(repository)
+        self.sources.append(source)
+        await self._work("backup", source.path, source.parent, on_progress)
+        return Saved(snapshot=self.snapshot, new_bytes=self.new_bytes)
 
-    async def restore(
+    async def fill(
         self,
         repository: Repository,
         snapshot: str,
-        directory: Path,
+        target: Target,
         *,
-        only: str = "",
-        size_bytes: int = 0,
         on_progress: OnProgress | None = None,
     ) -> None:
-        self.sizes.append(size_bytes)
-        await self._work("restore", directory / only, snapshot, on_progress)
+        self.repositories.append(repository)
+        self.targets.append(target)
+        self.sizes.append(target.size_bytes)
+        await self._work("restore", target.path / target.only, snapshot, on_progress)
 
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
         self.calls.append(("has", Path(name), snapshot))

@@ -49,8 +49,8 @@ class FakeRestic:
     async def unlock(self, repository: Repository) -> None:
         self._do("unlock", repository)
 
-    async def prune(self, repository: Repository) -> None:
-        self._do("prune", repository)
+    async def maintain(self, repository: Repository) -> None:
+        self._do("maintain", repository)
 
     def _do(self, operation: str, repository: Repository) -> None:
         self.calls.append(operation)
@@ -142,7 +142,7 @@ async def test_a_new_one_is_opened(scene: Scene, phase: str, world: World) -> No
     assert scene.spec["maintenanceFrequency"] == "168h0m0s"
     assert scene.status == {"phase": "Ready", "lastMaintenanceTime": NOW}
     assert scene.restic.calls == ["connect"]
-    assert scene.restic.places == {Repository(identifier=identifier, location="default")}
+    assert scene.restic.places == {Repository(identifier=identifier, location="default", namespace="shop")}
 
 
 @pytest.mark.spec("CTL-057", "PVL-053")
@@ -296,8 +296,9 @@ async def test_one_that_is_due_is_pruned(scene: Scene) -> None:
 
     await scene.reconcile()
 
-    assert scene.restic.calls == ["unlock", "prune"]
-    assert scene.status == {"phase": "Ready", "lastMaintenanceTime": NOW}
+    assert scene.restic.calls == ["unlock", "maintain"]
+    done = {"result": "Succeeded", "startTimestamp": NOW, "completeTimestamp": NOW}
+    assert scene.status == {"phase": "Ready", "lastMaintenanceTime": NOW, "recentMaintenance": [done]}
 
 
 @pytest.mark.parametrize(
@@ -319,7 +320,7 @@ async def test_when_one_is_due(
 
     await scene.reconcile()
 
-    assert ("prune" in scene.restic.calls) is due
+    assert ("maintain" in scene.restic.calls) is due
     assert scene.restic.calls[0] == "unlock"
 
 
@@ -328,13 +329,16 @@ async def test_a_failed_prune_leaves_it_ready_and_a_good_one_takes_the_message_a
     scene: Scene, world: World
 ) -> None:
     scene.add(identifier="/x/shop", phase="Ready")
-    scene.restic.fails["prune"] = failure(LOCKED)
+    scene.restic.fails["maintain"] = failure(LOCKED)
 
     await scene.reconcile()
+    message = str(failure(LOCKED))
+    failed = {"result": "Failed", "startTimestamp": NOW, "completeTimestamp": NOW, "message": message}
     assert scene.status == {
         "phase": "Ready",
-        "message": str(failure(LOCKED)),
+        "message": message,
         "lastMaintenanceTime": NOW,
+        "recentMaintenance": [failed],
     }
 
     scene.restic.fails.clear()
@@ -348,7 +352,7 @@ async def test_the_time_of_maintenance_is_that_of_its_beginning(scene: Scene, wo
     scene.add(identifier="/x/shop", phase="Ready")
 
     def take_hours(operation: str) -> None:
-        if operation == "prune":
+        if operation == "maintain":
             world.clock.advance(timedelta(hours=2))
 
     scene.restic.during = take_hours
@@ -364,7 +368,7 @@ async def test_stale_locks_that_cannot_be_removed_stop_nothing(scene: Scene) -> 
 
     await scene.reconcile()
 
-    assert scene.restic.calls == ["unlock", "prune"]
+    assert scene.restic.calls == ["unlock", "maintain"]
     assert "message" not in scene.status
 
 
@@ -387,7 +391,7 @@ async def test_a_prune_waits_for_those_who_share_the_repository(scene: Scene) ->
         assert scene.restic.calls == ["unlock"]
     await task
 
-    assert scene.restic.calls == ["unlock", "prune"]
+    assert scene.restic.calls == ["unlock", "maintain"]
 
 
 async def test_what_is_gone_or_cannot_be_read_is_left_alone(scene: Scene) -> None:

@@ -61,20 +61,20 @@ def pod_volumes(volumes: Sequence[SavedPodVolume], asked: list[str]) -> Location
 async def test_snapshots_of_another_uploader_are_obstacles_and_nothing_is_touched() -> None:
     asked: list[str] = []
 
-    assert await pod_volumes(saved("restic", "kopia"), asked).obstacles() == ["kopia snapshot s1"]
+    assert await pod_volumes(saved("restic", "kopia", "other"), asked).obstacles() == ["other snapshot s2"]
     assert asked == []
 
 
-async def test_without_a_password_the_restic_snapshots_are_named_as_errors() -> None:
-    (error,) = await pod_volumes(saved("restic", "kopia", "restic"), []).delete()
+async def test_without_a_password_the_snapshots_are_named_as_errors() -> None:
+    (error,) = await pod_volumes(saved("restic", "other", "kopia"), []).delete()
 
-    assert error == "restic snapshot s0, restic snapshot s2 cannot be forgotten: the password is not known"
+    assert error == "restic snapshot s0, kopia snapshot s2 cannot be forgotten: the password is not known"
 
 
-async def test_no_password_is_asked_for_without_restic_snapshots() -> None:
+async def test_no_password_is_asked_for_without_snapshots_of_ours() -> None:
     asked: list[str] = []
 
-    assert await pod_volumes(saved("kopia"), asked).delete() == []
+    assert await pod_volumes(saved("other"), asked).delete() == []
     assert asked == []
 
 

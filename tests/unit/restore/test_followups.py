@@ -9,7 +9,7 @@ import pytest
 
 from pinnace.api.meta import LabelSelector, ObjectMeta, ObjectReference
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot
 from pinnace.api.restore import (
     ExecRestoreHook,
     InitRestoreHook,
@@ -277,15 +277,16 @@ def pod_volume_backup(volume: str = "data", snapshot_id: str = "snap", name: str
     ids=["one", "empty", "other-pod", "twice", "projected", "annotation", "annotation-loses"],
 )
 def test_the_volumes_of_a_pod(backups: Any, fields: Any, expected: dict[str, str]) -> None:
-    assert PodVolumeCatalogue(backups).snapshots(pod("p", "m1", **fields), "ns-1") == expected
+    found = PodVolumeCatalogue(backups).snapshots(pod("p", "m1", **fields), "ns-1")
+    assert {volume: saved.id for volume, saved in found.items()} == expected
 
 
 class Filler:
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, dict[str, str]]] = []
+        self.asked: list[tuple[str, str, dict[str, SavedSnapshot]]] = []
 
     async def restore_pod_volumes(
-        self, pod: dict[str, Any], original_namespace: str, snapshots: Mapping[str, str]
+        self, pod: dict[str, Any], original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
         self.asked.append((pod["metadata"]["uid"], original_namespace, dict(snapshots)))
         await asyncio.sleep(0)
@@ -315,7 +316,7 @@ async def test_pod_volumes_and_hooks_are_left_to_their_helpers(harness: Harness)
     )
 
     uid = harness.world.item("pods", "m1", "p")["metadata"]["uid"]
-    assert filler.asked == [(uid, "ns-1", {"data": "snap"})]
+    assert filler.asked == [(uid, "ns-1", {"data": SavedSnapshot("snap")})]
     assert hooks.asked == ["m1/p: /bin/true"]
     assert results.errors.velero == ["pod volume restore failed: p", "a hook failed"]
     assert results.warnings.count == 0

@@ -9,7 +9,7 @@ from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta, ObjectReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, with_uploaders
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, with_uploaders
 from pinnace.api.volume_info import CSISnapshotInfo, PodVolumeInfo, VolumeInfo
 from pinnace.restore.engine import Helpers, RestoreOptions
 from tests.unit.restore.world import Harness, claim, obj, pod, volume
@@ -19,17 +19,17 @@ UNBOUND = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
 
 class Filler:
     def __init__(self) -> None:
-        self.asked: list[dict[str, str]] = []
+        self.asked: list[dict[str, SavedSnapshot]] = []
 
     async def restore_pod_volumes(
-        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
         self.asked.append(dict(snapshots))
         return []
 
 
 def saved(
-    volume: str = "data", uploader: str = "kopia", snapshot: str = "abc", **notes: str
+    volume: str = "data", uploader: str = "other", snapshot: str = "abc", **notes: str
 ) -> PodVolumeBackup:
     return PodVolumeBackup(
         metadata=ObjectMeta(annotations=notes),
@@ -123,7 +123,7 @@ async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_
     assert error.startswith(
         "error restoring pods/ns-1/db: the data of volume data is not restored: it was saved"
     )
-    assert "with kopia (snapshot abc)" in error
+    assert "with other (snapshot abc)" in error
     assert harness.world.created_of("pods") == ["ns-1/web"]
     assert filler.asked == []
 
@@ -161,7 +161,7 @@ async def test_with_the_users_word_volumes_come_back_empty_with_a_warning_for_ea
     assert results.errors.count == 0
     of_claim, of_pod = sorted(results.warnings.namespaces["ns-1"])
     assert of_claim.startswith("persistentvolumeclaims/ns-1/data comes back empty: ")
-    assert of_pod.startswith("volume data of pods/ns-1/db comes back empty: it was saved with kopia")
+    assert of_pod.startswith("volume data of pods/ns-1/db comes back empty: it was saved with other")
     assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"] == {}
     assert harness.world.created_of("pods") == ["ns-1/db"]
 
@@ -236,4 +236,8 @@ def test_the_uploader_comes_from_the_location_where_the_object_does_not_name_it(
 
     assert [each.spec.uploader_type for each in found] == ["kopia", "other", "", "restic"]
     known = PodVolumeCatalogue(found).snapshots(pod("db"), "ns-1")
-    assert known == {"c": "s3", "d": "s1"}
+    assert {volume: (each.id, each.uploader) for volume, each in known.items()} == {
+        "a": ("s1", "kopia"),
+        "c": ("s3", "restic"),
+        "d": ("s1", "restic"),
+    }

@@ -9,6 +9,7 @@ import pytest
 from pinnace.api.backup import BackupSpec
 from pinnace.api.meta import ObjectMeta, ObjectReference
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.kube.errors import Forbidden
 from pinnace.restore.engine import Helpers, RestoreOptions
@@ -285,7 +286,7 @@ async def test_a_volume_that_cannot_be_made_is_an_error(
 
 class NothingToFill:
     async def restore_pod_volumes(
-        self, pod: dict[str, Any], original_namespace: str, snapshots: Mapping[str, str]
+        self, pod: dict[str, Any], original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
         raise AssertionError("no pod is restored")
 

@@ -52,6 +52,20 @@ class OrderScene:
         self.repositories = Repositories(self.cluster.client, NAMESPACE)
         self.ordered = asyncio.Event()
 
+    def add_kopia(self) -> None:
+        """A ready repository of kopia for the same namespace."""
+        marks = {labels.VOLUME_NAMESPACE: "shop", labels.STORAGE_LOCATION: "default"}
+        spec = {
+            "volumeNamespace": "shop",
+            "backupStorageLocation": "default",
+            "repositoryType": "kopia",
+            "resticIdentifier": "",
+            "maintenanceFrequency": "1h0m0s",
+        }
+        self.cluster.add(
+            "backuprepositories", "repo-kopia", labels=marks, spec=spec, status={"phase": "Ready"}
+        )
+
     def __enter__(self) -> Self:
         return self
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.restore import Restore
 from pinnace.volumes.pod_volume_restores import PodVolumeRestores
 from pinnace.volumes.timeouts import Timeout
@@ -14,7 +15,7 @@ from tests.unit.volumes.orders import OrderScene, a_pod, empty_dir, silent
 
 PLURAL = "podvolumerestores"
 RESTORE = Restore(metadata=ObjectMeta(name="r1", namespace=NAMESPACE, uid="restore-uid"))
-SNAPSHOTS = {"one": "11111111", "two": "22222222"}
+SNAPSHOTS = {"one": SavedSnapshot("11111111"), "two": SavedSnapshot("22222222")}
 
 
 @pytest.fixture
@@ -86,3 +87,21 @@ async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
 
     assert errors == ["restic repository is not ready: m"]
     assert scene.cluster.all_of(PLURAL) == []
+
+
+async def test_each_volume_is_restored_by_its_own_uploader(scene: OrderScene) -> None:
+    scene.add_kopia()
+    snapshots = {"one": SavedSnapshot("11111111"), "two": SavedSnapshot("2" * 32, "kopia", 77)}
+
+    errors = await restores(scene).restore_pod_volumes(
+        a_pod(empty_dir("one"), empty_dir("two")), "shop", snapshots
+    )
+
+    assert errors == []
+    specs = {order["spec"]["volume"]: order["spec"] for order in scene.cluster.all_of(PLURAL)}
+    assert "uploaderType" not in specs["one"]
+    assert specs["one"]["repoIdentifier"] == "s3:x/restic/shop"
+    assert specs["two"]["uploaderType"] == "kopia"
+    assert specs["two"]["repoIdentifier"] == ""
+    assert specs["two"]["sourceNamespace"] == "shop"
+    assert specs["two"]["snapshotSize"] == 77

@@ -143,3 +143,17 @@ affinity:
 priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
+
+{{/* The program that saves pod volumes: of the values, else of the server that is there, else kopia. */}}
+{{- define "pinnace.uploader" -}}
+{{- $live := lookup "apps/v1" "Deployment" .Release.Namespace "velero" -}}
+{{- if .Values.server.uploaderType -}}
+{{- .Values.server.uploaderType -}}
+{{- else if $live -}}
+{{- range (index $live.spec.template.spec.containers 0).args -}}
+{{- if hasPrefix "--uploader-type=" . -}}{{- trimPrefix "--uploader-type=" . -}}{{- end -}}
+{{- end -}}
+{{- else -}}
+kopia
+{{- end -}}
+{{- end -}}

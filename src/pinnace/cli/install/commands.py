@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from pinnace.cli.flags import Boolean, Command, DurationFlag, boolean, comma_list, key_values, takes
+from pinnace.cli.flags import Boolean, Command, DurationFlag, Enum, boolean, comma_list, key_values, takes
 from pinnace.cli.install.flags import InstallFlags
 from pinnace.cli.output.printing import output_flags
 
@@ -48,7 +48,9 @@ def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
 )  # fmt: skip
 @comma_list("--plugins", help="Images with plugins, comma-separated.")
 @boolean("--use-restic", help="Deploy the node agent, which backs up pod volumes with restic.")
-@boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic unless opted out.")
+@boolean("--default-volumes-to-restic", help="Back up the files of all pod volumes unless opted out.")
+@click.option("--uploader-type", type=Enum("kopia", "restic"), default=None,
+              help="Program that saves pod volumes. [default: kopia; with --apply as it was]")  # fmt: skip
 @click.option("--default-restic-prune-frequency", type=DurationFlag(), default="0s",
               help="How often restic repositories are pruned; 0 leaves it to the server.")  # fmt: skip
 @click.option("--restic-password-file", default="", help="File with the password of all restic repositories, "

@@ -38,6 +38,7 @@ class InstallFlags(OutputOptions):
     plugins: Sequence[str]
     use_restic: bool
     default_volumes_to_restic: bool
+    uploader_type: str | None
     default_restic_prune_frequency: "Duration"
     restic_password_file: str
     restore_only: bool

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pinnace.api.pod_volume import KOPIA
 from pinnace.api.values.durations import Duration
 from pinnace.storage.open import FILESYSTEM_PROVIDER
 
@@ -17,6 +18,7 @@ class InstallOptions:
     Attributes:
         used_rights_only: not the right to do everything, but those the server uses.
         plugins: images that bring plugins, in this order.
+        uploader: the program that saves pod volumes.
         restic_prune_frequency: for the server's arguments; zero leaves it to the server.
         node_agent: on every node.
         restic_resources: of the node agent.
@@ -43,6 +45,7 @@ class InstallOptions:
     features: str = ""
     restore_only: bool = False
     default_volumes_to_restic: bool = False
+    uploader: str = KOPIA
     restic_prune_frequency: Duration = field(default_factory=Duration)
     node_agent: bool = False
     restic_resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -7,6 +7,7 @@ import click
 
 from pinnace.api.crd_merge import fields_beyond, superset
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume import KOPIA
 from pinnace.api.values.quantities import resource_requirements
 from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -18,6 +19,7 @@ from pinnace.cli.install.finalizers import defined_by
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
 from pinnace.cli.install.options import InstallOptions
 from pinnace.cli.install.wait import wait_for_workloads
+from pinnace.cli.install.workloads import UPLOADER_FLAG
 from pinnace.cli.output.printing import encode
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
@@ -77,7 +79,8 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
     if flags.dry_run:
         return
     try:
-        run_async(_send(settings, crds, others, merge=flags.apply, wait=flags.wait))
+        keeps_uploader = flags.apply and flags.uploader_type is None
+        run_async(_send(settings, crds, others, merge=flags.apply, wait=flags.wait, keep=keeps_uploader))
     except CommandError as error:
         raise CommandError(
             f"\n\nError installing Velero. Use `kubectl logs deploy/velero -n {settings.namespace}` "
@@ -151,6 +154,7 @@ def _options(settings: Settings, flags: InstallFlags, files: GivenFiles) -> Inst
         plugins=flags.plugins,
         restore_only=flags.restore_only,
         default_volumes_to_restic=flags.default_volumes_to_restic,
+        uploader=flags.uploader_type or KOPIA,
         restic_prune_frequency=flags.default_restic_prune_frequency,
         node_agent=flags.use_restic,
         restic_resources=_requirements(
@@ -182,7 +186,13 @@ def _check_crds_version(version: str) -> None:
 
 
 async def _send(
-    settings: Settings, crds: list[JSONObject], others: list[JSONObject], *, merge: bool, wait: bool
+    settings: Settings,
+    crds: list[JSONObject],
+    others: list[JSONObject],
+    *,
+    merge: bool,
+    wait: bool,
+    keep: bool,
 ) -> None:
     send = _apply if merge else _create
     async with open_cluster(settings) as client:
@@ -191,9 +201,28 @@ async def _send(
         click.echo("Waiting for resources to be ready in cluster...")
         await _wait_for_crds(client, crds)
         for obj in others:
+            if keep and obj["kind"] == DEPLOYMENTS.kind and obj["metadata"]["name"] == "velero":
+                await _keep_uploader(client, obj)
             await send(client, obj)
         if wait:
             await wait_for_workloads(client, others)
+
+
+async def _keep_uploader(client: KubeClient, deployment: JSONObject) -> None:
+    """Give the server the uploader that it has: none is restic's, as a server without the flag uses it."""
+    metadata = deployment["metadata"]
+    try:
+        live = await client.get(DEPLOYMENTS, metadata["name"], metadata["namespace"])
+    except NotFound:
+        return
+    except KubeError as error:
+        raise CommandError(f"Error reading Deployment {metadata['name']}: {error}") from error
+    arguments: list[str] = []
+    for container in ((live["spec"].get("template") or {}).get("spec") or {}).get("containers") or []:
+        arguments += [each for each in container.get("args") or [] if each.startswith(UPLOADER_FLAG)]
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        others = [each for each in container["args"] if not each.startswith(UPLOADER_FLAG)]
+        container["args"] = [*others, *arguments[-1:]]
 
 
 async def _create(client: KubeClient, obj: JSONObject) -> None:

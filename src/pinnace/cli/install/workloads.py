@@ -133,10 +133,15 @@ def _workload(kind: str, name: str, namespace: str, pods: _Pods, **members: Any)
     }
 
 
+UPLOADER_FLAG: Final = "--uploader-type="
+
+
 def _server(options: InstallOptions) -> JSONObject:
     arguments = ["server", *_features(options)]
     if options.default_volumes_to_restic:
         arguments.append("--default-volumes-to-restic=true")
+    if options.node_agent:
+        arguments.append(f"{UPLOADER_FLAG}{options.uploader}")
     if options.restore_only:
         arguments.append("--restore-only")
     if options.restic_prune_frequency:

@@ -50,7 +50,6 @@ OF_SERVER: Final = (
         same=("30",),
         why="as many connections are made as the API server takes",
     ),
-    Flag(name="--uploader-type", same=("restic",), why=_RESTIC),
     Flag(
         name="--default-snapshot-move-data",
         switch=True,

@@ -37,6 +37,7 @@ class ServerFlags:
     item_operation_sync_frequency: "Duration"
     default_item_operation_timeout: "Duration"
     schedule_skip_immediately: bool
+    uploader_type: str
     default_volumes_to_restic: bool
     restore_only: bool
     leader_elect: bool

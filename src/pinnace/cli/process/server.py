@@ -96,12 +96,14 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
               help="How long backups are kept that do not say.")  # fmt: skip
 @click.option("--garbage-collection-frequency", type=DurationFlag(), default="1h0m0s", show_default=True,
               help="How often expired backups are looked for.")  # fmt: skip
+@click.option("--uploader-type", type=Enum("restic", "kopia"), default="restic", show_default=True,
+              help="Program that saves pod volumes; each is restored by its own.")  # fmt: skip
 @boolean("--schedule-skip-immediately",
          help="Skip once what is due of schedules that do not say.")  # fmt: skip
 @boolean(
     "--default-volumes-to-restic",
     "--default-volumes-to-fs-backup",
-    help="Back up all pod volumes with restic unless opted out.",
+    help="Back up the files of all pod volumes unless opted out.",
 )
 @boolean("--restore-only", help="Deprecated: run only what restores need.")
 @click.option("--leader-elect", type=Boolean(), default=True, metavar="",

@@ -1,7 +1,7 @@
 """What of a backup this server may, and can, delete; read only. (docs/spec: CTL 6.2)"""
 
 from pinnace.api.backup import Backup
-from pinnace.api.pod_volume import RESTIC
+from pinnace.api.pod_volume_catalogue import UPLOADERS
 from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volume_snapshots
 from pinnace.controllers.shared.scope import Scope
 from pinnace.storage.backup_store import BackupStore
@@ -29,7 +29,7 @@ class RecordedPodVolumes:
     """The pod volume snapshots of one backup: those of PodVolumeBackups in the cluster and in the location.
 
     Args:
-        pod_volumes: forgets restic snapshots; None if this server cannot.
+        pod_volumes: forgets the snapshots; None if this server cannot.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class RecordedPodVolumes:
 
     async def obstacles(self) -> list[str]:
         found = await pod_volume_snapshots(self._scope, self._store, self._backup.metadata.name)
-        return [str(saved) for saved in found if saved.uploader != RESTIC or self._pod_volumes is None]
+        return [str(saved) for saved in found if saved.uploader not in UPLOADERS or self._pod_volumes is None]
 
     async def delete(self) -> list[str]:
         if self._pod_volumes is None:

@@ -8,7 +8,7 @@ from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
-from pinnace.volumes.restic.client import Restic
+from pinnace.volumes.uploaders import Uploaders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class NodeParts:
 
     scope: NodeScope
     volumes: NodeVolumes
-    restic: Restic
+    uploaders: Uploaders
     backups: Informer
     restores: Informer
     pods: Informer

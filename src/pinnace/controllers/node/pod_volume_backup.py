@@ -1,6 +1,7 @@
 """The PodVolumeBackup controller: saves volumes of the pods of its node. (docs/spec: CTL 9, PVL 5.3)"""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -9,6 +10,7 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
+from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import parse_time
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report, is_new
@@ -25,28 +27,27 @@ from pinnace.volumes.outcomes import phase_of
 from pinnace.volumes.parents import parent_snapshot
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import AccessError, CommandFailed, SnapshotMissing, UploaderError
+from pinnace.volumes.uploader.interface import Saved, Source
 from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploaders import UPLOADERS
 
 log = get_logger(__name__)
 
 NAME: Final = "pod-volume-backup"
 CLAIM_INDEX: Final = "claim"
 SNAPSHOT_INDEX: Final = "snapshot"
+REQUESTER_TAG: Final = "snapshot-requester"
+REQUESTER: Final = "snapshot-pod-volume"
+PARALLEL_SETTING: Final = "ParallelFilesUpload"
 EMPTY_MESSAGE: Final = "volume was empty so no snapshot was taken"
 
 
 class Saver(Protocol):
-    """Saves a directory with restic; the id of the snapshot, empty for an empty one. Raises UploaderError."""
+    """Saves a volume. Raises UploaderError."""
 
-    async def back_up(
-        self,
-        repository: Repository,
-        directory: Path,
-        tags: Mapping[str, str],
-        *,
-        parent: str = "",
-        on_progress: OnProgress | None = None,
-    ) -> str: ...
+    async def save(
+        self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
+    ) -> Saved: ...
 
 
 def by_claim(obj: JSONObject) -> Iterable[str]:
@@ -73,10 +74,10 @@ class PodVolumeBackupWork:
         backups: all PodVolumeBackups of the namespace, with the index of claims.
     """
 
-    def __init__(self, scope: NodeScope, volumes: NodeVolumes, restic: Saver, backups: Informer) -> None:
+    def __init__(self, scope: NodeScope, volumes: NodeVolumes, uploaders: Saver, backups: Informer) -> None:
         self._scope = scope
         self._volumes = volumes
-        self._restic = restic
+        self._uploaders = uploaders
         self._backups = backups
 
     def is_wanted(self, obj: JSONObject) -> bool:
@@ -101,10 +102,13 @@ class PodVolumeBackupWork:
             path = await self._volumes.path(pod_volume.spec.pod.uid, directory)
         except HostPathError as error:
             raise PodVolumeFailed(f"error getting volume path on host: {error}") from error
-        snapshot = await self._save(pod_volume, path, report)
-        if not snapshot:
+        saved = await self._save(pod_volume, path, report)
+        if not saved.snapshot:
             return {"path": str(path), "message": EMPTY_MESSAGE}
-        return {"path": str(path), "snapshotID": snapshot}
+        ended: JSONObject = {"path": str(path), "snapshotID": saved.snapshot}
+        if saved.new_bytes >= 0:
+            ended["incrementalBytes"] = saved.new_bytes
+        return ended
 
     def ended(self, pod_volume: PodVolumeBackup | None = None, status: JSONObject | None = None) -> None:
         """Count the end, and the time that a Completed one took. (docs/spec: PVL 14)"""
@@ -124,29 +128,38 @@ class PodVolumeBackupWork:
             if is_of_node(obj, self._scope.node) and phase_of(obj) == PodVolumePhase.IN_PROGRESS:
                 await reconciler.fail_orphan(obj)
 
-    async def _save(self, pod_volume: PodVolumeBackup, path: Path, report: Report) -> str:
+    async def _save(self, pod_volume: PodVolumeBackup, path: Path, report: Report) -> Saved:
         spec = pod_volume.spec
+        uploader = spec.uploader_type or RESTIC
         place = Repository(
             identifier=spec.repo_identifier,
             location=spec.backup_storage_location,
+            namespace=spec.pod.namespace,
             source=spec.pod.namespace,
+            uploader=uploader,
+        )
+        source = Source(
+            path=path,
+            name=source_name(pod_volume),
+            tags=spec.tags if uploader == RESTIC else {**spec.tags, REQUESTER_TAG: REQUESTER},
+            parent=self._parent(pod_volume) if uploader == RESTIC else "",
+            parallel=whole_number(spec.uploader_settings.get(PARALLEL_SETTING, "")),
         )
         try:
             try:
-                return await self._restic.back_up(
-                    place, path, spec.tags, parent=self._parent(pod_volume), on_progress=report
-                )
+                return await self._uploaders.save(place, source, on_progress=report)
             except SnapshotMissing as error:
                 # It was forgotten, or the repository is new. Without a parent restic reads all files.
                 log.warning("The parent snapshot is gone", error=error)
-                return await self._restic.back_up(place, path, spec.tags, on_progress=report)
+                alone = replace(source, parent="")
+                return await self._uploaders.save(place, alone, on_progress=report)
         except AccessError as error:
             raise PodVolumeFailed(str(error)) from error
         except CommandFailed as error:
-            text = f"error running restic backup, stderr={error.stderr}: {error.reason}"
+            text = f"error running {uploader} backup, stderr={error.stderr}: {error.reason}"
             raise PodVolumeFailed(text) from error
         except UploaderError as error:
-            raise PodVolumeFailed(_with_what(str(error))) from error
+            raise PodVolumeFailed(_with_what(str(error), uploader)) from error
 
     def _parent(self, pod_volume: PodVolumeBackup) -> str:
         """The snapshot to compare with. (docs/spec: PVL 7.3)"""
@@ -160,9 +173,23 @@ class PodVolumeBackupWork:
 
 
 def refuse_other_uploaders(uploader: str) -> None:
-    """Never run restic in place of another program. Raises PodVolumeFailed. (docs/adr/020)"""
-    if uploader not in ("", RESTIC):
-        raise PodVolumeFailed(f"this node agent has restic only, and the uploader asked for is {uploader}")
+    """Never run one program in place of another. Raises PodVolumeFailed. (docs/adr/020)"""
+    if uploader and uploader not in UPLOADERS:
+        raise PodVolumeFailed(
+            f"this node agent has {' and '.join(UPLOADERS)}, and the uploader asked for is {uploader}"
+        )
+
+
+def source_name(pod_volume: PodVolumeBackup) -> str:
+    """The path under which kopia lists the snapshot: Velero's of 1.17 and later. (docs/spec: KOP 3)"""
+    spec = pod_volume.spec
+    claim = pod_volume.metadata.annotations.get(labels.PVC_NAME) or spec.volume
+    return f"{REQUESTER}/kopia/{spec.pod.namespace}/{spec.pod.name}/{claim}"
+
+
+def whole_number(text: str) -> int:
+    """A number of `uploaderSettings`; 0 where there is none, or none that can be used."""
+    return int(text) if is_digits(text) and len(text) < 7 else 0
 
 
 def backup_name(pod_volume: PodVolumeBackup) -> str:
@@ -171,10 +198,10 @@ def backup_name(pod_volume: PodVolumeBackup) -> str:
     return owners[0].name if owners else pod_volume.spec.tags.get("backup", "")
 
 
-def _with_what(text: str) -> str:
+def _with_what(text: str, uploader: str) -> str:
     """The text of an error after which the snapshot may exist but cannot be named stands for itself."""
     own = "error getting snapshot id"
-    return text if text.startswith(own) else f"error running restic backup, stderr=: {text}"
+    return text if text.startswith(own) else f"error running {uploader} backup, stderr=: {text}"
 
 
 def new_reconciler(scope: NodeScope, work: PodVolumeBackupWork) -> PodVolumeReconciler[PodVolumeBackup]:
@@ -189,7 +216,7 @@ def indexes() -> Mapping[str, IndexFunction]:
 
 def controller(parts: NodeParts) -> NodeController:
     """The PodVolumeBackup controller of a node agent."""
-    work = PodVolumeBackupWork(parts.scope, parts.volumes, parts.restic, parts.backups)
+    work = PodVolumeBackupWork(parts.scope, parts.volumes, parts.uploaders, parts.backups)
     reconciler = new_reconciler(parts.scope, work)
     made = Controller(NAME, reconciler.reconcile, workers=parts.backup_workers, clock=parts.timers)
     made.watch(parts.backups, keys=work.enqueued, predicate=work.is_wanted)

@@ -5,6 +5,7 @@ are mounted then, and no other container writes to them. (docs/spec: CTL 10, PVL
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -12,9 +13,9 @@ from typing import Final, Protocol
 from pinnace.aio.blocking import in_thread
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumePhase, PodVolumeRestore
+from pinnace.api.pod_volume import KOPIA, RESTIC, PodVolumePhase, PodVolumeRestore
 from pinnace.controllers.node.parts import NodeController, NodeParts
-from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders
+from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
 from pinnace.controllers.node.reconciler import (
     NODE_ANNOTATION,
     PodVolumeFailed,
@@ -35,6 +36,7 @@ from pinnace.volumes.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_m
 from pinnace.volumes.outcomes import phase_of
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import AccessError, CommandFailed, UploaderError
+from pinnace.volumes.uploader.interface import Target
 from pinnace.volumes.uploader.progress import OnProgress
 
 log = get_logger(__name__)
@@ -45,16 +47,14 @@ WAIT_CONTAINER: Final = "restic-wait"
 
 
 class Filler(Protocol):
-    """Writes the content of a snapshot into a directory. Raises UploaderError."""
+    """Writes the content of a snapshot into a volume. Raises UploaderError."""
 
-    async def restore(
+    async def fill(
         self,
         repository: Repository,
         snapshot: str,
-        directory: Path,
+        target: Target,
         *,
-        only: str = "",
-        size_bytes: int = 0,
         on_progress: OnProgress | None = None,
     ) -> None: ...
 
@@ -102,7 +102,7 @@ class PodVolumeRestoreWork:
         self,
         scope: NodeScope,
         volumes: NodeVolumes,
-        restic: Filler,
+        uploaders: Filler,
         *,
         restores: Informer,
         pods: Informer,
@@ -110,7 +110,7 @@ class PodVolumeRestoreWork:
     ) -> None:
         self._scope = scope
         self._volumes = volumes
-        self._restic = restic
+        self._uploaders = uploaders
         self._restores = restores
         self._pods = pods
         self._backups = backups
@@ -168,32 +168,44 @@ class PodVolumeRestoreWork:
         self, pod_volume: PodVolumeRestore, path: Path, report: Report, *, migrated: bool
     ) -> None:
         spec = pod_volume.spec
-        place = Repository(identifier=spec.repo_identifier, location=spec.backup_storage_location)
-        size = self._size(pod_volume)
+        uploader = spec.uploader_type or RESTIC
+        place = Repository(
+            identifier=spec.repo_identifier,
+            location=spec.backup_storage_location,
+            namespace=spec.source_namespace or spec.pod.namespace,
+            uploader=uploader,
+        )
+        settings = spec.uploader_settings
+        target = Target(
+            path=path,
+            size_bytes=self._size(pod_volume),
+            parallel=whole_number(settings.get("ParallelFilesDownload", "")),
+            sparse=settings.get("WriteSparseFiles") == "true",
+        )
         try:
-            if migrated and await self._restic.has_file(place, spec.snapshot_id, CSI_NOTES):
+            if migrated and await self._uploaders.has_file(place, spec.snapshot_id, CSI_NOTES):
                 # Velero saved the level above. The kubelet's notes there are of the new volume, and stay.
-                await self._restic.restore(
-                    place, spec.snapshot_id, path.parent, only=CSI_MOUNT, size_bytes=size, on_progress=report
-                )
-            else:
-                await self._restic.restore(place, spec.snapshot_id, path, size_bytes=size, on_progress=report)
+                level = path if uploader == KOPIA else path.parent
+                target = replace(target, path=level, only=CSI_MOUNT)
+            await self._uploaders.fill(place, spec.snapshot_id, target, on_progress=report)
         except AccessError as error:
             raise PodVolumeFailed(str(error)) from error
         except CommandFailed as error:
             raise PodVolumeFailed(
-                f"error restoring volume: error running restic restore, cmd={error.command}, "
+                f"error restoring volume: error running {uploader} restore, cmd={error.command}, "
                 f"stdout={error.stdout}, stderr={error.stderr}: {error.reason}"
             ) from error
         except UploaderError as error:
             raise PodVolumeFailed(
-                f"error restoring volume: error running restic restore, cmd=restic restore, "
+                f"error restoring volume: error running {uploader} restore, cmd={uploader} restore, "
                 f"stdout=, stderr=: {error}"
             ) from error
 
     def _size(self, pod_volume: PodVolumeRestore) -> int:
         """How many bytes were saved; 0 if unknown. Restic would have to read all directories to tell."""
         spec = pod_volume.spec
+        if spec.snapshot_size > 0:
+            return spec.snapshot_size
         for obj in self._backups.by_index(SNAPSHOT_INDEX, spec.snapshot_id):
             saved = ((obj.get("status") or {}).get("progress") or {}).get("totalBytes")
             same_place = obj["spec"].get("backupStorageLocation") == spec.backup_storage_location
@@ -253,7 +265,7 @@ def controller(parts: NodeParts) -> NodeController:
     work = PodVolumeRestoreWork(
         parts.scope,
         parts.volumes,
-        parts.restic,
+        parts.uploaders,
         restores=parts.restores,
         pods=parts.pods,
         backups=parts.backups,

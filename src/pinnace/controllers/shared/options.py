@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Final
 
+from pinnace.api.pod_volume import RESTIC
 from pinnace.api.values.durations import Duration
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.shared.scope import MAIN_WORKERS
@@ -30,6 +31,7 @@ class ControllerOptions:
         gc_frequency: how often expired backups are looked for.
         restic_prune_frequency: of repositories that name none; a week if not positive.
         schedule_skip_immediately: skip once what is due of Schedules that do not say.
+        uploader: the program that saves pod volumes; each is restored by its own.
         zone: of the clock that schedules and the names of their backups follow.
         operation_poll_seconds: how often the progress of item operations is asked for.
         operation_timeout: of item operations of objects that say nothing.
@@ -46,6 +48,7 @@ class ControllerOptions:
     gc_frequency: Duration = GC_FREQUENCY
     restic_prune_frequency: Duration = RESTIC_PRUNE_FREQUENCY
     schedule_skip_immediately: bool = False
+    uploader: str = RESTIC
     zone: tzinfo = UTC
     operation_poll_seconds: float = POLL_SECONDS
     operation_timeout: Duration = DEFAULT_TIMEOUT

@@ -19,9 +19,9 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue, one_lane
 from pinnace.volumes.repositories import Repositories
-from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.uploader.access import AccessProvider
 from pinnace.volumes.uploader.locks import RepositoryLocks
+from pinnace.volumes.uploaders import Uploaders
 
 
 class Informers:
@@ -52,7 +52,7 @@ class Parts:
     Attributes:
         discovery: what the cluster served at the start.
         locations: opens the stores of BackupStorageLocations.
-        restic, locks: one client and one set of repository locks for all controllers.
+        uploaders, locks: restic and kopia, and one set of repository locks for all controllers.
         pod_volumes: saves, restores and forgets the content of pod volumes.
         backups_in_flight: keys of the Backups that this server is making.
         timers: what controllers wait by; the event loop's if None.
@@ -65,7 +65,7 @@ class Parts:
     locations: LocationStores
     availability: Availability
     settler: Settler
-    restic: Restic
+    uploaders: Uploaders
     locks: RepositoryLocks
     pod_volumes: PodVolumes
     backups_in_flight: set[Key] = field(default_factory=set)
@@ -84,7 +84,7 @@ class Parts:
         """The parts of a server with that scope; nothing runs yet."""
         client, namespace = scope.client, scope.namespace
         locations = LocationStores(client, namespace, scope.workdir / "credentials", plugins=scope.plugins)
-        restic = Restic(AccessProvider(client, namespace, scope.workdir))
+        uploaders = Uploaders.of(AccessProvider(client, namespace, scope.workdir))
         locks = RepositoryLocks()
         repositories = Repositories(client, namespace, frequency=options.restic_prune_frequency)
         return cls(
@@ -95,9 +95,16 @@ class Parts:
             locations=locations,
             availability=Availability(locations, clock=timers),
             settler=Settler(scope, locations),
-            restic=restic,
+            uploaders=uploaders,
             locks=locks,
-            pod_volumes=PodVolumes(scope, restic, repositories, locks, timeout=options.restic_timeout),
+            pod_volumes=PodVolumes(
+                scope,
+                uploaders,
+                repositories,
+                locks,
+                timeout=options.restic_timeout,
+                uploader=options.uploader,
+            ),
             timers=timers,
         )
 

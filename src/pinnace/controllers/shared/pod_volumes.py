@@ -25,11 +25,12 @@ from pinnace.volumes.outcomes import Outcomes
 from pinnace.volumes.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.pod_volume_restores import PodVolumeRestores
 from pinnace.volumes.pod_volume_run import PodVolumeRun
-from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable
+from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable, repository_place
 from pinnace.volumes.timeouts import Timeout
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import InvalidSnapshot, UploaderError
 from pinnace.volumes.uploader.locks import RepositoryLocks
+from pinnace.volumes.uploaders import UPLOADERS
 
 log = get_logger(__name__)
 
@@ -49,6 +50,7 @@ class PodVolumes:
 
     Args:
         timeout: of the volumes of one backup or restore together, unless that says otherwise.
+        uploader: the program that saves volumes.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class PodVolumes:
         locks: RepositoryLocks,
         *,
         timeout: Duration = DEFAULT_TIMEOUT,
+        uploader: str = RESTIC,
     ) -> None:
+        self._uploader = uploader
         self._scope = scope
         self._restic = restic
         self._repositories = repositories
@@ -88,11 +92,15 @@ class PodVolumes:
 
     def _run(self, outcomes: Outcomes, timeout: Timeout) -> PodVolumeRun:
         return PodVolumeRun(
-            repositories=self._repositories, locks=self._locks, outcomes=outcomes, timeout=timeout
+            repositories=self._repositories,
+            locks=self._locks,
+            outcomes=outcomes,
+            timeout=timeout,
+            uploader=self._uploader,
         )
 
     async def forget(self, backup: Backup, store: BackupStore) -> list[str]:
-        """Remove all restic snapshots of a backup; what went wrong. The rest is tried all the same.
+        """Remove all snapshots of pod volumes of a backup; what went wrong. The rest is tried all the same.
 
         Space is freed by the next prune. Repeating it is harmless.
 
@@ -103,32 +111,33 @@ class PodVolumes:
         errors, left_seconds = [], FORGET_WAIT_SECONDS
         now = asyncio.get_running_loop().time
         for saved in found:
-            if saved.uploader != RESTIC:
+            if saved.uploader not in UPLOADERS:
                 continue
             namespace, snapshot, began = saved.namespace, saved.snapshot, now()
             try:
                 async with asyncio.timeout(left_seconds):
-                    repository = await self._repositories.ensure(namespace, backup.spec.storage_location)
+                    repository = await self._repositories.ensure(
+                        namespace, backup.spec.storage_location, uploader=saved.uploader
+                    )
             except (RepositoryUnavailable, TimeoutError) as error:
                 reason = str(error) or NOT_READY
-                errors.append(f"error deleting restic snapshot {snapshot}: {reason}")
+                errors.append(f"error deleting {saved.uploader} snapshot {snapshot}: {reason}")
                 continue
             finally:
                 left_seconds -= now() - began
             try:
                 await self._forget_in(repository, snapshot)
             except UploaderError as error:
-                errors.append(f"error deleting restic snapshot {snapshot}: {error}")
+                errors.append(f"error deleting {saved.uploader} snapshot {snapshot}: {error}")
         return errors
 
     async def _forget_in(self, repository: BackupRepository, snapshot: str) -> None:
-        spec = repository.spec
-        place = Repository(identifier=spec.restic_identifier, location=spec.backup_storage_location)
+        place = repository_place(repository)
         try:
             async with self._locks.exclusive(repository.metadata.name):
                 await self._restic.forget(place, snapshot)
         except InvalidSnapshot as error:
-            log.warning("There is no such restic snapshot to forget", error=error)
+            log.warning("There is no such snapshot to forget", error=error)
 
     @asynccontextmanager
     async def _watched(

@@ -14,6 +14,7 @@ from typing import Final
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.values.times import format_time
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
 from pinnace.controllers.shared.scope import Scope
@@ -108,7 +109,7 @@ class RestoredPods:
         self._timer = timer or SystemTimer()
 
     async def restore_pod_volumes(
-        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
         """Restore and wait; what went wrong, and what the pod waits for if time is up."""
         care = _Care(self._scope, self._orders, self._sight, self._timer, pod)

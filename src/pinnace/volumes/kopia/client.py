@@ -31,7 +31,7 @@ from pinnace.volumes.kopia.output import (
     parse_snapshot,
     parse_unique_id,
 )
-from pinnace.volumes.kopia.places import repository_prefix
+from pinnace.volumes.kopia.places import Storage, repository_prefix
 from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
@@ -60,6 +60,10 @@ UNIQUE_ID_BLOB: Final = "udmrepo.Repository"
 """Velero 1.18 takes a repository without this blob for one that is not initialised. (docs/spec: KOP-004)"""
 
 _ANSWER_BYTES: Final = 1 << 22
+_COPY_OF_BUCKET: Final = (
+    "the repository was copied out of a bucket, and kopia cannot use such a copy in a folder: put it into an"
+    " object store"
+)
 
 
 class Kopia:
@@ -320,7 +324,17 @@ class Kopia:
         said = messages.text.replace(f"{access.opened.directory}/", "")
         log.debug("Ran kopia", extra={"fields": {"command": shown, "stderr": said}})
         if code != 0:
-            raise command_failed(shown, exit_code=code, stderr=said)
+            failure = command_failed(shown, exit_code=code, stderr=said)
+            if isinstance(failure, RepositoryMissing) and await _is_copy_of_bucket(access.storage):
+                raise RepositoryUnusable(shown, exit_code=code, stderr=said, reason=_COPY_OF_BUCKET)
+            raise failure
+
+
+async def _is_copy_of_bucket(storage: Storage) -> bool:
+    """Whether a folder has blobs as they are in a bucket: kopia looks for names that end with `.f`."""
+    if storage.kind != "filesystem":
+        return False
+    return await in_thread((Path(storage.options["path"]) / "kopia.repository").exists)
 
 
 async def _opened(path: Path, mode: str) -> FileIO:

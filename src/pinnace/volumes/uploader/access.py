@@ -38,14 +38,16 @@ class Repository:
     Attributes:
         identifier: as restic's `--repo` takes it; empty for kopia, whose repository the namespace tells.
         location: name of the BackupStorageLocation, whose credentials are used.
-        namespace: the namespace whose volumes the repository holds.
+        namespace: the namespace whose volumes the repository holds; restic does not need it.
         source: the namespace whose data is written there; empty where none is.
+        uploader: the program whose format it has.
     """
 
     identifier: str = ""
     location: str
     namespace: str = ""
     source: str = ""
+    uploader: str = "restic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

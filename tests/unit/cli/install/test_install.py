@@ -176,7 +176,7 @@ def test_the_pods_with_and_without_a_secret(capsys: pytest.CaptureFixture[str], 
         for kind in ("Deployment", "DaemonSet"):
             assert len(container(made, kind)["env"]) == variables
             assert len(pod(made, kind)["volumes"]) == volumes
-    assert container(without)["args"] == ["server"]
+    assert container(without)["args"] == ["server", "--uploader-type=kopia"]
     assert "Secret" not in without
 
 
@@ -184,7 +184,7 @@ def test_the_pods_with_and_without_a_secret(capsys: pytest.CaptureFixture[str], 
 def test_arguments_of_server_and_node_agent(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*AWS, "--no-secret", *SERVER, "--use-restic"]
     bare = by_kind(capsys, *words)
-    assert container(bare)["args"] == ["server"]
+    assert container(bare)["args"] == ["server", "--uploader-type=kopia"]
     assert container(bare, "DaemonSet")["args"] == ["restic", "server"]
 
     more = ["--features", "EnableCSI,foo", "--default-restic-prune-frequency", "24h", "--restore-only"]
@@ -193,6 +193,7 @@ def test_arguments_of_server_and_node_agent(capsys: pytest.CaptureFixture[str]) 
         "server",
         "--features=EnableCSI,foo",
         "--default-volumes-to-restic=true",
+        "--uploader-type=kopia",
         "--restore-only",
         "--default-restic-prune-frequency=24h0m0s",
     ]

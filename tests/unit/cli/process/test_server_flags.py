@@ -266,7 +266,6 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
         ["--client-page-size=100"],
         ["--client-page-size", "0"],
         ["--max-concurrent-k8s-connections=5"],
-        ["--uploader-type=kopia"],
         ["--default-snapshot-move-data"],
         ["--disable-informer-cache=true"],
         ["--backup-repository-configmap=c"],
@@ -293,6 +292,7 @@ def test_flags_of_velero_1_18_without_a_meaning_here_are_warned_of_by_name(
     "words",
     [
         ["--uploader-type=restic"],
+        ["--uploader-type=kopia"],
         ["--default-snapshot-move-data=false", "--disable-informer-cache=false"],
         ["--item-block-worker-count=1", "--client-page-size=500"],
         ["--disable-controllers=backup-repo"],

@@ -356,3 +356,34 @@ async def test_how_long_it_took_is_counted(world: NodeWorld, owned: bool) -> Non
 
     name = "velero/owner" if owned else "velero/b1"
     assert world.metrics.calls == [("backup_dequeued",), ("restic_operation", "backup", name, "pvb", 90)]
+
+
+async def test_a_volume_is_saved_with_kopia_under_velero_s_path(world: NodeWorld) -> None:
+    volume_backup = world.add_backup()
+    volume_backup["spec"] |= {
+        "uploaderType": "kopia",
+        "repoIdentifier": "",
+        "uploaderSettings": {"ParallelFilesUpload": "3"},
+    }
+    world.restic.new_bytes = 7
+
+    status = await world.save()
+
+    assert status["phase"] == "Completed"
+    assert status["incrementalBytes"] == 7
+    (place,) = world.restic.repositories
+    assert (place.uploader, place.namespace, place.source) == ("kopia", "shop", "shop")
+    (source,) = world.restic.sources
+    assert source.name == "snapshot-pod-volume/kopia/shop/p/data"
+    assert source.tags["snapshot-requester"] == "snapshot-pod-volume"
+    assert source.parallel == 3
+
+
+async def test_an_unknown_uploader_is_an_error_that_says_so(world: NodeWorld) -> None:
+    world.add_backup()["spec"]["uploaderType"] = "other"
+
+    status = await world.save()
+
+    assert status["phase"] == "Failed"
+    assert status["message"] == "this node agent has restic and kopia, and the uploader asked for is other"
+    assert world.restic.calls == []

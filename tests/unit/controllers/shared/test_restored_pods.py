@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
 from pinnace.controllers.shared.restored_pods import AGENT_SECONDS, LOOK_SECONDS, RestoredPods, trouble_of
 from pinnace.hooks.pod_watches import Observe
@@ -87,6 +88,9 @@ def test_what_keeps_a_pod(pod: JSONObject | None, text: str, lost: bool) -> None
 )
 def test_what_does_not(status: JSONObject) -> None:
     assert trouble_of(a_pod(status), a_pod()) is None
+
+
+SNAPSHOTS = {"data": SavedSnapshot("1")}
 
 
 class Sight:
@@ -170,7 +174,7 @@ class World:  # it is the `PodVolumeRestorer` too
     @asynccontextmanager
     async def restoring(self) -> AsyncIterator[asyncio.Task[list[str]]]:
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(self.pods.restore_pod_volumes(a_pod(), "shop", {"data": "1"}))
+            task = group.create_task(self.pods.restore_pod_volumes(a_pod(), "shop", SNAPSHOTS))
             await self.until(lambda: self.sight.looks > 0)
             yield task
             self.over.set()

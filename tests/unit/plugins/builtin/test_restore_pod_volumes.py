@@ -169,7 +169,7 @@ async def test_which_volumes_are_waited_for(
 
 @pytest.mark.spec("PVL-071")
 async def test_no_pod_waits_for_the_data_of_another_uploader() -> None:
-    cluster = Cluster(saved("a", uploader="kopia"))
+    cluster = Cluster(saved("a", uploader="other"))
     pod = a_pod(**{"snapshot.velero.io/a": "an id of old"})
 
     assert await run(cluster, pod) == []

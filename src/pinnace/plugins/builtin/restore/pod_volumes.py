@@ -7,7 +7,7 @@ from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.pod_volume import PodVolumeBackup
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot
 from pinnace.api.restore import Restore
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS
@@ -78,7 +78,7 @@ class WaitForPodVolumes:
             spec["initContainers"] = others
         return RestoreItemOutput(item=given.item)
 
-    async def _snapshots(self, given: RestoreItemInput) -> Mapping[str, str]:
+    async def _snapshots(self, given: RestoreItemInput) -> Mapping[str, SavedSnapshot]:
         name = text(given.item, "metadata", "name")
         if not name:
             return {}
