@@ -202,6 +202,8 @@ def uploader_settings(backup: Backup) -> dict[str, str]:
     config = backup.spec.uploader_config
     parallel = config.parallel_files_upload if config is not None else 0
     return {"ParallelFilesUpload": str(parallel)} if parallel else {}
+
+
 def uploader_fields(repository: BackupRepository) -> JSONObject:
     """`uploaderType`; restic's objects stay as they were before there was another uploader."""
     uploader = repository.spec.repository_type or RESTIC_REPOSITORY
