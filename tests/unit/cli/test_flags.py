@@ -136,6 +136,44 @@ def test_selectors(capsys: pytest.CaptureFixture[str]) -> None:
         assert f'invalid argument "{text}" for "-l, --selector" flag: {problem}' in capsys.readouterr().err
 
 
+def test_filters_of_later_versions(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = backup_spec(
+        capsys,
+        *("--or-selector", "a=b or c in (d)", "--include-cluster-scoped-resources", "nodes"),
+        *("--exclude-cluster-scoped-resources", "pv", "--include-namespace-scoped-resources", "pods,cm"),
+        *("--exclude-namespace-scoped-resources", "secrets", "--resource-policies-configmap", "rules"),
+        *("--parallel-files-upload", "4"),
+    )
+    assert spec["orLabelSelectors"] == [
+        {"matchLabels": {"a": "b"}},
+        {"matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}]},
+    ]
+    assert spec["includedClusterScopedResources"] == ["nodes"]
+    assert spec["excludedClusterScopedResources"] == ["pv"]
+    assert spec["includedNamespaceScopedResources"] == ["pods", "cm"]
+    assert spec["excludedNamespaceScopedResources"] == ["secrets"]
+    assert spec["resourcePolicy"] == {"kind": "configmap", "name": "rules"}
+    assert spec["uploaderConfig"] == {"parallelFilesUpload": 4}
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (("-l", "a=b", "--or-selector", "c=d"), "'selector' or an 'or-selector' can be specified"),
+        (
+            ("--include-resources", "pods", "--exclude-cluster-scoped-resources", "pv"),
+            "cannot be used together",
+        ),
+        (("--parallel-files-upload", "-1"), "--parallel-files-upload"),
+    ],
+)
+def test_filters_that_contradict_each_other_are_refused_before_anything_is_sent(
+    capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], problem: str
+) -> None:
+    assert run(["backup", "create", "b", *flags, "-o", "yaml"]) != 0
+    assert problem in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup, BackupSpec
+from pinnace.api.backup import Backup, BackupSpec, BackupUploader
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.values.durations import Duration
 from pinnace.volumes.pod_volume_backups import PodVolumeBackups
@@ -44,6 +45,17 @@ async def test_one_order_a_volume_and_what_ended_is_kept(scene: OrderScene) -> N
     assert errors == []
     assert [obj["spec"]["volume"] for obj in work.pod_volume_backups] == ["one", "two"]
     assert {obj["status"]["snapshotID"] for obj in work.pod_volume_backups} == {"2fa3b4c5"}
+
+
+async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: OrderScene) -> None:
+    spec = msgspec.structs.replace(BACKUP.spec, uploader_config=BackupUploader(parallel_files_upload=4))
+    work = PodVolumeBackups(scene.cluster.client, msgspec.structs.replace(BACKUP, spec=spec), scene.run(None))
+    for name in ("one", "two"):
+        await work.back_up(a_pod(empty_dir(name)), [name], scene.log)
+
+    assert scene.log.warnings == 1
+    settings = [obj["spec"]["uploaderSettings"] for obj in scene.cluster.all_of(PLURAL)]
+    assert settings == [{"ParallelFilesUpload": "4"}] * 2
 
 
 @pytest.mark.spec("PVL-074")
