@@ -78,7 +78,7 @@ async def test_the_api_server_knows_every_member(
     sent = {item["kind"]: item for item in listing["items"]}
     for resource, name, kind in (
         (DEPLOYMENTS, "velero", "Deployment"),
-        (DAEMON_SETS, "restic", "DaemonSet"),
+        (DAEMON_SETS, "node-agent", "DaemonSet"),
         (ROLES, "velero", "Role"),
         (CLUSTER_ROLES, f"velero-{place}", "ClusterRole"),
     ):
@@ -109,7 +109,7 @@ async def test_a_second_install_adds_what_is_missing_and_keeps_what_was_changed(
     assert template["spec"]["containers"][0]["image"].endswith(":v1")
     assert template["metadata"]["annotations"]["mine"] == "kept"
     assert deployment["spec"]["replicas"] == 0
-    await client.get(DAEMON_SETS, "restic", place)
+    await client.get(DAEMON_SETS, "node-agent", place)
     # Fewer rights were asked for, and are not there.
     assert f"WARNING: ClusterRoleBinding/velero-{place} still gives the server cluster-admin" in second.err
     # What it advises works.

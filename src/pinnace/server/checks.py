@@ -16,7 +16,9 @@ from pinnace.volumes.uploader.passwords import REPOSITORY_SECRET_NAME, SECRET_KE
 
 log = get_logger(__name__)
 
-RESTIC_DAEMON_SET: Final = "restic"
+NODE_AGENT: Final = "node-agent"
+FORMER_NODE_AGENT: Final = "restic"
+"""The DaemonSet, and its name up to Velero 1.9."""
 RESTIC_PASSWORD: Final = {SECRET_KEY: "static-passw0rd"}
 """Of all repositories, unless the Secret was made before with another. (docs/spec: SRV 4)"""
 
@@ -59,15 +61,31 @@ async def prepare_restic(client: KubeClient, namespace: str) -> None:
         StartupError: there is no Secret with the password and none can be made.
     """
     try:
-        await client.get(DAEMON_SETS, RESTIC_DAEMON_SET, namespace)
-    except NotFound:
-        log.warning("There is no node agent: pod volumes cannot be backed up", daemonset=RESTIC_DAEMON_SET)
+        sets = await _node_agents(client, namespace)
     except KubeError as error:
-        log.warning("Cannot tell whether there is a node agent", daemonset=RESTIC_DAEMON_SET, error=error)
+        log.warning("Cannot tell whether there is a node agent", daemonset=NODE_AGENT, error=error)
+    else:
+        if not sets:
+            log.warning("There is no node agent: pod volumes cannot be backed up", daemonset=NODE_AGENT)
+        elif len(sets) > 1:
+            log.warning(
+                "There are two node agents, which take each other's work: "
+                f"`kubectl -n {namespace} delete daemonset {FORMER_NODE_AGENT}` removes the former one"
+            )
     try:
         await _ensure_restic_password(client, namespace)
     except KubeError as error:
         raise StartupError(f"Secret {namespace}/{SECRET_NAME} cannot be read or made: {error}") from error
+
+
+async def _node_agents(client: KubeClient, namespace: str) -> set[str]:
+    """The names of the DaemonSets of node agents. Raises KubeError."""
+    found = set()
+    for name in (NODE_AGENT, FORMER_NODE_AGENT):
+        with suppress(NotFound):
+            await client.get(DAEMON_SETS, name, namespace)
+            found.add(name)
+    return found
 
 
 async def _ensure_restic_password(client: KubeClient, namespace: str) -> None:

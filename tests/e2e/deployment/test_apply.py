@@ -107,7 +107,7 @@ async def test_flags_decide_and_all_else_stays(
     assert (found["spec"]["replicas"], pod["spec"]["nodeSelector"]) == (2, {"a": "b"})
     assert {"name": "TZ", "value": "Europe/Berlin"} in server_of(found)["env"]
     assert [plugin["image"] for plugin in pod["spec"]["initContainers"]] == ["registry.example.com/plugin:v3"]
-    await client.get(DAEMON_SETS, "restic", place)
+    await client.get(DAEMON_SETS, "node-agent", place)
     spec = (await client.get(velero("backupstoragelocations"), "default", place))["spec"]
     assert spec["config"] == {"region": "two"}
     assert spec["credential"] == {"name": "mine", "key": "cloud"}

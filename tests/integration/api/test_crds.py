@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Invalid, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, velero
 from tests.integration.api.samples import samples
+from tests.support.golden import VERSIONS, unpack
 from tests.support.waiting import eventually
 
 READY_SECONDS = 60.0
@@ -256,3 +258,17 @@ async def test_the_schema_of_containers_is_that_of_the_api_server(control_plane:
     """After an upgrade of the cluster of the tests: python -m hack.container_schema"""
     _status, document = control_plane.get(DOCUMENT)
     assert TARGET.read_text() == text(schema_of(json.loads(document)))
+
+
+@pytest.mark.usefixtures("crds")
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_backups_that_a_velero_server_wrote_are_stored_without_loss(
+    client: KubeClient, namespace: str, tmp_path: Path, version: str
+) -> None:
+    files = sorted(unpack(version, tmp_path).glob("backups/*/velero-backup.json"))
+    assert len(files) >= 3
+    for file in files:
+        written = json.loads(file.read_bytes())
+        metadata = {"name": file.parent.name, "labels": written["metadata"].get("labels")}
+        stored = await client.create(velero("backups"), {**written, "metadata": metadata}, namespace)
+        assert (stored["spec"], stored["status"]) == (written["spec"], written["status"])

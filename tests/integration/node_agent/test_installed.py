@@ -116,10 +116,12 @@ async def test_back_up_and_restore_with_pods_only(installed: Stage, s3_of_pods: 
 
 async def metrics_of_agent(stage: Stage) -> str:
     namespace = stage.site.namespace
-    pods = await stage.client.list_all(PODS, namespace, label_selector="name=restic")
+    pods = await stage.client.list_all(PODS, namespace, label_selector="name=node-agent")
     [name] = [pod["metadata"]["name"] for pod in pods]
     url = "http://127.0.0.1:8085/metrics"
-    return await exec_in_pod(stage.client, namespace, name, "wget", "-q", "-O", "-", url, container="restic")
+    return await exec_in_pod(
+        stage.client, namespace, name, "wget", "-q", "-O", "-", url, container="node-agent"
+    )
 
 
 async def check_password(s3: S3Server, repository: str) -> None:

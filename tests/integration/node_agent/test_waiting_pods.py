@@ -118,7 +118,7 @@ async def test_a_node_without_an_agent(stage: Stage) -> None:
     node = stage.cluster.nodes[0].name
     assert error == (
         f"{TIMED_OUT}the pod {stage.app}/p waits on node '{node}' for data (New); "
-        "what is New was not taken: does a restic pod run there?"
+        "what is New was not taken: does a node agent run there?"
     )
 
 

@@ -10,14 +10,16 @@ from pinnace.cli.install.flags import InstallFlags
 from pinnace.cli.output.printing import output_flags
 
 
-def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
-    """The four flags for the requests and limits of a pod."""
+def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], Any]:
+    """The four flags for the requests and limits of a pod; `also` is another name of the pod."""
 
     def declare(function: Any) -> Any:
         names = ("cpu-request", "mem-request", "cpu-limit", "mem-limit")
         for name, default in reversed(list(zip(names, defaults, strict=True))):
-            flag = f"--{pod}-pod-{name}"
-            function = click.option(flag, default=default, show_default=True, help="'0' for none.")(function)
+            flags = [f"--{each}-pod-{name}" for each in (pod, also) if each]
+            function = click.option(*flags, default=default, show_default=True, help="'0' for none.")(
+                function
+            )
         return function
 
     return declare
@@ -36,7 +38,7 @@ def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
 @key_values("--pod-annotations", help="Annotations for the server's pod.")
 @key_values("--sa-annotations", help="Annotations for the ServiceAccount.")
 @_pod_resources("velero", "500m", "128Mi", "1000m", "512Mi")
-@_pod_resources("restic", "500m", "512Mi", "1000m", "1Gi")
+@_pod_resources("restic", "500m", "512Mi", "1000m", "1Gi", also="node-agent")
 @key_values(
     "--backup-location-config",
     help="Config of the backup location: region=...,s3Url=..., or path=/folder with filesystem.",
@@ -47,11 +49,13 @@ def _pod_resources(pod: str, *defaults: str) -> Callable[[Any], Any]:
     help="Make a snapshot location (=false: none).",
 )  # fmt: skip
 @comma_list("--plugins", help="Images with plugins, comma-separated.")
-@boolean("--use-restic", help="Deploy the node agent, which backs up pod volumes with restic.")
-@boolean("--default-volumes-to-restic", help="Back up the files of all pod volumes unless opted out.")
+@boolean("--use-restic", "--use-node-agent", help="Deploy the node agent, which backs up pod volumes.")
+@boolean("--default-volumes-to-restic", "--default-volumes-to-fs-backup",
+         help="Back up all pod volumes from their files unless opted out.")  # fmt: skip
 @click.option("--uploader-type", type=Enum("kopia", "restic"), default=None,
               help="Program that saves pod volumes. [default: kopia; with --apply as it was]")  # fmt: skip
-@click.option("--default-restic-prune-frequency", type=DurationFlag(), default="0s",
+@click.option("--default-restic-prune-frequency", "--default-repo-maintain-frequency",
+              type=DurationFlag(), default="0s",
               help="How often restic repositories are pruned; 0 leaves it to the server.")  # fmt: skip
 @click.option("--restic-password-file", default="", help="File with the password of all restic repositories, "
               "instead of Velero's well-known one.")  # fmt: skip
@@ -78,7 +82,7 @@ def command(ctx: click.Context, flags: InstallFlags) -> None:
     \b
     A bucket:  pinnace install --provider aws --bucket backups --secret-file ./credentials \\
                    --backup-location-config region=eu-central-1
-    On a cluster:  add --image registry/pinnace:v1 --wait, and --use-restic for pod volumes
+    On a cluster:  add --image registry/pinnace:v1 --wait, and --use-node-agent for pod volumes
     A folder:  pinnace install --provider filesystem --backup-location-config path=/srv/backups
     """
     from pinnace.cli.install.run import install

@@ -37,6 +37,7 @@ from pinnace.kube.resources import (
     VOLUME_SNAPSHOT_LOCATIONS,
     APIResource,
 )
+from pinnace.server.checks import FORMER_NODE_AGENT
 
 RESOURCES = {
     resource.kind: resource
@@ -203,6 +204,8 @@ async def _send(
         for obj in others:
             if keep and obj["kind"] == DEPLOYMENTS.kind and obj["metadata"]["name"] == "velero":
                 await _keep_uploader(client, obj)
+            if obj["kind"] == DAEMON_SETS.kind and not await _replaces(client, obj, merge=merge):
+                continue
             await send(client, obj)
         if wait:
             await wait_for_workloads(client, others)
@@ -223,6 +226,26 @@ async def _keep_uploader(client: KubeClient, deployment: JSONObject) -> None:
     for container in deployment["spec"]["template"]["spec"]["containers"]:
         others = [each for each in container["args"] if not each.startswith(UPLOADER_FLAG)]
         container["args"] = [*others, *arguments[-1:]]
+
+
+async def _replaces(client: KubeClient, obj: JSONObject, *, merge: bool) -> bool:
+    """Make way for the node agent; False if one runs under its former name, and stays. (docs/adr/041)"""
+    namespace = obj["metadata"]["namespace"]
+    try:
+        found = await client.get(DAEMON_SETS, FORMER_NODE_AGENT, namespace)
+    except NotFound:
+        return True
+    if not merge or (found["metadata"].get("labels") or {}).get("component") != "velero":
+        click.echo(
+            f"WARNING: DaemonSet/{obj['metadata']['name']} is not created: the node agent runs as "
+            f"DaemonSet/{FORMER_NODE_AGENT}, its name before Velero 1.10, and two would take each other's "
+            "work. --apply replaces it.",
+            err=True,
+        )
+        return False
+    await client.delete(DAEMON_SETS, FORMER_NODE_AGENT, namespace)
+    click.echo(f"DaemonSet/{FORMER_NODE_AGENT}: deleted, as DaemonSet/{obj['metadata']['name']} replaces it")
+    return True
 
 
 async def _create(client: KubeClient, obj: JSONObject) -> None:

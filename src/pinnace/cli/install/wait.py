@@ -45,7 +45,10 @@ async def wait_for_workloads(client: KubeClient, made: Sequence[JSONObject]) -> 
             what="deployment", resource=DEPLOYMENTS, judge=deployment_lacks, seconds=DEPLOYMENT_SECONDS
         ),
         "DaemonSet": _Wait(
-            what="restic daemonset", resource=DAEMON_SETS, judge=daemon_set_lacks, seconds=DAEMON_SET_SECONDS
+            what="node agent daemonset",
+            resource=DAEMON_SETS,
+            judge=daemon_set_lacks,
+            seconds=DAEMON_SET_SECONDS,
         ),
     }
     for obj in made:

@@ -13,6 +13,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.install.options import InstallOptions
 from pinnace.cli.plugin.images import init_container_name
 from pinnace.nonadmin import manifests
+from pinnace.server.checks import NODE_AGENT
 
 CREDENTIAL_VARIABLES: Final = (
     "GOOGLE_APPLICATION_CREDENTIALS",
@@ -80,9 +81,10 @@ def daemon_set(options: InstallOptions) -> JSONObject:
         "containers": [_node_agent(options)],
         "volumes": [{"name": "host-pods", "hostPath": {"path": POD_VOLUMES}}, *_volumes(options)],
     }
-    labels = {"component": "velero", "name": "restic"}
-    pods = _Pods(selector={"name": "restic"}, labels=labels, annotations=options.pod_annotations, spec=spec)
-    return _workload("DaemonSet", "restic", options.namespace, pods, updateStrategy={})
+    selector = {"name": NODE_AGENT}
+    labels = {"component": "velero", **selector}
+    pods = _Pods(selector=selector, labels=labels, annotations=options.pod_annotations, spec=spec)
+    return _workload("DaemonSet", NODE_AGENT, options.namespace, pods, updateStrategy={})
 
 
 def non_admin_deployment(options: InstallOptions) -> JSONObject:
@@ -162,7 +164,9 @@ def _server(options: InstallOptions) -> JSONObject:
 
 def _node_agent(options: InstallOptions) -> JSONObject:
     return {
-        **_container("restic", options, ["restic", "server", *_features(options)], options.restic_resources),
+        **_container(
+            NODE_AGENT, options, [NODE_AGENT, "server", *_features(options)], options.restic_resources
+        ),
         **_probes(metrics=8085),
         "env": [
             _from_pod("NODE_NAME", "spec.nodeName"),

@@ -162,7 +162,7 @@ class _Care:
         )
         return (
             f"the pod {metadata['namespace']}/{metadata['name']} waits on node {node!r} for "
-            f"{waits or 'orders'}; what is New was not taken: does a restic pod run there?"
+            f"{waits or 'orders'}; what is New was not taken: does a node agent run there?"
         )
 
     def _tell(self) -> Trouble | None:

@@ -185,7 +185,7 @@ def test_arguments_of_server_and_node_agent(capsys: pytest.CaptureFixture[str]) 
     words = [*AWS, "--no-secret", *SERVER, "--use-restic"]
     bare = by_kind(capsys, *words)
     assert container(bare)["args"] == ["server", "--uploader-type=kopia"]
-    assert container(bare, "DaemonSet")["args"] == ["restic", "server"]
+    assert container(bare, "DaemonSet")["args"] == ["node-agent", "server"]
 
     more = ["--features", "EnableCSI,foo", "--default-restic-prune-frequency", "24h", "--restore-only"]
     made = by_kind(capsys, *words, *more, "--default-volumes-to-restic")
@@ -197,7 +197,7 @@ def test_arguments_of_server_and_node_agent(capsys: pytest.CaptureFixture[str]) 
         "--restore-only",
         "--default-restic-prune-frequency=24h0m0s",
     ]
-    assert container(made, "DaemonSet")["args"] == ["restic", "server", "--features=EnableCSI,foo"]
+    assert container(made, "DaemonSet")["args"] == ["node-agent", "server", "--features=EnableCSI,foo"]
 
 
 def test_the_server_accepts_the_arguments_it_is_installed_with(
@@ -219,9 +219,9 @@ def test_the_node_agent(capsys: pytest.CaptureFixture[str]) -> None:
     made = by_kind(capsys, *AWS, "--no-secret", *SERVER, "--use-restic", "--pod-annotations", "a=b")
     spec, template = made["DaemonSet"]["spec"], made["DaemonSet"]["spec"]["template"]
 
-    assert made["DaemonSet"]["metadata"]["name"] == "restic"
-    assert (spec["selector"], spec["updateStrategy"]) == ({"matchLabels": {"name": "restic"}}, {})
-    assert template["metadata"]["labels"] == {"component": "velero", "name": "restic"}
+    assert made["DaemonSet"]["metadata"]["name"] == "node-agent"
+    assert (spec["selector"], spec["updateStrategy"]) == ({"matchLabels": {"name": "node-agent"}}, {})
+    assert template["metadata"]["labels"] == {"component": "velero", "name": "node-agent"}
     assert template["metadata"]["annotations"] == {"a": "b"}
     assert pod(made, "DaemonSet")["securityContext"] == {"runAsUser": 0}
     assert pod(made, "DaemonSet")["serviceAccountName"] == "velero"

@@ -1,7 +1,7 @@
 """What `install --wait` takes for ready, and what it says when it gives up."""
 
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -112,9 +112,14 @@ class Cluster:
 
 MADE = [
     {"kind": kind, "metadata": {"name": name, "namespace": "velero"}}
-    for kind, name in (("Namespace", "velero"), ("Deployment", "velero"), ("DaemonSet", "restic"))
+    for kind, name in (("Namespace", "velero"), ("Deployment", "velero"), ("DaemonSet", "node-agent"))
 ]
 GONE = NotFound(404, reason="NotFound", message="gone")
+
+
+def agent(*answers: dict[str, Any] | KubeError) -> dict[str, list[dict[str, Any] | KubeError]]:
+    """Answers about the DaemonSet of the node agent."""
+    return {"node-agent": list(answers)}
 
 
 @pytest.fixture(autouse=True)
@@ -131,14 +136,14 @@ async def wait(cluster: Cluster) -> None:
 async def test_each_must_be_seen_ready_five_times_in_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     ready, not_ready = deployment(available_for=60), deployment(available_for=None)
     answers: list[JSONObject | KubeError] = [GONE, ready, ready, ready, ready, not_ready, ready]
-    cluster = Cluster(velero=answers, restic=[daemon_set(1, 1)])
+    cluster = Cluster(velero=answers, **agent(daemon_set(1, 1)))
 
     await wait(cluster)
 
-    assert cluster.asked == ["velero"] * 11 + ["restic"] * 5
+    assert cluster.asked == ["velero"] * 11 + ["node-agent"] * 5
     assert capsys.readouterr().out.splitlines() == [
         "Waiting for Velero deployment to be ready.",
-        "Waiting for Velero restic daemonset to be ready.",
+        "Waiting for Velero node agent daemonset to be ready.",
     ]
 
 
@@ -147,8 +152,8 @@ async def test_each_must_be_seen_ready_five_times_in_a_row(capsys: pytest.Captur
     [
         (Cluster(velero=[GONE]), "timed out waiting for the condition: Deployment velero: it does not exist"),
         (
-            Cluster(velero=[deployment(available_for=60)], restic=[daemon_set(2, 1)]),
-            "timed out waiting for the condition: DaemonSet restic: 1 of 2 pods are available",
+            Cluster(velero=[deployment(available_for=60)], **agent(daemon_set(2, 1))),
+            "timed out waiting for the condition: DaemonSet node-agent: 1 of 2 pods are available",
         ),
         (
             Cluster(velero=[Forbidden(403, message="you may not")]),

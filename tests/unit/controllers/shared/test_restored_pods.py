@@ -253,7 +253,7 @@ async def test_a_pod_is_looked_at_now_and_then(world: World) -> None:
         (
             {"phase": "Pending"},
             "the pod shop/p waits on node 'node-1' for data (New), more (InProgress); "
-            "what is New was not taken: does a restic pod run there?",
+            "what is New was not taken: does a node agent run there?",
         ),
     ],
     ids=["unschedulable", "no agent"],

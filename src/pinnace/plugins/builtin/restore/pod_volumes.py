@@ -28,7 +28,11 @@ log = logging.getLogger(__name__)
 PodVolumeBackupSource = Callable[[], Awaitable[Sequence[PodVolumeBackup]]]
 """Lists the pod volume backups of one backup; may raise KubeError or StorageError."""
 
-_WORKLOADS: Final = ((DEPLOYMENTS, "velero"), (DAEMON_SETS, "restic"))
+_WORKLOADS: Final = (
+    (DEPLOYMENTS, "velero"),
+    (DAEMON_SETS, "node-agent"),
+    (DAEMON_SETS, "restic"),
+)
 """Whose image is ours, helper included: the server's, or the agent's if no server runs in this cluster."""
 
 
