@@ -56,8 +56,9 @@ class NotSupported:
 _UPLOADER: Final = NotSupported(
     since="1.13",
     effect="settings of the kopia uploader",
-    instead="leave it out: pod volumes are saved with restic",
+    instead="leave it out: restic has no such settings",
     schema=_OPEN,
+    refused=False,
 )
 _PASSED_ON: Final = NotSupported(
     since="",

@@ -50,7 +50,6 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
         ("Backup", {"snapshotMoveData": True}, "spec.snapshotMoveData"),
         ("Backup", {"datamover": "other"}, "spec.datamover"),
         ("Backup", {"volumeGroupSnapshotLabelKey": "group"}, "spec.volumeGroupSnapshotLabelKey"),
-        ("Restore", {"uploaderConfig": {"writeSparseFiles": True}}, "spec.uploaderConfig"),
         ("Schedule", {"template": {"snapshotMoveData": True}}, "spec.template.snapshotMoveData"),
     ],
 )
@@ -162,3 +161,10 @@ def test_a_field_that_a_container_has_not_is_a_warning_that_it_is_passed_on() ->
     ]
     assert "passed on with the pod" in found.warnings[0]
     assert found.errors == ()
+
+
+def test_uploader_settings_of_a_restore_are_a_warning_as_restic_has_none() -> None:
+    found = findings("Restore", uploaderConfig={"writeSparseFiles": True, "parallelFilesDownload": 4})
+    assert found.errors == ()
+    (warning,) = found.warnings
+    assert warning.startswith("spec.uploaderConfig has no effect (settings of the kopia uploader")
