@@ -109,6 +109,7 @@ KUBERNETES = Toolset(
 )
 S3 = Toolset(name="s3", module="github.com/versity/versitygw")
 PLUGIN = Toolset(name="plugin", module="github.com/vmware-tanzu/velero")
+LATER_PLUGIN = Toolset(name="later_plugin", module="github.com/vmware-tanzu/velero")
 CSI = Toolset(name="csi", module="github.com/kubernetes-csi/external-snapshotter/v8")
 HELM = Toolset(name="helm", module="helm.sh/helm/v3")
 GCS = Toolset(name="gcs", module="github.com/fsouza/fake-gcs-server")
@@ -139,6 +140,7 @@ PROGRAMS = {
         Program("versitygw", "github.com/versity/versitygw/cmd/versitygw", S3),
         Program("plugin-sample", "pinnace.local/hack/tools/plugin/sample", PLUGIN),
         Program("plugin-host", "pinnace.local/hack/tools/plugin/host", PLUGIN),
+        Program("later-plugin", "pinnace.local/hack/tools/later_plugin/plugin", LATER_PLUGIN),
         Program(
             "snapshot-controller",
             "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
@@ -157,7 +159,7 @@ CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
 SCHEDULER = ("kube-scheduler",)
 NODE = (*SCHEDULER, "kubelet")  # what a cluster with nodes needs in addition
 S3_SERVER = ("versitygw",)
-PLUGIN_TOOLS = ("plugin-sample", "plugin-host")
+PLUGIN_TOOLS = ("plugin-sample", "plugin-host", "later-plugin")
 CSI_TOOLS = ("snapshot-controller", "csi-snapshotter", "csi-folder-driver")  # CSI volumes with snapshots
 CHART_TOOLS = ("helm",)
 GCS_SERVER = ("fake-gcs-server",)
