@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.controllers.foreign_runs import GRACE_SECONDS, ForeignRuns
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, RESTORES
@@ -67,6 +68,17 @@ async def test_what_no_velero_server_goes_on_with_is_ended_after_an_hour(
     assert status["phase"] == ended
     assert f"left in phase {phase} by a Velero server of a later version" in status["failureReason"]
     assert status["completionTimestamp"] == "2021-08-11T21:43:26Z"
+
+
+async def test_what_our_own_server_waits_for_is_left_to_it(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "ours", status={"phase": "WaitingForPluginOperations"})
+    stored = scene.world.cluster.objects["backups", "ours"]
+    stored["metadata"]["annotations"] = {ITEM_OPERATIONS: "a-digest"}
+
+    await scene.runs.resync()
+    await scene.wait(10 * GRACE_SECONDS)
+
+    assert scene.world.cluster.writes() == []
 
 
 async def test_nothing_is_ended_while_a_velero_server_runs(scene: Scene) -> None:

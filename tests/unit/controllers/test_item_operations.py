@@ -13,7 +13,6 @@ from pinnace.api.values.durations import Duration
 from pinnace.backup.request import ServerDefaults
 from pinnace.backup.runner import execute_backup
 from pinnace.controllers.backup import BackupWork
-from pinnace.controllers.foreign_runs import ForeignRuns
 from pinnace.controllers.item_operations import (
     BackupSteps,
     OperationSettings,
@@ -143,28 +142,6 @@ async def test_what_a_velero_server_left_waiting_is_not_touched(scene: Scene) ->
 
     assert not is_followed(obj)
     assert await scene.reconcile() == DONE
-    assert scene.world.cluster.patches == []
-
-
-async def test_our_own_waiting_backup_is_not_a_foreign_one(scene: Scene) -> None:
-    class Cache:
-        def __init__(self, *objects: JSONObject) -> None:
-            self._objects = objects
-
-        def objects(self) -> tuple[JSONObject, ...]:
-            return self._objects
-
-    ours = Cache(scene.world.cluster.objects["backups", "b1"])
-    runs = ForeignRuns(
-        scene.world.scope,
-        backups=ours,
-        restores=Cache(),
-        clock=scene.world.clock,  # type: ignore[arg-type]
-    )
-    await runs.resync()
-    scene.world.clock.advance(7200)
-    await runs.resync()
-
     assert scene.world.cluster.patches == []
 
 
