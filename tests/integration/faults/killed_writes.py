@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pinnace.cli.backup.local  # noqa: F401 - loaded once, before the forks
+import pinnace.cli.backup.local
+import pinnace.cli.restore.local  # noqa: F401 - likewise
 from pinnace.cli.program import run
 from pinnace.storage.filesystem import store as filesystem
 from pinnace.storage.filesystem.spool import SpooledFile

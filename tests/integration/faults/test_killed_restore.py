@@ -1,7 +1,10 @@
 """A restore whose process is killed or interrupted can be run again and ends as if nothing had been."""
 
+import asyncio
 import gzip
+import shutil
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -11,9 +14,14 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall
 from hack.cluster.proxy import FaultProxy
 from pinnace.api.backup import BackupPhase
+from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.restore import RestorePhase
 from pinnace.storage.backup_store import BackupStore
-from tests.integration.faults.commands import CommandLine
+from pinnace.storage.errors import ObjectNotFound
+from pinnace.storage.filesystem.store import FilesystemStore
+from pinnace.storage.layout import Layout
+from tests.integration.faults import killed_writes
+from tests.integration.faults.commands import COMMAND_SECONDS, CommandLine
 from tests.integration.faults.world import Lab
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
@@ -86,6 +94,51 @@ async def test_a_killed_restore_can_be_run_again(
     restored = await stored.read_restore("r2")
     assert (restored.status.phase, restored.status.errors) == (RestorePhase.COMPLETED, 0)
     await lab.assert_same(target)
+
+
+STEPS = 30
+"""More than a restore writes."""
+
+
+async def test_a_restore_that_is_killed_at_any_write_is_recorded_whole_or_not_at_all(
+    lab: Lab, stored: BackupStore, command_line: CommandLine, tmp_path: Path
+) -> None:
+    locations, temporary, target = tmp_path / "locations", tmp_path / "killed-tmp", lab.new_target()
+    temporary.mkdir()
+    for number in range(1, STEPS):
+        shutil.copytree(tmp_path / "store", locations / str(number))
+    arguments = restore(lab, tmp_path, "r1", target)[2:]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, killed_writes.__file__, str(locations), *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        env=command_line.environment(temporary),
+    )
+    async with asyncio.timeout(3 * COMMAND_SECONDS):
+        out, _ = await process.communicate()
+    ends = {int(number): int(end) for number, end in map(str.split, out.decode().splitlines())}
+
+    last = len(ends)
+    assert list(ends.values()) == [-signal.SIGKILL] * (last - 1) + [0]
+    assert 6 < last < STEPS
+    recorded = [number for number in ends if await look_at_what_was_killed(locations / str(number))]
+    # The record is the last file: it is there in the last steps only.
+    assert recorded == list(range(recorded[0], last + 1))
+    assert len(recorded) <= 3
+    await lab.assert_same(target)
+
+
+async def look_at_what_was_killed(root: Path) -> bool:
+    """Is the restore recorded? Then it is Completed, with its log and results."""
+    async with BackupStore(FilesystemStore(root), Layout(""), location="default") as store:
+        try:
+            found = await store.read_restore("r1")
+        except ObjectNotFound:
+            return False
+        assert (found.status.phase, found.status.errors) == (RestorePhase.COMPLETED, 0)
+        assert await store.read_restore_results("r1") == {"errors": {}, "warnings": {}}
+        async with store.read_text(DownloadTargetKind.RESTORE_LOG, "r1") as stream:
+            assert b"restore completed" in b"".join([chunk async for chunk in stream])
+    return True
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
