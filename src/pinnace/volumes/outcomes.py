@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable, Collection
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumePhase
 
-_FINAL = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED})
+_FINAL = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
+NOT_DONE = frozenset({PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
+"""Phases that have ended without the volume being saved or restored."""
 
 
 class Outcomes:

@@ -16,7 +16,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.volumes.creating import create_generated
-from pinnace.volumes.outcomes import message_of, phase_of
+from pinnace.volumes.outcomes import NOT_DONE, message_of, phase_of
 from pinnace.volumes.pod_claims import PodVolume, VolumeError, find_volume, look_behind
 from pinnace.volumes.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import NOT_READY, RepositoryUnavailable
@@ -135,7 +135,7 @@ class PodVolumeBackups:
                 errors.append(PodVolumeError(f"pod volume backup failed: {name} was deleted"))
             elif obj is not None and self._outcomes.has_ended(name):
                 self._ended.append(obj)
-                if phase_of(obj) == PodVolumePhase.FAILED:
+                if phase_of(obj) in NOT_DONE:
                     errors.append(PodVolumeError(f"pod volume backup failed: {message_of(obj)}"))
         return errors
 

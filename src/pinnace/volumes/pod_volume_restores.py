@@ -12,14 +12,13 @@ from typing import Final
 from pinnace.api import API_VERSION, labels
 from pinnace.api.backup_repository import BackupRepository
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumePhase
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.volumes.creating import create_generated
-from pinnace.volumes.outcomes import message_of, phase_of
+from pinnace.volumes.outcomes import NOT_DONE, message_of, phase_of
 from pinnace.volumes.pod_volume_backups import pod_reference, uploader_fields
 from pinnace.volumes.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import NOT_READY, RepositoryUnavailable
@@ -134,7 +133,7 @@ class PodVolumeRestores:
             obj = self._outcomes.last_seen(name)
             if self._outcomes.is_deleted(name):
                 failures.append(f"pod volume restore failed: {name} was deleted")
-            elif phase_of(obj) == PodVolumePhase.FAILED:
+            elif phase_of(obj) in NOT_DONE:
                 failures.append(f"pod volume restore failed: {message_of(obj)}")
         return failures
 

@@ -220,5 +220,7 @@ def controller(parts: NodeParts) -> NodeController:
     reconciler = new_reconciler(parts.scope, work)
     made = Controller(NAME, reconciler.reconcile, workers=parts.backup_workers, clock=parts.timers)
     made.watch(parts.backups, keys=work.enqueued, predicate=work.is_wanted)
-    parts.backups.add_handlers(on_delete=reconciler.deleted)
+    parts.backups.add_handlers(
+        on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
+    )
     return NodeController(controller=made, fail_orphans=partial(work.fail_orphans, reconciler))

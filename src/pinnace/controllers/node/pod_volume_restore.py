@@ -21,6 +21,7 @@ from pinnace.controllers.node.reconciler import (
     PodVolumeFailed,
     PodVolumeReconciler,
     Report,
+    is_cancel_wanted,
     is_new,
 )
 from pinnace.controllers.node.scope import NodeScope
@@ -118,6 +119,8 @@ class PodVolumeRestoreWork:
     def is_wanted(self, obj: JSONObject) -> bool:
         """Whether a PodVolumeRestore can begin now."""
         pod = self._pod_of(obj)
+        if is_new(obj) and is_cancel_wanted(obj):
+            return pod is not None
         return is_new(obj) and pod is not None and is_waiting(pod) and not is_ending(pod)
 
     def restores_of(self, pod: JSONObject) -> list[JSONObject]:
@@ -274,7 +277,9 @@ def controller(parts: NodeParts) -> NodeController:
     made = Controller(NAME, reconciler.reconcile, workers=parts.restore_workers, clock=parts.timers)
     made.watch(parts.restores, predicate=work.is_wanted)
     made.watch(parts.pods, keys=work.keys_of_waiting, predicate=is_waiting)
-    parts.restores.add_handlers(on_delete=reconciler.deleted)
+    parts.restores.add_handlers(
+        on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
+    )
 
     def pod_changed(pod: JSONObject) -> None:
         # The kubelet cannot unmount the volumes while a restore still writes to them.

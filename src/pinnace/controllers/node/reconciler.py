@@ -41,6 +41,7 @@ ORPHAN_MESSAGE: Final = (
 )
 INTERRUPTED_MESSAGE: Final = "the node agent was stopped before the {kind} had ended"
 DELETED_MESSAGE: Final = "it was deleted"
+CANCELED_MESSAGE: Final = "it was canceled, as spec.cancel asks for it"
 
 INTERRUPTED_SECONDS: Final = 4.0
 """For storing that the work was interrupted; a stop must not take long."""
@@ -57,6 +58,11 @@ class PodVolumeFailed(Exception):
 def is_new(obj: JSONObject) -> bool:
     """Whether no agent has claimed the object yet."""
     return phase_of(obj) in _NEW
+
+
+def is_cancel_wanted(obj: JSONObject) -> bool:
+    """Whether a user has asked to give the work up."""
+    return (obj.get("spec") or {}).get("cancel") is True
 
 
 class Work(Protocol[AnyPodVolumeT]):
@@ -89,6 +95,7 @@ class _InFlight:
 
     given_up: asyncio.Event = field(default_factory=asyncio.Event)
     reason: str = ""
+    is_canceled: bool = False
 
 
 class PodVolumeReconciler(Generic[PodVolumeT]):
@@ -116,6 +123,13 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             work.reason = reason
             work.given_up.set()
 
+    def changed(self, obj: JSONObject) -> None:
+        """Give up an object that is in flight and that a user cancels."""
+        work = self._in_flight.get(obj["metadata"]["uid"])
+        if work is not None and is_cancel_wanted(obj) and not work.given_up.is_set():
+            work.is_canceled = True
+            self.give_up(obj["metadata"]["uid"], CANCELED_MESSAGE)
+
     def deleted(self, obj: JSONObject) -> None:
         """Give up an object that was deleted."""
         uid = obj["metadata"]["uid"]
@@ -132,6 +146,10 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         while (obj := await self._read(key)) is not None:
             ours = obj["metadata"]["uid"] in self._claimed and phase_of(obj) == PodVolumePhase.IN_PROGRESS
             if not ours and not is_new(obj):
+                return
+            if not ours and is_cancel_wanted(obj):
+                await self._store(obj["metadata"]["uid"], key, self._canceled())
+                self._work.ended()
                 return
             try:
                 pod_volume = decode(self._struct, obj)
@@ -180,13 +198,19 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
     async def _carry_out(self, key: Key, pod_volume: PodVolumeT) -> None:
         uid, work = pod_volume.metadata.uid, _InFlight()
         self._in_flight[uid] = work
+        if pod_volume.spec.cancel:  # since it was read, and before its events had this to act on
+            work.is_canceled = True
+            work.given_up.set()
         log.info(f"{self._resource.kind} begins", volume=pod_volume.spec.volume)
         status: JSONObject
         try:
             done = await unless_stopped(
                 work.given_up, self._work.carry_out(pod_volume, self._reporter(pod_volume))
             )
-            status = self._failed(work.reason) if done is None else self._completed(done)
+            if done is not None:
+                status = self._completed(done)
+            else:
+                status = self._canceled() if work.is_canceled else self._failed(work.reason)
         except PASSING_ERRORS:
             raise
         except PodVolumeFailed as error:
@@ -235,6 +259,9 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
 
     def _failed(self, message: str) -> JSONObject:
         return {**self._ended(PodVolumePhase.FAILED), "message": message}
+
+    def _canceled(self) -> JSONObject:
+        return {**self._ended(PodVolumePhase.CANCELED), "message": CANCELED_MESSAGE}
 
     def _ended(self, phase: PodVolumePhase) -> JSONObject:
         return {"phase": str(phase), "completionTimestamp": format_time(self._scope.clock())}

@@ -38,7 +38,7 @@ AGENT_SECONDS: Final = 30.0
 """How long the agent of a lost pod has to end what it began; after that it is taken for gone too."""
 
 _ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
-_ENDED_ORDERS: Final = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED})
+_ENDED_ORDERS: Final = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
 _USUAL_WAITS: Final = frozenset({"PodInitializing", "ContainerCreating"})
 
 

@@ -387,3 +387,26 @@ async def test_an_unknown_uploader_is_an_error_that_says_so(world: NodeWorld) ->
     assert status["phase"] == "Failed"
     assert status["message"] == "this node agent has restic and kopia, and the uploader asked for is other"
     assert world.restic.calls == []
+
+
+async def test_work_in_flight_that_a_user_cancels_ends_as_canceled(world: NodeWorld) -> None:
+    volume_backup = world.add_backup()
+    world.restic.until = asyncio.Event()
+    task = asyncio.create_task(world.save())
+    await world.restic.working.wait()
+
+    world.backup_reconciler.changed({**volume_backup, "spec": {**volume_backup["spec"], "cancel": True}})
+    status = await task
+
+    assert status["phase"] == "Canceled"
+    assert status["message"] == "it was canceled, as spec.cancel asks for it"
+    assert "completionTimestamp" in status
+
+
+async def test_work_that_is_canceled_before_it_begins_is_never_begun(world: NodeWorld) -> None:
+    world.add_backup()["spec"]["cancel"] = True
+
+    status = await world.save()
+
+    assert status["phase"] == "Canceled"
+    assert world.restic.calls == []
