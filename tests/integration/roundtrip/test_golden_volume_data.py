@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hack.cluster import binaries
 from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
@@ -25,7 +26,8 @@ class Bucket:
         self.path = unpack(version, folder)
         work = folder / "work"
         work.mkdir()
-        environ = {"PATH": os.environ["PATH"]}
+        programs = binaries.locate(binaries.UPLOADER)["kopia"].parent
+        environ = {"PATH": f"{programs}:{os.environ['PATH']}"}
         self.run = Pinnace(work, kubeconfig=kubeconfig, location=str(self.path), secrets=(), environ=environ)
 
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -240,3 +240,37 @@ def _ask(program: str, tmp_path: Path, *args: str) -> bytes:
     environment = {"HOME": str(tmp_path), "KOPIA_PASSWORD": PASSWORD, "KOPIA_CONFIG_PATH": str(file)}
     line = [program, "--disable-file-logging", "--no-auto-maintenance", *args]
     return subprocess.run(line, env=environment, capture_output=True, check=True).stdout
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """Two block devices of 2 MiB."""
+    made = []
+    try:
+        for name in ("first", "second"):
+            image = tmp_path / f"{name}.img"
+            image.write_bytes(bytes(2 << 20))
+            done = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, check=False)
+            if done.returncode != 0:
+                pytest.skip(f"no loop devices here: {done.stderr.decode().strip()}")
+            made.append(Path(done.stdout.decode().strip()))
+        yield made[0], made[1]
+    finally:
+        for path in made:
+            subprocess.run(["losetup", "--detach", path], check=True)
+
+
+async def test_a_device_is_saved_and_restored_bit_by_bit(
+    lab: Lab, kopia: Kopia, devices: tuple[Path, Path]
+) -> None:
+    first, second = devices
+    content = os.urandom(1 << 20) + bytes(1 << 20)
+    first.write_bytes(content)
+    await kopia.init(SHOP)
+
+    made = await kopia.save(SHOP, Source(path=first, name=NAME, tags=TAGS))
+    await kopia.fill(SHOP, made.snapshot, Target(path=second))
+
+    assert made.total_bytes == len(content)
+    with second.open("rb") as device:
+        assert device.read() == content

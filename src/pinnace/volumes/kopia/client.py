@@ -308,6 +308,8 @@ class Kopia:
         messages = outputs.stderr
         assert isinstance(messages, Messages)
         creates = command.args[:2] == ("repository", "create")
+        if access.storage.kind == "filesystem" and not creates:
+            await in_thread(_check_folder, access.storage, shown)
         try:
             code = await run(
                 command.line(self._program),
@@ -324,17 +326,21 @@ class Kopia:
         said = messages.text.replace(f"{access.opened.directory}/", "")
         log.debug("Ran kopia", extra={"fields": {"command": shown, "stderr": said}})
         if code != 0:
-            failure = command_failed(shown, exit_code=code, stderr=said)
-            if isinstance(failure, RepositoryMissing) and await _is_copy_of_bucket(access.storage):
-                raise RepositoryUnusable(shown, exit_code=code, stderr=said, reason=_COPY_OF_BUCKET)
-            raise failure
+            raise command_failed(shown, exit_code=code, stderr=said)
 
 
-async def _is_copy_of_bucket(storage: Storage) -> bool:
-    """Whether a folder has blobs as they are in a bucket: kopia looks for names that end with `.f`."""
-    if storage.kind != "filesystem":
-        return False
-    return await in_thread((Path(storage.options["path"]) / "kopia.repository").exists)
+def _check_folder(storage: Storage, command: str) -> None:
+    """kopia writes into any folder that it looks into; so it is not let into one without a repository.
+
+    Raises:
+        RepositoryMissing, RepositoryUnusable: there is none, or the copy of one in a bucket.
+    """
+    folder = Path(storage.options["path"])
+    if (folder / "kopia.repository.f").exists():
+        return
+    if (folder / "kopia.repository").exists():
+        raise RepositoryUnusable(command, exit_code=None, reason=_COPY_OF_BUCKET)
+    raise RepositoryMissing(command, exit_code=None, reason="there is no repository")
 
 
 async def _opened(path: Path, mode: str) -> FileIO:
