@@ -37,7 +37,7 @@ async def test_an_application_with_volumes_comes_back(
     assert await application.content() == before
     # Nothing of ours stays but what is in the user's bucket.
     done = await deployed.run("uninstall", "--force", "--wait")
-    assert done.lines[-1].startswith("Velero uninstalled")
+    assert done.lines[-1].startswith("Pinnace is uninstalled")
     assert await deployed.remains() == []
     assert await application.content() == before
     stored = deployed.bucket.server.directory / "buckets" / deployed.bucket.name
@@ -86,7 +86,7 @@ async def test_a_backup_of_the_old_version_is_restored_by_the_new(
 
     second = await deployed.run("install", *deployed.location_flags, "--image", new)
 
-    assert "Deployment/velero: already exists, proceeding" in second.lines
+    assert "Deployment/velero" in next(line for line in second.lines if line.startswith("Existed"))
     found = await client.get(DEPLOYMENTS, "velero", namespace)
     assert found["metadata"]["generation"] == changed["metadata"]["generation"]
 

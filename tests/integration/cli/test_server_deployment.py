@@ -207,9 +207,9 @@ async def test_uninstall_waits_until_all_is_gone(
     outcome = await command("uninstall", "-n", installed, "--force", "--wait")
 
     assert (outcome.code, outcome.err) == (0, ""), outcome
-    assert outcome.lines[0].startswith("Waiting for Velero uninstall to complete.")
+    assert outcome.lines[0].startswith("Waiting until all is gone.")
     assert set(outcome.lines[1]) == {"."}
-    assert outcome.lines[2] == "Velero uninstalled ⛵"
+    assert outcome.lines[2] == "Pinnace is uninstalled."
     for resource, name in (
         (NAMESPACES, installed),
         (CLUSTER_ROLE_BINDINGS, f"velero-{installed}"),
@@ -221,10 +221,10 @@ async def test_uninstall_waits_until_all_is_gone(
 
     again = await command("uninstall", "-n", installed, "--force", "--wait")
     assert again.lines == [
-        f'Velero namespace "{installed}" does not exist, skipping.',
-        f'Velero ClusterRoleBinding "velero-{installed}" does not exist, skipping.',
-        "V1Beta1 Velero CRDs not found, skipping...",
-        "Velero uninstalled ⛵",
+        f'Namespace "{installed}" does not exist, skipping.',
+        f'ClusterRoleBinding "velero-{installed}" does not exist, skipping.',
+        "V1Beta1 custom resource definitions not found, skipping...",
+        "Pinnace is uninstalled.",
     ]
     nothing = await command("backup", "get", "-n", installed)
     assert error(nothing).startswith("the cluster does not serve the custom resources of the server")

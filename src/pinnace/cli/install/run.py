@@ -18,6 +18,16 @@ from pinnace.cli.install.checks import FILESYSTEM, check, location_of
 from pinnace.cli.install.finalizers import defined_by
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
 from pinnace.cli.install.options import InstallOptions
+from pinnace.cli.install.report import (
+    APPLIED,
+    CREATED,
+    LEFT,
+    NOT_CHANGED,
+    WIDENED,
+    Report,
+    say_plan,
+    title,
+)
 from pinnace.cli.install.wait import wait_for_workloads
 from pinnace.cli.install.workloads import UPLOADER_FLAG
 from pinnace.cli.output.printing import encode
@@ -78,13 +88,15 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
         listing = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [*crds, *others]}
         click.echo(encode(listing, output.format))
     if flags.dry_run:
+        if not output.format:
+            say_plan([*crds, *others], settings.namespace)
         return
     try:
         keeps_uploader = flags.apply and flags.uploader_type is None
         run_async(_send(settings, crds, others, merge=flags.apply, wait=flags.wait, keep=keeps_uploader))
     except CommandError as error:
         raise CommandError(
-            f"\n\nError installing Velero. Use `kubectl logs deploy/velero -n {settings.namespace}` "
+            f"\n\nError installing Pinnace. Use `kubectl logs deploy/velero -n {settings.namespace}` "
             f"to check the deploy logs: {error}"
         ) from error
     _closing_words(settings, flags)
@@ -113,7 +125,7 @@ def _closing_words(settings: Settings, flags: InstallFlags) -> None:
         click.echo("\nNo bucket and provider were specified, no default backup storage location created.\n")
     if flags.image:
         click.echo(
-            f"Velero is installed! ⛵ Use 'kubectl logs deployment/velero -n {settings.namespace}' "
+            f"Pinnace is installed. Use 'kubectl logs deployment/velero -n {settings.namespace}' "
             "to view the status."
         )
     else:
@@ -196,17 +208,24 @@ async def _send(
     keep: bool,
 ) -> None:
     send = _apply if merge else _create
+    report = Report(len(crds) + len(others))
     async with open_cluster(settings) as client:
-        for crd in crds:
-            await send(client, crd)
-        click.echo("Waiting for resources to be ready in cluster...")
-        await _wait_for_crds(client, crds)
-        for obj in others:
-            if keep and obj["kind"] == DEPLOYMENTS.kind and obj["metadata"]["name"] == "velero":
-                await _keep_uploader(client, obj)
-            if obj["kind"] == DAEMON_SETS.kind and not await _replaces(client, obj, merge=merge):
-                continue
-            await send(client, obj)
+        try:
+            for crd in crds:
+                report.begin(crd)
+                report.done(crd, await send(client, crd))
+            await _wait_for_crds(client, crds)
+            for obj in others:
+                report.begin(obj)
+                if keep and obj["kind"] == DEPLOYMENTS.kind and obj["metadata"]["name"] == "velero":
+                    await _keep_uploader(client, obj)
+                if obj["kind"] == DAEMON_SETS.kind and not await _replaces(client, obj, merge=merge):
+                    continue
+                report.done(obj, await send(client, obj))
+        finally:
+            report.close()
+        for line in report.summary():
+            click.echo(line)
         if wait:
             await wait_for_workloads(client, others)
 
@@ -248,34 +267,33 @@ async def _replaces(client: KubeClient, obj: JSONObject, *, merge: bool) -> bool
     return True
 
 
-async def _create(client: KubeClient, obj: JSONObject) -> None:
-    name = f"{obj['kind']}/{obj['metadata']['name']}"
-    click.echo(f"{name}: attempting to create resource")
+async def _create(client: KubeClient, obj: JSONObject) -> str:
+    """Create the object if there is none. Returns what was done."""
+    name = title(obj)
     try:
         await client.create(
             RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"), field_manager=MANAGER
         )
     except AlreadyExists:
         if obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind:
-            await _widen(client, obj)
-            return
-        click.echo(f"{name}: already exists, proceeding")
+            return await _widen(client, obj)
         # A user who asks for fewer rights must not believe that the server has only those.
         if await _other_role(client, obj) == ALL_RIGHTS:
             _warn_of_other_role(obj, ALL_RIGHTS)
+        return LEFT
     except KubeError as error:
         raise CommandError(f"Error creating resource {name}: {error}") from error
-    click.echo(f"{name}: created")
+    return CREATED
 
 
-async def _apply(client: KubeClient, obj: JSONObject) -> None:
-    name = f"{obj['kind']}/{obj['metadata']['name']}"
-    click.echo(f"{name}: attempting to apply resource")
+async def _apply(client: KubeClient, obj: JSONObject) -> str:
+    """Bring the object in line with ours. Returns what was done."""
+    name = title(obj)
     try:
         # The role of a binding cannot be changed: the API server would refuse the whole object.
         if other := await _other_role(client, obj):
             _warn_of_other_role(obj, other)
-            return
+            return NOT_CHANGED
         if obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind:
             # It keeps the fields that others set, so none is overruled.
             await apply(client, CUSTOM_RESOURCE_DEFINITIONS, await _without_loss(client, obj))
@@ -285,23 +303,22 @@ async def _apply(client: KubeClient, obj: JSONObject) -> None:
     except KubeError as error:
         raise CommandError(f"Error applying resource {name}: {error}") from error
     say_overruled(name, overruled)
-    click.echo(f"{name}: applied")
+    return APPLIED
 
 
-async def _widen(client: KubeClient, obj: JSONObject) -> None:
+async def _widen(client: KubeClient, obj: JSONObject) -> str:
     """Give an existing definition what ours has beyond it: without, objects of ours would lose fields."""
     name = f"{obj['kind']}/{obj['metadata']['name']}"
     try:
         served = await client.get(CUSTOM_RESOURCE_DEFINITIONS, obj["metadata"]["name"])
         wide = superset(obj, served)
         if wide["spec"]["versions"] == served["spec"]["versions"]:
-            click.echo(f"{name}: already exists, proceeding")
-            return
+            return LEFT
         _say_kept(obj, served)
         await apply(client, CUSTOM_RESOURCE_DEFINITIONS, wide)
     except KubeError as error:
         raise CommandError(f"Error widening resource {name}: {error}") from error
-    click.echo(f"{name}: already exists, widened")
+    return WIDENED
 
 
 async def _without_loss(client: KubeClient, obj: JSONObject) -> JSONObject:

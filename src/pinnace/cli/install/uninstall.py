@@ -48,15 +48,19 @@ def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
     """Ask, remove everything that can be removed, and report what could not."""
     settings = server_settings(ctx, "uninstall")
     if not force:
-        click.echo("You are about to uninstall Velero.")
+        click.echo(
+            f"You are about to uninstall Pinnace: namespace {settings.namespace} with all that is in it, its "
+            "access rights, and the custom resource definitions with all Backup, Restore and Schedule "
+            "objects of the cluster, a Velero server's too. What is stored in the backup locations stays."
+        )
         if not confirmed():
             return
     errors = run_async(_uninstall(settings, wait))
     if errors:
         text = aggregate(errors)
-        click.echo(f'Errors while attempting to uninstall Velero: "{text}"', nl=False)
+        click.echo(f'Errors while attempting to uninstall Pinnace: "{text}"', nl=False)
         raise CommandError(text)
-    click.echo("Velero uninstalled ⛵")
+    click.echo("Pinnace is uninstalled.")
 
 
 async def _uninstall(settings: Settings, wait: bool) -> list[str]:
@@ -86,11 +90,11 @@ async def _delete_namespace(client: "KubeClient", namespace: str) -> bool:
     try:
         found = await client.get(NAMESPACES, namespace)
         if found["metadata"].get("deletionTimestamp"):
-            click.echo(f'Velero namespace "{namespace}" is terminating.')
+            click.echo(f'Namespace "{namespace}" is terminating.')
         else:
             await client.delete(NAMESPACES, namespace)
     except NotFound:
-        click.echo(f'Velero namespace "{namespace}" does not exist, skipping.')
+        click.echo(f'Namespace "{namespace}" does not exist, skipping.')
         return False
     return True
 
@@ -108,7 +112,7 @@ async def _delete_rights(client: "KubeClient", namespace: str) -> list[str]:
     try:
         await client.delete(CLUSTER_ROLE_BINDINGS, name)
     except NotFound:
-        click.echo(f'Velero ClusterRoleBinding "{name}" does not exist, skipping.')
+        click.echo(f'ClusterRoleBinding "{name}" does not exist, skipping.')
     except APIStatusError as error:
         errors.append(str(error))
     try:
@@ -139,10 +143,10 @@ async def _delete_definitions(client: "KubeClient") -> list[str]:
     """Delete our definitions in whichever version the cluster serves. Returns the errors."""
     removed, errors = await _delete_labelled(client, CUSTOM_RESOURCE_DEFINITIONS)
     if removed is None:
-        click.echo("V1 Velero CRDs not found, skipping...")
+        click.echo("V1 custom resource definitions not found, skipping...")
     removed_old, old_errors = await _delete_labelled(client, OLD_DEFINITIONS)
     if removed_old is None and not removed:
-        click.echo("V1Beta1 Velero CRDs not found, skipping...")
+        click.echo("V1Beta1 custom resource definitions not found, skipping...")
     return errors + old_errors
 
 
@@ -172,7 +176,7 @@ async def _delete_labelled(client: "KubeClient", resource: APIResource) -> tuple
 async def _wait(client: "KubeClient", namespace: str) -> None:
     """Print dots until the namespace and the definitions are gone, and after a while what holds them."""
     click.echo(
-        "Waiting for Velero uninstall to complete. You may safely press ctrl-c to stop waiting - "
+        "Waiting until all is gone. You may safely press ctrl-c to stop waiting - "
         "uninstall will continue in the background."
     )
     looks = 0

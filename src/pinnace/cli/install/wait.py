@@ -55,7 +55,7 @@ async def wait_for_workloads(client: KubeClient, made: Sequence[JSONObject]) -> 
         if obj["kind"] in waits:
             wait, name = waits[obj["kind"]], obj["metadata"]["name"]
             what = f"self-service {wait.what}" if name == manifests.DEPLOYMENT else wait.what
-            click.echo(f"Waiting for Velero {what} to be ready.")
+            click.echo(f"Waiting for Pinnace {what} to be ready.")
             await _until_ready(client, wait, name, obj["metadata"]["namespace"])
 
 

@@ -426,7 +426,12 @@ def test_a_secret_and_no_secret(capsys: pytest.CaptureFixture[str], secret_file:
 def test_the_least_that_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(by_kind(capsys, *NOTHING)) == ["Namespace", "ClusterRoleBinding", "ServiceAccount"]
     assert run(["install", "--dry-run", *NOTHING]) == 0
-    assert capsys.readouterr().out == ""
+    summary, hint = capsys.readouterr().out.splitlines()
+    assert summary == (
+        "Pinnace in namespace velero. Would create, or leave as they are where they exist: "
+        "14 custom resource definitions, Namespace/velero, ClusterRoleBinding/velero, ServiceAccount/velero"
+    )
+    assert hint.startswith("Nothing was sent.")
 
 
 def test_a_table_is_no_form_for_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -468,6 +473,6 @@ def test_definitions_that_never_come(
     assert run(["install", "-n", "foo", *NOTHING]) == 1
 
     assert capsys.readouterr().err == (
-        "An error occurred: \n\nError installing Velero. Use `kubectl logs deploy/velero -n foo` "
+        "An error occurred: \n\nError installing Pinnace. Use `kubectl logs deploy/velero -n foo` "
         f"to check the deploy logs: Error polling for CRDs: {text}\n"
     )

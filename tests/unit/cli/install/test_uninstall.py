@@ -24,9 +24,9 @@ from tests.unit.cli.fake_cluster import FakeCluster, connected
 
 RESTORES = velero("restores")
 DEFINITIONS = ("backups.velero.io", "restores.velero.io")
-SUCCESS = "Velero uninstalled ⛵\n"
+SUCCESS = "Pinnace is uninstalled.\n"
 WAITING = (
-    "Waiting for Velero uninstall to complete. You may safely press ctrl-c to stop waiting - "
+    "Waiting until all is gone. You may safely press ctrl-c to stop waiting - "
     "uninstall will continue in the background.\n"
 )
 
@@ -77,9 +77,9 @@ def test_everything_of_ours_goes(
 def test_nothing_to_remove(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     assert run(["uninstall", "--force", "--wait"]) == 0
     assert capsys.readouterr().out == (
-        'Velero namespace "velero" does not exist, skipping.\n'
-        'Velero ClusterRoleBinding "velero" does not exist, skipping.\n'
-        "V1Beta1 Velero CRDs not found, skipping...\n" + SUCCESS
+        'Namespace "velero" does not exist, skipping.\n'
+        'ClusterRoleBinding "velero" does not exist, skipping.\n'
+        "V1Beta1 custom resource definitions not found, skipping...\n" + SUCCESS
     )
 
 
@@ -89,7 +89,7 @@ def test_definitions_of_an_old_cluster(capsys: pytest.CaptureFixture[str], clust
 
     assert run(["uninstall", "--force"]) == 0
 
-    assert capsys.readouterr().out == "V1 Velero CRDs not found, skipping...\n" + SUCCESS
+    assert capsys.readouterr().out == "V1 custom resource definitions not found, skipping...\n" + SUCCESS
     assert cluster.names(OLD_DEFINITIONS) == ["others.example.com"]
 
 
@@ -103,7 +103,10 @@ def test_it_asks(
 
     assert cluster.writes() == []
     assert capsys.readouterr().out == (
-        "You are about to uninstall Velero.\nAre you sure you want to continue (Y/N)? "
+        "You are about to uninstall Pinnace: namespace velero with all that is in it, its access rights, and "
+        "the custom resource definitions with all Backup, Restore and Schedule objects of the cluster, a "
+        "Velero server's too. What is stored in the backup locations stays.\n"
+        "Are you sure you want to continue (Y/N)? "
     )
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     assert run(["uninstall"]) == 0
@@ -169,7 +172,7 @@ def test_it_waits_for_its_own_namespace(
 
     assert run(["uninstall", "--force", "--wait", "-n", "foo"]) == 0
 
-    first = 'Velero namespace "foo" is terminating.\n' if terminating else ""
+    first = 'Namespace "foo" is terminating.\n' if terminating else ""
     # One look was for the deletion, two found it still there.
     assert capsys.readouterr().out == f"{first}{WAITING}..\n{SUCCESS}"
 
@@ -206,7 +209,7 @@ def test_each_step_is_taken_and_errors_come_at_the_end(
 
     errors = "[you may not delete namespaces, you may not delete clusterrolebindings]"
     assert capsys.readouterr() == (
-        f'Errors while attempting to uninstall Velero: "{errors}"',
+        f'Errors while attempting to uninstall Pinnace: "{errors}"',
         f"An error occurred: {errors}\n",
     )
     assert set(DEFINITIONS).isdisjoint(left(cluster))

@@ -142,8 +142,8 @@ async def test_each_must_be_seen_ready_five_times_in_a_row(capsys: pytest.Captur
 
     assert cluster.asked == ["velero"] * 11 + ["node-agent"] * 5
     assert capsys.readouterr().out.splitlines() == [
-        "Waiting for Velero deployment to be ready.",
-        "Waiting for Velero node agent daemonset to be ready.",
+        "Waiting for Pinnace deployment to be ready.",
+        "Waiting for Pinnace node agent daemonset to be ready.",
     ]
 
 

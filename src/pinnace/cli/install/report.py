@@ -1,0 +1,72 @@
+"""What an installation has done: one line that is redrawn on a terminal, and a summary at the end."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from pinnace.api.objects import JSONObject
+
+DEFINITION: Final = "CustomResourceDefinition"
+
+CREATED: Final = "Created"
+APPLIED: Final = "Applied"
+WIDENED: Final = "Widened by the fields of this version"
+LEFT: Final = "Existed and were left as they are (--apply brings them in line with the flags)"
+NOT_CHANGED: Final = "Not changed"
+WOULD_CREATE: Final = "Would create, or leave as they are where they exist"
+
+
+class Report:
+    """Collects what was done with each of `total` objects."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._outcomes: dict[str, list[JSONObject]] = {}
+        stream = sys.stderr
+        self._stream = getattr(stream, "unguarded", stream)
+        self._draws = stream is not None and stream.isatty()
+
+    def begin(self, obj: JSONObject) -> None:
+        """An object is about to be sent."""
+        if self._draws:
+            text = f"{self._done} of {self._total} objects: {title(obj)}"
+            self._stream.write(f"\r\x1b[J{text[: shutil.get_terminal_size().columns - 1]}")
+            self._stream.flush()
+
+    def done(self, obj: JSONObject, outcome: str) -> None:
+        """An object was dealt with."""
+        self._done += 1
+        self._outcomes.setdefault(outcome, []).append(obj)
+
+    def close(self) -> None:
+        """Erase the line."""
+        if self._draws:
+            self._stream.write("\r\x1b[J")
+            self._stream.flush()
+
+    def summary(self) -> list[str]:
+        """A line for each outcome."""
+        return [f"{outcome}: {enumerated(objects)}" for outcome, objects in self._outcomes.items()]
+
+
+def title(obj: JSONObject) -> str:
+    """`Deployment/velero`."""
+    return f"{obj['kind']}/{obj['metadata']['name']}"
+
+
+def enumerated(objects: Sequence[JSONObject]) -> str:
+    """The objects by name; definitions by their number only."""
+    definitions = sum(1 for obj in objects if obj["kind"] == DEFINITION)
+    names = [title(obj) for obj in objects if obj["kind"] != DEFINITION]
+    word = "definition" if definitions == 1 else "definitions"
+    return ", ".join([*([f"{definitions} custom resource {word}"] if definitions else []), *names])
+
+
+def say_plan(objects: Sequence[JSONObject], namespace: str) -> None:
+    """Print what an installation would send."""
+    click.echo(f"Pinnace in namespace {namespace}. {WOULD_CREATE}: {enumerated(objects)}")
+    click.echo("Nothing was sent. The objects as YAML: add -o yaml.")
