@@ -13,6 +13,7 @@ from pinnace.api.values.durations import Duration
 from pinnace.backup.request import ServerDefaults
 from pinnace.backup.runner import execute_backup
 from pinnace.controllers.backup import BackupWork
+from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler, NotMarked
 from pinnace.controllers.item_operations import (
     BackupSteps,
     OperationSettings,
@@ -21,8 +22,9 @@ from pinnace.controllers.item_operations import (
 )
 from pinnace.controllers.shared.runs import BACKUP_RUNS
 from pinnace.controllers.shared.settling import Settler
-from pinnace.kube.resources import BACKUPS, CONFIGMAPS
+from pinnace.kube.resources import BACKUPS, CONFIGMAPS, DELETE_BACKUP_REQUESTS
 from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from tests.support.backup_runs import prepared
 from tests.support.operators import Operations
@@ -156,3 +158,32 @@ async def test_a_backup_that_was_stored_but_not_patched_before_the_kill_waits_ag
     scene.operations.end("op-a")
     await scene.reconcile()
     assert scene.status["backupItemOperationsCompleted"] == 1
+
+
+async def delete(scene: Scene) -> JSONObject:
+    """Ask for the deletion of the backup; the request as it is after a pass, empty if it is done."""
+    scene.world.cluster.add("deletebackuprequests", "d1", spec={"backupName": "b1"})
+    informer = Informer(scene.world.cluster.client, DELETE_BACKUP_REQUESTS, NAMESPACE)
+    deletion = BackupDeletionReconciler(
+        scene.world.scope, scene.world.locations, informer, running=scene.in_flight
+    )
+    await deletion.reconcile(key("d1"))
+    return scene.world.cluster.status("deletebackuprequests", "d1")
+
+
+async def test_deleting_a_waiting_backup_cancels_its_operations(scene: Scene) -> None:
+    assert await delete(scene) == {}
+
+    assert sorted(scene.operations.cancelled) == ["op-a", "op-b"]
+    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert [name for name in scene.world.files() if name.startswith("backups/")] == []
+
+
+async def test_a_deletion_waits_while_the_backup_is_finalized(scene: Scene) -> None:
+    scene.in_flight.add(key("b1"))
+
+    with pytest.raises(NotMarked):
+        await delete(scene)
+
+    assert ("backups", "b1") in scene.world.cluster.objects
+    assert scene.operations.cancelled == []

@@ -16,6 +16,7 @@ from pinnace.api.restore import Restore, RestorePhase, RestoreSpec, RestoreStatu
 from pinnace.archive.paths import item_path
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.kube.errors import Forbidden
+from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.runner import RestoreInputs, execute_restore
@@ -67,6 +68,7 @@ class Stage:
         self.clock = FrozenClock()
         self.numbers = Numbers()
         self.fail_actions = ""
+        self.plugins = NO_PLUGINS
         self.fail_backups = False
         self.fail_reopening = False
         self.reopened: BackupStore | None = None
@@ -88,11 +90,13 @@ class Stage:
         status = RestoreStatus(phase=RestorePhase.IN_PROGRESS, start_timestamp=self.clock())
         restore = Restore(metadata=ObjectMeta(name="restore-1", namespace="velero"), spec=spec, status=status)
 
+        plugins = self.plugins.operation()
+
         async def actions() -> Sequence[RestoreItemAction]:
             if self.fail_actions:
                 raise RestoreFailed(self.fail_actions)
             self.clock.advance(timedelta(minutes=1))
-            return ()
+            return plugins.restore_actions
 
         async def pod_volume_backups() -> Sequence[PodVolumeBackup]:
             if self.fail_backups:
@@ -115,6 +119,7 @@ class Stage:
                 reopen_store=reopen_store,
                 progress=self.numbers.publish,
                 clock=self.clock,
+                plugins=plugins,
             ),
             RestoreInputs(actions=actions, pod_volume_backups=pod_volume_backups),
         )
