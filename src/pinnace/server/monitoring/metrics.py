@@ -97,6 +97,9 @@ class ServerMetrics:
             "backup_last_successful_timestamp",
             "Last time a backup ran successfully, Unix time in seconds",
         )
+        self._last_status = self._gauge(
+            "backup_last_status", "Last status of the backup. A value of 1 is success, 0 is failure"
+        )
         self._backup_total = Gauge(
             "velero_backup_total", "Current number of existent backups", registry=self.registry
         )
@@ -136,6 +139,8 @@ class ServerMetrics:
     def backup_finished(self, schedule: str, phase: str) -> None:
         """A backup has its terminal phase, `FailedValidation` included."""
         self._count_outcome(schedule, _BACKUP_OUTCOMES, phase)
+        if phase in _BACKUP_OUTCOMES:
+            self._last_status.labels(schedule).set(1 if phase == "Completed" else 0)
 
     def backup_tarball_size(self, schedule: str, size_bytes: int) -> None:
         """The size of the compressed tarball of a run."""

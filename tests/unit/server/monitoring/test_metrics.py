@@ -77,6 +77,7 @@ def test_a_completed_backup() -> None:
         ("velero_backup_duration_seconds_sum", "s"): 90,
         ("velero_backup_duration_seconds_count", "s"): 1,
         ("velero_backup_last_successful_timestamp", "s"): 1628718206,
+        ("velero_backup_last_status", "s"): 1,
         ("velero_backup_tarball_size_bytes", "s"): 12345,
         ("velero_volume_snapshot_attempt_total", "s"): 3,
         ("velero_volume_snapshot_success_total", "s"): 2,
@@ -102,10 +103,18 @@ def test_a_completed_backup() -> None:
 def test_each_terminal_phase_moves_one_counter(phase: str, backup: str, restore: str) -> None:
     metrics = ServerMetrics()
     metrics.backup_finished("", phase)
-    assert moved(metrics) == {(backup, ""): 1}
+    succeeded = {("velero_backup_last_status", ""): 1} if phase == "Completed" else {}
+    assert moved(metrics) == {(backup, ""): 1, **succeeded}
     metrics = ServerMetrics()
     metrics.restore_finished("s", phase)
     assert moved(metrics) == {(restore, "s"): 1}
+
+
+def test_the_last_status_of_a_schedule_falls_when_its_backup_fails() -> None:
+    metrics = ServerMetrics()
+    metrics.backup_finished("s", "Completed")
+    metrics.backup_finished("s", "PartiallyFailed")
+    assert b'velero_backup_last_status{schedule="s"} 0.0' in metrics.exposition()
 
 
 def test_phases_that_are_not_terminal_move_nothing() -> None:
