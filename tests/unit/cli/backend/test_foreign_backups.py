@@ -385,3 +385,20 @@ ItemOperationTimeout:  4h0m0s
 Restore Item Operations:  0 of 2 completed successfully, 0 failed
 
 HooksAttempted:  1""")
+
+
+@pytest.mark.spec("BEY-070")
+def test_json_is_for_one_backup_and_other_formats_are_refused(location: Path, capsys: Printed) -> None:
+    for name in ("a", "b"):
+        store(location, backup(name, phase="Completed"))
+
+    assert run(["backup", "describe", "a", "--details", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "resourceList" not in found["status"]
+    assert found["status"]["errorGettingResourceList"] == "<backup resource list not found>"
+    assert run(["backup", "describe", "a", "b", "-o", "json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("Name:         ") == 2
+    assert "2 backups are described as text" in printed.err
+    assert run(["backup", "describe", "a", "-o", "yaml"]) != 0
+    assert "invalid output format 'yaml'. valid value are 'plaintext, json'" in capsys.readouterr().err
