@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import machine, results
+from bench.browse import measure_browse
 from bench.cluster import BenchCluster
 from bench.figures import Figure, text_table
 from bench.generate import Generator
@@ -33,11 +34,11 @@ from bench.scenarios import (
 from bench.soak import MINUTES, measure_soak
 from hack.cluster.errors import ClusterError
 
-SCENARIOS = ("backup", "restore", "memory", "start", "idle", "restic", "plugins", "nonadmin")
+SCENARIOS = ("backup", "restore", "memory", "start", "idle", "restic", "plugins", "nonadmin", "browse")
 LONG = ("soak",)
 """Scenarios that take so long that they run only when they are named."""
 
-WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "plugins", "nonadmin", "soak"})
+WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "plugins", "nonadmin", "browse", "soak"})
 """They bring what they need."""
 
 
@@ -121,6 +122,9 @@ def main(arguments: Sequence[str]) -> int:
                 figures += measure_plugins(Path(folder) / "plugins", ITEMS, options.runs, say)
             if "nonadmin" in options.only:
                 figures += measure_nonadmin(Path(folder) / "nonadmin", say)
+            if "browse" in options.only:
+                generator = Generator(options.objects, options.namespaces)
+                figures += measure_browse(Path(folder) / "browse", generator, options.runs, say)
             if "soak" in options.only:
                 figures += measure_soak(Path(folder) / "soak", options.soak_minutes, say)
             if set(options.only) - WITHOUT_OBJECTS:
