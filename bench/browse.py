@@ -2,8 +2,8 @@
 
 Two tarballs of generated objects, as the API server stores them, are written with and without an index and
 put into an S3 server; the second differs from the first in a few objects. Then the commands are measured as
-whole processes: `backup ls`, `backup show` of one object, `backup diff` of the two, and `backup verify` against
-a reader that hashes the tarball.
+whole processes: `backup ls`, `backup show` of one object, `backup diff` of the two, and `backup verify`, the
+last against reading and hashing the tarball.
 """
 
 import asyncio
