@@ -75,16 +75,39 @@ cli = Group(
             "pinnace.cli.client.version:command",
             "Print the version of the client and of the server.",
         ),
-        "help": ("pinnace.cli.client.help:command", "Explain a command."),
+        "help": (
+            "pinnace.cli.client.help:command",
+            "Explain a command or a topic: filters, locations, exit-codes, hooks.",
+        ),
         "bug": ("pinnace.cli.debug.commands:bug", "Print the text of a bug report to fill in."),
         "debug": (
             "pinnace.cli.debug.commands:command",
             "Write a support bundle: logs, objects and versions.",
         ),
-        "server": ("pinnace.cli.process.server:command", ""),
-        "node-agent": ("pinnace.cli.process.node_agent:command", ""),
+        "server": ("pinnace.cli.process.server:command", "Run the server (the Deployment does)."),
+        "node-agent": ("pinnace.cli.process.node_agent:command", "Run the node agent (the DaemonSet does)."),
         "restore-helper": ("pinnace.cli.process.restore_helper:command", ""),
     },
+)
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        from pinnace import __version__
+
+        print(f"pinnace v{__version__}")
+        ctx.exit()
+
+
+cli.params.append(
+    click.Option(
+        ["--version"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_print_version,
+        help="Print the version of the client.",
+    )
 )
 
 

@@ -5,11 +5,17 @@ import click
 from pinnace.cli.flags import Command
 
 
-@click.command("help", cls=Command, short_help="Explain a command.")
-@click.argument("words", nargs=-1, metavar="[COMMAND...]")
+@click.command("help", cls=Command, short_help="Explain a command or a topic.")
+@click.argument("words", nargs=-1, metavar="[COMMAND...|TOPIC]")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
-    """Explain a command, as its flag --help does."""
+    """Explain a command, as its flag --help does, or a topic: filters, locations, exit-codes, hooks."""
+    if len(words) == 1:
+        from pinnace.cli.client.topics import TOPICS
+
+        if words[0] in TOPICS:
+            click.echo(TOPICS[words[0]].replace("pinnace ", f"{ctx.find_root().info_name} "), nl=False)
+            return
     context = ctx.find_root()
     for word in words:
         group = context.command
