@@ -13,7 +13,7 @@ import pytest
 
 from pinnace.cli.main import run
 from tests.support import golden
-from tests.unit.cli.browse.conftest import config_map, secret, store
+from tests.support.indexed_backups import config_map, secret, store
 
 Printed = pytest.CaptureFixture[str]
 
