@@ -8,7 +8,8 @@ from bench.__main__ import parse
 def test_defaults() -> None:
     options = parse([])
     assert (options.objects, options.namespaces, options.runs) == (10_000, 50, 5)
-    assert options.only == ["backup", "restore", "memory", "start", "idle", "restic", "plugins", "nonadmin"]
+    first = ["backup", "restore", "memory", "start", "idle"]
+    assert options.only == [*first, "restic", "plugins", "nonadmin", "browse"]
 
 
 def test_the_long_scenario_runs_only_when_it_is_named() -> None:
