@@ -95,7 +95,7 @@ class ScriptedAPI(Generic[K]):
 
     def writes(self) -> list[Call]:
         """Return the calls that were to change something."""
-        return [call for call in self.calls if call[0] not in ("get", "list")]
+        return [call for call in self.calls if call[0] not in ("get", "list", "simulate")]
 
     # --- The client -------------------------------------------------------------------------------------
 

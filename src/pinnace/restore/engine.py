@@ -56,7 +56,6 @@ from pinnace.restore.ports import (
     ProgressSink,
     Target,
     VolumeRestorer,
-    Writer,
 )
 from pinnace.restore.progress import Progress, ProgressReporter
 from pinnace.restore.results import Results, log_results
@@ -177,14 +176,14 @@ class ClusterAccess:
         discovery: what it serves at the start.
         load_discovery: reads what it serves now.
         timer: how time passes while the engine waits for it.
-        writer: what carries out the writes; None for the cluster itself.
+        is_simulated: whether nothing is written: then volumes, which never come up, are not waited for.
     """
 
     client: Cluster
     discovery: Discovery
     load_discovery: Callable[[], Awaitable[Discovery]]
     timer: Timer = field(default_factory=SystemTimer)
-    writer: Writer | None = None
+    is_simulated: bool = False
 
 
 class RestoreEngine:
@@ -219,7 +218,8 @@ class RestoreEngine:
             timer=cluster.timer,
             terminating_timeout_seconds=self._options.terminating_timeout_seconds,
         )
-        self._writer: Writer = cluster.writer or ClusterWriter(self._target)
+        self._writer = ClusterWriter(self._target)
+        self._is_simulated = cluster.is_simulated
 
     async def run(
         self, request: RestoreRequest, archive: ArchiveIndex, outcomes: Outcomes | None = None
@@ -306,7 +306,7 @@ class RestoreEngine:
         is_administrators = request.trusted and request.rights is None
         volume_patches = VolumePatches(
             self._client,
-            request.volume_infos if is_administrators else (),
+            request.volume_infos if is_administrators and not self._is_simulated else (),
             self._timer,
             self._log,
             timeout_seconds=self._options.resource_timeout_seconds,

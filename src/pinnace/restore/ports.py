@@ -1,6 +1,6 @@
 """The protocols of the engine's collaborators: the cluster, and those that an installation may lack."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -67,43 +67,6 @@ class Target:
     log: EventLog
     timer: Timer
     terminating_timeout_seconds: float
-
-
-class Writer(Protocol):
-    """The writes of a restore. A preview has one that stores nothing. (docs/adr/047)
-
-    What would be refused must be refused with the same errors: decisions follow from them.
-    """
-
-    async def create(
-        self,
-        resource: APIResource,
-        name: str,
-        body: bytes,
-        namespace: str | None = None,
-        *,
-        is_ours: Callable[[JSONObject], bool],
-    ) -> bytes:
-        """Create an object, and return it as stored; `is_ours` tells what a lost attempt created."""
-        ...
-
-    async def patch(
-        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
-    ) -> JSONObject:
-        """Apply a JSON merge patch to an existing object."""
-        ...
-
-    async def recreate(
-        self, resource: APIResource, found: JSONObject, body: bytes, namespace: str | None = None
-    ) -> bytes:
-        """Delete the object that was found, and create it anew. Raises KubeError or ItemError."""
-        ...
-
-    async def write_status(
-        self, resource: APIResource, stored: JSONObject, status: JSONObject, namespace: str | None = None
-    ) -> None:
-        """Write the status of an object that was just created."""
-        ...
 
 
 class VolumeRestorer(Protocol):

@@ -299,6 +299,14 @@ async def archive_of(
     with_versions: bool = False,
 ) -> ArchiveIndex:
     """A backup with these items, and raw files besides."""
+    path = await tarball_of(directory, items, files=files)
+    return await ArchiveIndex.open(path, directory, with_versions=with_versions)
+
+
+async def tarball_of(
+    directory: Path, items: Iterable[JSONObject] = (), *, files: Mapping[str, bytes] | None = None
+) -> Path:
+    """The tarball of such a backup."""
     path = directory / f"backup-{uuid.uuid4()}.tar.gz"
     async with ArchiveWriter(path, clock=FrozenClock()) as writer:
         for item in items:
@@ -306,7 +314,7 @@ async def archive_of(
         for name, data in (files or {}).items():
             writer.add(name, data)
         await writer.close()
-    return await ArchiveIndex.open(path, directory, with_versions=with_versions)
+    return path
 
 
 class Harness:

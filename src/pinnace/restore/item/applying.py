@@ -1,6 +1,6 @@
 """Creates one prepared item, or does with the existing object what was decided. (docs/spec: RST 17, BEY 5.1)
 
-The decisions are those of `deciding`; everything that changes the cluster goes through the `Writer`.
+The decisions are those of `deciding`; everything that changes the cluster goes through `ClusterWriter`.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,8 @@ from pinnace.restore.item.conflicts import comparable, merged_service_account
 from pinnace.restore.item.deciding import Decision, Existing, Step, decide, decide_after_refused_patch
 from pinnace.restore.item.existing import ExistingObjects
 from pinnace.restore.item.reading import ItemRef, decode
-from pinnace.restore.ports import Target, Writer
+from pinnace.restore.item.writing import ClusterWriter
+from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
 
 _MERGE_ATTEMPTS: Final = 5
@@ -88,7 +89,7 @@ class Applied:
 class Applier:
     """Applies prepared items, many at the same time."""
 
-    def __init__(self, target: Target, writer: Writer, rules: ApplyRules) -> None:
+    def __init__(self, target: Target, writer: ClusterWriter, rules: ApplyRules) -> None:
         self._client = target.client
         self._log = target.log
         self._writer = writer

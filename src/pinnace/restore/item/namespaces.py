@@ -16,7 +16,8 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.restore.errors import NamespaceError
-from pinnace.restore.ports import Target, Writer
+from pinnace.restore.item.writing import ClusterWriter
+from pinnace.restore.ports import Target
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -33,7 +34,7 @@ class NamespaceKeeper:
         self,
         target: Target,
         *,
-        writer: Writer,
+        writer: ClusterWriter,
         archive: ArchiveIndex,
         on_created: Callable[[str], None],
         may_create: bool = True,

@@ -1,7 +1,6 @@
 """The writes of a restore, and nothing else: what is written where is decided before. (docs/adr/047)
 
-`ClusterWriter` writes to a cluster. A preview of a restore passes another `Writer`: the same engine then
-decides about the same objects, and nothing is stored.
+A preview of a restore runs the same code over a simulated cluster. (docs/adr/064)
 
 The client repeats a create whose outcome is unknown, and marks a refusal after such an attempt: the existing
 object may have been created by that attempt. This module checks that. A restore of thousands of objects sees

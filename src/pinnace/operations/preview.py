@@ -1,0 +1,182 @@
+"""What a restore would do: the engine of a restore over a simulated cluster, with nothing written anywhere.
+
+Built-in actions run as in a restore; what they would create is simulated too. Actions of plugins do not run,
+as nothing keeps them from writing: each is a warning of the preview.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from pinnace.api.backup import Backup
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.restore import Restore
+from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.volume_info import VolumeInfo
+from pinnace.archive.errors import ArchiveError
+from pinnace.archive.eventlog import EventLog
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.csi.restore import csi_restore_actions
+from pinnace.csi.snapshots import FEATURE, CSIError
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pinnace.plugins.builtin.restore.actions import restore_actions
+from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.plugins.registry import ActionRegistry
+from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.errors import RestoreFailed
+from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.preview.cluster import SimulatedCluster
+from pinnace.restore.preview.notes import NotedHooks, NotedPodVolumes, NotedVolumes, Notes
+from pinnace.restore.results import Results
+from pinnace.restore.selection.api_versions import FEATURE as ALL_VERSIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupContents:
+    """A backup that was read from where it is stored.
+
+    Attributes:
+        tarball: the file.
+    """
+
+    backup: Backup
+    tarball: Path
+    snapshots: Sequence[VolumeSnapshot] = ()
+    pod_volume_backups: Sequence[PodVolumeBackup] = ()
+    volume_infos: Sequence[VolumeInfo] = ()
+    item_operations: Sequence[JSONObject] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewSettings:
+    """How a restore is previewed.
+
+    Attributes:
+        namespace: the server's, where settings of actions are.
+        ask_server: whether the API server is asked about each object that would be created.
+        plugin_actions: the names of the plugins' actions, which do not run.
+        folder: an existing directory with room for the decompressed backup.
+    """
+
+    log: EventLog
+    folder: Path
+    namespace: str
+    features: Collection[str] = ()
+    ask_server: bool = False
+    modifiers: ResourceModifiers | None = None
+    plugin_actions: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What a restore would do.
+
+    Attributes:
+        outcomes: of each object.
+        results: the warnings and errors that it would end with.
+        namespaces, definitions: the names of those that it would create.
+        notes: the volumes and hooks.
+        not_asked: how many objects the API server could not be asked about, as their namespace or kind does
+            not exist yet.
+    """
+
+    outcomes: Outcomes
+    results: Results
+    namespaces: Sequence[str] = ()
+    definitions: Sequence[str] = ()
+    notes: Notes = field(default_factory=Notes)
+    not_asked: int = 0
+
+
+async def preview_restore(
+    client: KubeClient, restore: Restore, contents: BackupContents, settings: PreviewSettings
+) -> Preview:
+    """Find out what a restore would do.
+
+    Args:
+        restore: valid and completed.
+
+    Raises:
+        RestoreFailed: it could not begin.
+        KubeError: the cluster cannot be asked.
+    """
+    all_versions = ALL_VERSIONS in settings.features
+    cluster = SimulatedCluster(client, ask_server=settings.ask_server)
+    discovery = await cluster.discover(all_versions=all_versions)
+    try:
+        archive = await ArchiveIndex.open(contents.tarball, settings.folder, with_versions=all_versions)
+    except ArchiveError as error:
+        raise RestoreFailed(f"error reading backup contents: {error}") from error
+    notes, outcomes = Notes(), Outcomes()
+    engine = RestoreEngine(
+        ClusterAccess(
+            client=cluster,
+            discovery=discovery,
+            load_discovery=partial(cluster.discover, all_versions=all_versions),
+            is_simulated=True,
+        ),
+        actions=_actions(cast(KubeClient, cluster), discovery, contents, settings),
+        log=settings.log,
+        progress=_NoProgress(),
+        # What is being deleted stays so, as nothing waits for it here.
+        options=RestoreOptions(features=settings.features, terminating_timeout_seconds=0.0),
+        helpers=Helpers(
+            volume_restorer=NotedVolumes(notes),
+            pod_volume_restorer=NotedPodVolumes(notes),
+            exec_hooks=NotedHooks(notes),
+        ),
+    )
+    request = RestoreRequest(
+        restore=restore,
+        backup=contents.backup,
+        snapshots=contents.snapshots,
+        pod_volume_backups=contents.pod_volume_backups,
+        volume_infos=contents.volume_infos,
+        item_operations=contents.item_operations,
+        modifiers=settings.modifiers,
+        caveats=[
+            f"the action {name} of a plugin was not run, as a plugin can write: what it changes is not shown"
+            for name in settings.plugin_actions
+        ],
+    )
+    with archive:
+        results = await engine.run(request, archive, outcomes)
+    return Preview(
+        outcomes=outcomes,
+        results=results,
+        namespaces=_names(cluster, NAMESPACES.group_resource),
+        definitions=_names(cluster, CUSTOM_RESOURCE_DEFINITIONS.group_resource),
+        notes=notes,
+        not_asked=cluster.not_asked,
+    )
+
+
+def _actions(
+    client: KubeClient, discovery: Discovery, contents: BackupContents, settings: PreviewSettings
+) -> Sequence[RestoreItemAction]:
+    async def pod_volume_backups() -> Sequence[PodVolumeBackup]:
+        return contents.pod_volume_backups
+
+    builtin = restore_actions(client, discovery, settings.namespace, pod_volumes=pod_volume_backups)
+    csi: Sequence[RestoreItemAction] = ()
+    if FEATURE in settings.features:
+        try:
+            csi = csi_restore_actions(client, discovery)
+        except CSIError as error:
+            raise RestoreFailed(str(error)) from error
+    return ActionRegistry(builtin_restore_actions=[*builtin, *csi]).restore_actions
+
+
+def _names(cluster: SimulatedCluster, group_resource: str) -> list[str]:
+    return sorted(text(obj, "metadata", "name") for obj in cluster.created(group_resource))
+
+
+class _NoProgress:
+    async def publish(self, total_items: int, items_restored: int) -> None:
+        """Do nothing: a preview is not stored anywhere."""

@@ -1,0 +1,309 @@
+"""A cluster whose writes are simulated: they are kept in memory, seen by later reads, and never stored.
+
+A create is refused as the API server would refuse it as far as that follows from the objects that exist. With
+`ask_server` each create is also sent as the API server's own dry run (`dryRun=All`), so that admission has
+its say. Patches of objects that exist are always sent as its dry run: which fields are immutable cannot be
+known otherwise.
+"""
+
+import asyncio
+import itertools
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from pinnace.api.objects import JSONObject, copied, dump_json, listed, mapping, text
+from pinnace.api.selection.selectors import Selector
+from pinnace.api.values.times import format_time, utcnow
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from pinnace.kube.groups import APIGroup, GroupVersion
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, APIResource
+from pinnace.restore.modifiers.json_patch import merged
+
+Key = tuple[str, str, str]
+"""Group-resource, namespace and name."""
+
+_GETS_BEFORE_A_LIST: Final = 4
+"""From so many objects of a kind in a namespace on, one list is cheaper than a request for each."""
+
+_KEPT_WHOLE: Final = frozenset(
+    {
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "namespaces",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "storageclasses.storage.k8s.io",
+        "volumesnapshotclasses.snapshot.storage.k8s.io",
+        "volumesnapshotcontents.snapshot.storage.k8s.io",
+        "volumesnapshots.snapshot.storage.k8s.io",
+    }
+)
+"""Kinds that a restore reads back. Of others only apiVersion, kind and metadata are kept, so that memory does
+not grow with the contents of the backup."""
+
+_DEFINITIONS: Final = CUSTOM_RESOURCE_DEFINITIONS.group_resource
+_ACCEPTED: Final = ({"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"})
+T = TypeVar("T")
+
+
+class SimulatedCluster:
+    """Reads a cluster, and keeps writes to itself.
+
+    Args:
+        ask_server: whether creates are sent as the API server's dry run.
+
+    Attributes:
+        not_asked: how many objects the API server could not be asked about, as their namespace or their kind
+            does not exist before the restore; 0 unless it is asked.
+    """
+
+    def __init__(self, client: KubeClient, *, ask_server: bool) -> None:
+        self._client = client
+        self._ask_server = ask_server
+        self._objects: dict[Key, JSONObject] = {}
+        self._deleted: set[Key] = set()
+        self._asked: dict[tuple[str, str], int] = {}
+        self._names: dict[tuple[str, str], asyncio.Future[frozenset[str] | None]] = {}
+        self._numbers = itertools.count(1)
+        self._new_kinds: set[str] = set()
+        self.not_asked = 0
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        return self._client.server
+
+    async def discover(self, *, all_versions: bool) -> Discovery:
+        """Return what the cluster serves, with the kinds of the definitions that would be created."""
+        found = await Discovery.load(self._client, all_versions=all_versions)
+        return with_definitions(found, self.created(_DEFINITIONS), all_versions=all_versions)
+
+    def created(self, group_resource: str) -> list[JSONObject]:
+        """Return the objects of a kind that would be created or changed."""
+        return [obj for (kind, _, _), obj in self._objects.items() if kind == group_resource]
+
+    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        """Return an object as it would be."""
+        key = (resource.group_resource, namespace or "", name)
+        if key in self._objects:
+            return copied(self._objects[key])
+        if key in self._deleted or self._is_new(resource, namespace):
+            raise _missing(resource, name)
+        return await self._client.get(resource, name, namespace)
+
+    async def list_all(
+        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = "", **query: Any
+    ) -> list[JSONObject]:
+        """Return the objects of a kind as they would be; with None, of all namespaces."""
+        found: list[JSONObject] = []
+        if not self._is_new(resource, namespace):
+            found = await self._client.list_all(resource, namespace, label_selector=label_selector, **query)
+        selector = Selector.parse(label_selector)
+        kind = resource.group_resource
+        simulated = [
+            copied(obj)
+            for (of_kind, home, _), obj in self._objects.items()
+            if of_kind == kind and namespace in (None, home) and selector.matches(labels_of(obj))
+        ]
+        changed = {(kind, home, name) for of_kind, home, name in self._objects if of_kind == kind}
+        return [obj for obj in found if _key(kind, obj) not in changed | self._deleted] + simulated
+
+    async def create(
+        self,
+        resource: APIResource,
+        body: JSONObject | bytes,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+        field_manager: str = "",
+    ) -> JSONObject:
+        """Return the object as it would be created; `field_manager` decides nothing."""
+        obj: JSONObject = orjson.loads(body) if isinstance(body, bytes) else copied(body)
+        metadata = obj["metadata"]
+        metadata.setdefault("name", f"{metadata.get('generateName', '')}{next(self._numbers):05d}")
+        name = metadata["name"]
+        key = (resource.group_resource, namespace or "", name)
+        if key in self._objects or (
+            key not in self._deleted and await self._exists(resource, name, namespace)
+        ):
+            text_ = f'{resource.group_resource} "{name}" already exists'
+            raise AlreadyExists(409, reason="AlreadyExists", message=text_)
+        obj = await self._admitted(resource, obj, namespace)
+        metadata = obj["metadata"]
+        metadata["uid"] = f"dry-run-{next(self._numbers)}"
+        metadata["resourceVersion"] = "0"
+        metadata.setdefault("creationTimestamp", format_time(utcnow()))
+        if resource.group_resource == _DEFINITIONS:
+            obj["status"] = {"conditions": [dict(each) for each in _ACCEPTED]}
+            self._new_kinds.add(name)
+        if not dry_run:
+            self._objects[key] = _kept(key, obj)
+        return obj
+
+    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+        """Like `create`, as JSON."""
+        return dump_json(await self.create(resource, body, namespace))
+
+    async def patch(
+        self,
+        resource: APIResource,
+        name: str,
+        patch: JSONObject,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> JSONObject:
+        """Return the object as it would be after a JSON merge patch."""
+        changed = await self.simulate_patch(resource, name, patch, namespace)
+        key = (resource.group_resource, namespace or "", name)
+        self._objects[key] = _kept(key, changed)
+        return changed
+
+    async def simulate_patch(
+        self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
+    ) -> JSONObject:
+        """Return the object as it would be after a JSON merge patch, without keeping that."""
+        key = (resource.group_resource, namespace or "", name)
+        if key in self._objects:
+            return merged_object(self._objects[key], patch)
+        if key in self._deleted or self._is_new(resource, namespace):
+            raise _missing(resource, name)
+        return await self._client.simulate_patch(resource, name, patch, namespace)
+
+    async def delete(
+        self,
+        resource: APIResource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        propagation: str | None = None,
+    ) -> JSONObject:
+        """Return the object that would be deleted; how its dependents go is not simulated."""
+        found = await self.get(resource, name, namespace)
+        if uid not in (None, text(found, "metadata", "uid")):
+            raise Conflict(409, reason="Conflict", message="the object is another one by now")
+        key = (resource.group_resource, namespace or "", name)
+        self._objects.pop(key, None)
+        self._deleted.add(key)
+        return found
+
+    # --- What exists ------------------------------------------------------------------------------------
+
+    def _is_new(self, resource: APIResource, namespace: str | None) -> bool:
+        """Whether nothing of the kind can be there: its namespace or its definition is only simulated."""
+        is_new_namespace = bool(namespace) and (NAMESPACES.group_resource, "", namespace) in self._objects
+        return is_new_namespace or resource.group_resource in self._new_kinds
+
+    async def _exists(self, resource: APIResource, name: str, namespace: str | None) -> bool:
+        if self._is_new(resource, namespace):
+            return False
+        place = (resource.group_resource, namespace or "")
+        self._asked[place] = self._asked.get(place, 0) + 1
+        if self._asked[place] >= _GETS_BEFORE_A_LIST:
+            names = await self._names_in(place, resource, namespace)
+            if names is not None:
+                return name in names
+        try:
+            await self._client.get(resource, name, namespace)
+        except NotFound:
+            return False
+        return True
+
+    async def _names_in(
+        self, place: tuple[str, str], resource: APIResource, namespace: str | None
+    ) -> frozenset[str] | None:
+        """The names of all objects of a kind in a namespace; None where they may not be listed."""
+        if place not in self._names:
+            answer = self._names[place] = asyncio.get_running_loop().create_future()
+            try:
+                answer.set_result(await self._read_names(resource, namespace))
+            finally:
+                if not answer.done():
+                    answer.cancel()
+        return await asyncio.shield(self._names[place])
+
+    async def _read_names(self, resource: APIResource, namespace: str | None) -> frozenset[str] | None:
+        names: set[str] = set()
+        try:
+            async for page in self._client.list_pages(resource, namespace):
+                if page.restarted:
+                    names.clear()
+                names.update(item.name for item in page.items)
+        except KubeError:
+            return None
+        return frozenset(names)
+
+    async def _admitted(self, resource: APIResource, obj: JSONObject, namespace: str | None) -> JSONObject:
+        """The object as the API server would store it, if it is asked. Raises KubeError if it refuses."""
+        if not self._ask_server:
+            return obj
+        if self._is_new(resource, namespace) or self._is_deleted(resource, obj, namespace):
+            self.not_asked += 1
+            return obj
+        return await self._client.create(resource, obj, namespace, dry_run=True)
+
+    def _is_deleted(self, resource: APIResource, obj: JSONObject, namespace: str | None) -> bool:
+        """Whether the object still exists, and would be deleted before it is created anew."""
+        return (resource.group_resource, namespace or "", obj["metadata"]["name"]) in self._deleted
+
+
+def with_definitions(discovery: Discovery, definitions: list[JSONObject], *, all_versions: bool) -> Discovery:
+    """Return a discovery that also serves the kinds of these definitions of custom resources."""
+    groups = {group.name: group for group in discovery.groups}
+    for definition in definitions:
+        group = text(definition, "spec", "group")
+        known = groups.get(group) or APIGroup(name=group, versions=(), preferred_version="")
+        groups[group] = _with_kind(known, definition)
+    return Discovery(groups.values(), server_version=discovery.server_version, all_versions=all_versions)
+
+
+def _with_kind(group: APIGroup, definition: JSONObject) -> APIGroup:
+    names = mapping(definition, "spec", "names")
+    versions = {version.version: version for version in group.versions}
+    for each in listed(definition, "spec", "versions"):
+        version = text(each, "name") if isinstance(each, dict) else ""
+        if not version or not each.get("served"):
+            continue
+        resource = APIResource(
+            group=group.name,
+            version=version,
+            name=text(names, "plural"),
+            kind=text(names, "kind"),
+            namespaced=text(definition, "spec", "scope") == "Namespaced",
+            short_names=tuple(str(name) for name in listed(names, "shortNames")),
+            singular_name=text(names, "singular"),
+        )
+        known = versions.get(version) or GroupVersion(version=version)
+        others = tuple(one for one in known.resources if one.name != resource.name)
+        versions[version] = replace(known, resources=(*others, resource))
+    preferred = group.preferred_version or next(iter(versions), "")
+    return APIGroup(name=group.name, versions=tuple(versions.values()), preferred_version=preferred)
+
+
+def labels_of(obj: JSONObject) -> dict[str, str]:
+    """Return the labels of an object."""
+    return {name: str(value) for name, value in mapping(obj, "metadata", "labels").items()}
+
+
+def merged_object(obj: JSONObject, patch: JSONObject) -> JSONObject:
+    """Return an object after a JSON merge patch."""
+    changed: JSONObject = merged(obj, patch)
+    return changed
+
+
+def _kept(key: Key, obj: JSONObject) -> JSONObject:
+    if key[0] in _KEPT_WHOLE:
+        return copied(obj)
+    return {member: obj[member] for member in ("apiVersion", "kind", "metadata") if member in obj}
+
+
+def _key(group_resource: str, obj: JSONObject) -> Key:
+    return group_resource, text(obj, "metadata", "namespace"), text(obj, "metadata", "name")
+
+
+def _missing(resource: APIResource, name: str) -> NotFound:
+    return NotFound(404, reason="NotFound", message=f'{resource.group_resource} "{name}" not found')

@@ -1,0 +1,92 @@
+"""Notes of the work that a restore would start besides creating objects: volumes, pod volumes and hooks."""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.archive.eventlog import EventLog
+from pinnace.hooks.restore_selection import PodExecHook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeNote:
+    """A volume that would get its data.
+
+    Attributes:
+        volume: the name of the PersistentVolume, or `namespace/pod/volume` of a pod's volume.
+        source: what it comes from, such as `snapshot snap-0123`.
+    """
+
+    volume: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookNote:
+    """A hook that would run in a container of a restored pod."""
+
+    pod: str
+    container: str
+    command: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Notes:
+    """What a restore would start."""
+
+    volumes: list[VolumeNote] = field(default_factory=list)
+    hooks: list[HookNote] = field(default_factory=list)
+
+
+class NotedVolumes:
+    """Notes the volumes that would be made of native snapshots; their names stay as they were."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    async def restore_volume(self, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
+        """Return the volume as it is in the backup: which disk is made is known only when it is made."""
+        source = f"snapshot {snapshot.status.provider_snapshot_id} of {snapshot.spec.location}"
+        self._notes.volumes.append(VolumeNote(volume=text(volume, "metadata", "name"), source=source))
+        return volume
+
+
+class NotedPodVolumes:
+    """Notes the pod volumes that would be filled."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def restore_pod_volumes(
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+    ) -> Coroutine[Any, Any, list[str]]:
+        """Note the volumes of a pod."""
+        title = f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"
+        for volume, snapshot in sorted(snapshots.items()):
+            self._notes.volumes.append(
+                VolumeNote(volume=f"{title}/{volume}", source=f"pod volume backup {snapshot}")
+            )
+        return _no_errors()
+
+
+class NotedHooks:
+    """Notes the hooks that would run."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def run(
+        self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog
+    ) -> Coroutine[Any, Any, list[str]]:
+        """Note the hooks of a pod."""
+        title = f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"
+        self._notes.hooks += [
+            HookNote(pod=title, container=hook.container, command=hook.command) for hook in hooks
+        ]
+        return _no_errors()
+
+
+async def _no_errors() -> list[str]:
+    return []

@@ -1,0 +1,188 @@
+"""What a preview says is what the restore then does, and the preview itself writes nothing."""
+
+import copy
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.restore_outcomes import Outcome
+from pinnace.kube.errors import Forbidden, Invalid
+from tests.unit.restore.preview.foreseeing import Foresee, foreseer
+from tests.unit.restore.world import Harness, claim, configmap, deployment, key_of, obj, pod, volume
+
+
+@pytest.fixture
+def foresee(harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Foresee:
+    return foreseer(harness, tmp_path, monkeypatch)
+
+
+def definition(name: str) -> JSONObject:
+    plural, _, group = name.partition(".")
+    return obj(
+        "CustomResourceDefinition",
+        name,
+        api_version="apiextensions.k8s.io/v1",
+        spec={
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": plural.capitalize(), "singular": plural},
+            "versions": [{"name": "v1", "served": True, "storage": True}],
+        },
+    )
+
+
+async def test_objects_namespaces_and_definitions_that_would_be_created(
+    harness: Harness, foresee: Foresee
+) -> None:
+    harness.world.put(obj("Namespace", "ns-1"))
+    harness.world.put(configmap("same", data={"a": "1"}))
+    harness.world.put(configmap("other", data={"a": "2"}))
+    before = copy.deepcopy(harness.world.objects)
+    boat = obj("Boats", "dinghy", "ns-2", api_version="sea.io/v1")
+
+    preview = await foresee(
+        configmap("same", data={"a": "1"}),
+        configmap("other", data={"a": "1"}),
+        configmap("new"),
+        configmap("elsewhere", "ns-2"),
+        definition("boats.sea.io"),
+        files={"resources/boats.sea.io/namespaces/ns-2/dinghy.json": orjson.dumps(boat)},
+    )
+
+    assert dict(preview.outcomes.counts) == {
+        Outcome.UNCHANGED: 1,
+        Outcome.DIFFERENT: 1,
+        Outcome.CREATED: 5,
+    }
+    assert preview.namespaces == ["ns-2"]
+    assert preview.definitions == ["boats.sea.io"]
+    assert preview.results.errors.count == 0
+    assert harness.world.objects == before
+    assert harness.world.writes() == []
+
+
+@pytest.mark.parametrize("ask_server", [False, True], ids=["cluster", "server"])
+async def test_what_the_api_server_refuses_is_known_only_if_it_is_asked(
+    harness: Harness, foresee: Foresee, ask_server: bool
+) -> None:
+    harness.world.put(obj("Namespace", "ns-1"))
+    refused = Forbidden(403, reason="Forbidden", message="admission webhook denied the request")
+    harness.world.refuse_create[("configmaps", "ns-1", "a")] = refused
+
+    preview = await foresee(configmap("a"), configmap("b", "ns-2"), ask_server=ask_server)
+
+    assert preview.outcomes.counts[Outcome.CREATED] == (2 if ask_server else 3)
+    assert preview.results.errors.count == (1 if ask_server else 0)
+    assert preview.not_asked == (1 if ask_server else 0), (
+        "nothing can be sent to a namespace that is not there"
+    )
+    assert ("configmaps", "ns-1", "b") not in harness.world.objects
+
+
+async def test_a_field_that_cannot_be_changed_is_seen(harness: Harness, foresee: Foresee) -> None:
+    harness.world.put(obj("Namespace", "ns-1"))
+    harness.world.put(deployment("web", spec={"selector": "a"}))
+
+    def immutable(_item: JSONObject) -> JSONObject:
+        raise Invalid(422, reason="Invalid", message="spec.selector: field is immutable")
+
+    harness.world.with_defaults = immutable
+
+    update = await foresee(deployment("web", spec={"selector": "b"}), existing_resource_policy="update")
+    recreate = await foresee(deployment("web", spec={"selector": "b"}), existing_resource_policy="recreate")
+
+    assert update.outcomes.of("apps/v1/Deployment", "ns-1", "web") == Outcome.DIFFERENT
+    assert recreate.outcomes.of("apps/v1/Deployment", "ns-1", "web") == Outcome.RECREATED
+    assert harness.world.deleted == []
+
+
+async def test_many_objects_of_a_kind_cost_one_list(harness: Harness, foresee: Foresee) -> None:
+    harness.world.put(obj("Namespace", "ns-1"))
+
+    await foresee(*(configmap(f"c{number}") for number in range(100)))
+
+    calls = [call for call in harness.world.calls if call[1] == "configmaps"]
+    assert len([call for call in calls if call[0] == "list"]) == 1
+    assert len(calls) < 10
+
+
+async def test_pod_volumes_and_hooks_are_noted(harness: Harness, foresee: Foresee) -> None:
+    hooks = {
+        "post.hook.restore.velero.io/command": '["/bin/true"]',
+        "post.hook.restore.velero.io/container": "main",
+    }
+    preview = await foresee(
+        pod("web", spec={"containers": [{"name": "main"}]}, annotations=hooks),
+    )
+
+    [hook] = preview.notes.hooks
+    assert (hook.pod, hook.container, hook.command) == ("ns-1/web", "main", ("/bin/true",))
+
+
+STATES = st.sampled_from(["absent", "same", "other", "going", "labelled"])
+NAMES = ["a", "b"]
+KINDS: list[Any] = [
+    lambda name, value: configmap(name, data={"v": value}),
+    lambda name, value: obj("Secret", name, "ns-1", data={"v": value}),
+    lambda name, value: deployment(name, spec={"v": value}),
+    lambda name, value: obj("ServiceAccount", name, "ns-1", secrets=[{"name": value}]),
+    lambda name, value: claim(name, spec={"v": value}),
+    lambda name, value: volume(name, spec={"v": value, "persistentVolumeReclaimPolicy": "Retain"}),
+    lambda name, value: pod(name, "ns-2", spec={"v": value}),
+    lambda name, value: obj("Job", name, "ns-2", api_version="batch/v1", spec={"v": value}),
+    lambda name, value: obj("StorageClass", name, api_version="storage.k8s.io/v1", parameters={"v": value}),
+]
+
+
+@given(
+    states=st.lists(STATES, min_size=len(KINDS) * 2, max_size=len(KINDS) * 2),
+    policy=st.sampled_from(["none", "update", "recreate"]),
+    immutable=st.booleans(),
+    mapped=st.booleans(),
+)
+async def test_the_restore_does_what_was_foreseen(
+    states: list[str], policy: str, immutable: bool, mapped: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
+        harness = Harness(Path(folder))
+        items = []
+        for number, state in enumerate(states):
+            make, name = KINDS[number // 2], NAMES[number % 2]
+            items.append(make(name, "1"))
+            if state == "absent":
+                continue
+            existing = make(name, "1" if state in ("same", "labelled") else "2")
+            if state == "going":
+                existing["metadata"]["deletionTimestamp"] = "2021-08-11T00:00:00Z"
+            if state == "labelled":
+                existing["metadata"]["labels"] = {"velero.io/restore-name": "another"}
+            harness.world.put(existing)
+            if home := existing["metadata"].get("namespace"):
+                harness.world.put(obj("Namespace", home))
+        if immutable:
+            refused = Invalid(422, reason="Invalid", message="spec: field is immutable")
+
+            def fails(_item: JSONObject) -> JSONObject:
+                raise refused
+
+            harness.world.with_defaults = fails
+            for item in items:
+                harness.world.refuse_patch[(key_of(item), None)] = refused
+        spec: dict[str, Any] = {"existing_resource_policy": policy}
+        if mapped:
+            spec["namespace_mapping"] = {"ns-2": "ns-1"}
+        before = copy.deepcopy(harness.world.objects)
+
+        preview = await foreseer(harness, Path(folder), monkeypatch)(*items, **spec)
+        assert harness.world.objects == before
+
+        results = await harness.restore(*items, **spec)
+
+        assert preview.outcomes.details() == harness.outcomes.details()
+        assert preview.results.to_dict() == results.to_dict()
