@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.restore_selection import PodExecHook
@@ -60,13 +61,13 @@ class NotedPodVolumes:
         self._notes = notes
 
     def restore_pod_volumes(
-        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, str]
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> Coroutine[Any, Any, list[str]]:
         """Note the volumes of a pod."""
         title = f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"
         for volume, snapshot in sorted(snapshots.items()):
             self._notes.volumes.append(
-                VolumeNote(volume=f"{title}/{volume}", source=f"pod volume backup {snapshot}")
+                VolumeNote(volume=f"{title}/{volume}", source=f"{snapshot.uploader} snapshot {snapshot.id}")
             )
         return _no_errors()
 
