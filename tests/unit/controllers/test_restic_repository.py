@@ -409,3 +409,20 @@ async def test_what_is_gone_or_cannot_be_read_is_left_alone(scene: Scene) -> Non
 def test_which_queue(phase: str, ready: bool) -> None:
     assert is_ready({"status": {"phase": phase}}) is ready
     assert not is_ready({})
+
+
+async def test_a_kopia_repository_is_made_and_maintained_each_hour(scene: Scene) -> None:
+    scene.mount()
+    scene.add(requested=True)
+    scene.world.cluster.objects[PLURAL, "repo"]["spec"]["repositoryType"] = "kopia"
+    scene.restic.fails["connect"] = failure(MISSING)
+
+    await scene.reconcile()
+
+    assert scene.status["phase"] == "Ready"
+    assert {(place.uploader, place.identifier, place.namespace) for place in scene.restic.places} == {
+        ("kopia", "", "shop")
+    }
+    spec = scene.world.cluster.objects[PLURAL, "repo"]["spec"]
+    assert spec["resticIdentifier"] == ""
+    assert spec["maintenanceFrequency"] == "1h0m0s"
