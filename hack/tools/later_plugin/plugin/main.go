@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -59,8 +60,10 @@ func (*backupAction) Execute(item runtime.Unstructured, backup *api.Backup) (
 ) {
 	return item, pod("additional"), "op-" + backup.Name, pod("after"), nil
 }
-func (*backupAction) Progress(id string, _ *api.Backup) (velero.OperationProgress, error) { return progress(id) }
-func (*backupAction) Cancel(id string, _ *api.Backup) error                               { return cancel(id) }
+func (*backupAction) Progress(id string, _ *api.Backup) (velero.OperationProgress, error) {
+	return progress(id)
+}
+func (*backupAction) Cancel(id string, _ *api.Backup) error { return cancel(id) }
 
 type restoreAction struct{}
 
@@ -73,8 +76,10 @@ func (*restoreAction) Execute(input *velero.RestoreItemActionExecuteInput) (*vel
 	output.AdditionalItemsReadyTimeout = 90 * time.Second
 	return output, nil
 }
-func (*restoreAction) Progress(id string, _ *api.Restore) (velero.OperationProgress, error) { return progress(id) }
-func (*restoreAction) Cancel(id string, _ *api.Restore) error                               { return cancel(id) }
+func (*restoreAction) Progress(id string, _ *api.Restore) (velero.OperationProgress, error) {
+	return progress(id)
+}
+func (*restoreAction) Cancel(id string, _ *api.Restore) error { return cancel(id) }
 func (*restoreAction) AreAdditionalItemsReady(items []velero.ResourceIdentifier, _ *api.Restore) (bool, error) {
 	return len(items) == 1 && items[0].Name == "additional", nil
 }
@@ -89,6 +94,7 @@ func (*blockAction) GetRelatedItems(_ runtime.Unstructured, backup *api.Backup) 
 
 func main() {
 	framework.NewServer().
+		BindFlags(pflag.CommandLine).
 		RegisterBackupItemActionV2("example.io/later-backup", with(&backupAction{})).
 		RegisterRestoreItemActionV2("example.io/later-restore", with(&restoreAction{})).
 		RegisterItemBlockAction("example.io/block", with(&blockAction{})).
