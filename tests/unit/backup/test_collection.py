@@ -9,6 +9,7 @@ import pytest
 from pinnace.api.backup import BackupHooks, BackupResourceHookSpec
 from pinnace.api.meta import LabelSelector
 from pinnace.api.selection.label_choice import label_choice_errors
+from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.kube.errors import ConnectionFailed, status_error
 from pinnace.kube.resources import (
     CONFIGMAPS,
@@ -577,3 +578,36 @@ async def test_json_of_items_is_whole(tmp_path: Path) -> None:
         outcome.members[path]
         == outcome.members["resources/configmaps/v1-preferredversion/namespaces/ns/a.json"]
     )
+
+
+@pytest.mark.spec("BEY-027")
+@pytest.mark.parametrize(
+    ("included", "excluded", "expected", "warnings", "errors"),
+    [
+        (["app-*"], [], {"app-a", "app-b"}, 0, 0),
+        (["app-*", "db"], ["*-b"], {"app-a", "db"}, 0, 0),
+        (["ns?"], [], {"ns1", "ns2", "ns3"}, 0, 0),
+        (["ns[12]"], [], {"ns1", "ns2"}, 0, 0),
+        (["x-*"], [], set(), 2, 0),
+        (["*"], ["kube-*"], {"app-a", "app-b", "db", "ns1", "ns2", "ns3", "ns12"}, 0, 0),
+        (["missing"], [], set(), 1, 1),
+        (["missing", "db"], [], {"db"}, 0, 1),
+    ],
+)
+async def test_which_namespaces_patterns_mean(
+    tmp_path: Path,
+    included: list[str],
+    excluded: list[str],
+    expected: set[str],
+    warnings: int,
+    errors: int,
+) -> None:
+    cluster = FakeCluster()
+    for name in ("app-a", "app-b", "db", "kube-system", "ns1", "ns2", "ns3", "ns12"):
+        cluster.add(NAMESPACES, name).add(CONFIGMAPS, f"{name}/m")
+    spec = {"included_namespaces": included, "excluded_namespaces": excluded}
+    outcome = await run_backup(tmp_path, cluster, a_backup(**spec))
+
+    assert {item.split("/")[1] for item in outcome.items} == expected
+    assert (outcome.warnings, outcome.errors) == (warnings, errors)
+    assert namespace_list_errors(included, excluded) == []
