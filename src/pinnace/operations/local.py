@@ -146,22 +146,25 @@ class LocalRun:
     @asynccontextmanager
     async def _plugins(self, builtin: Iterable[PluginId]) -> AsyncIterator[Operation]:
         """Python packages and modules, and the programs of the plugin directory. (docs/spec: PLG 10)"""
-        environ = dict(os.environ)
-        environ["VELERO_NAMESPACE"] = self.namespace
-        if self.kubeconfig:
-            environ["KUBECONFIG"] = self.kubeconfig
-        directory = environ.get(PLUGIN_DIRECTORY_VARIABLE)
-        options = PluginOptions(
-            directory=Path(directory) if directory else None,
-            features=frozenset(self.features),
-            environ=environ,
-        )
+        options = plugin_options(self.namespace, self.kubeconfig, self.features)
         try:
             found = await find_plugins(options, builtin=builtin)
         except PluginError as error:
             raise InvalidRun(str(error)) from error
         async with found.operation(client=self.client, namespace=self.namespace) as operation:
             yield operation
+
+
+def plugin_options(namespace: str, kubeconfig: str, features: Collection[str]) -> PluginOptions:
+    """Return which plugins a run without a server has; see `LocalRun` for the arguments."""
+    environ = dict(os.environ)
+    environ["VELERO_NAMESPACE"] = namespace
+    if kubeconfig:
+        environ["KUBECONFIG"] = kubeconfig
+    directory = environ.get(PLUGIN_DIRECTORY_VARIABLE)
+    return PluginOptions(
+        directory=Path(directory) if directory else None, features=frozenset(features), environ=environ
+    )
 
 
 async def make_backup(run: LocalRun, backup: Backup) -> Backup:

@@ -54,13 +54,17 @@ class Outcomes:
             for kind, of_kind in sorted(self._of_kinds.items())
         }
 
-    def details(self, *, with_reasons: bool = True) -> JSONObject:
-        """Counts of all outcomes, and the objects that were not simply created, with the reasons."""
+    def details(self, *, with_reasons: bool = True, with_created: bool = False) -> JSONObject:
+        """Counts of all outcomes, and the objects with the reasons.
+
+        Args:
+            with_created: name the objects that were simply created, too.
+        """
         groups: dict[_Entry, dict[str, list[str]]] = {}
         for kind, of_kind in sorted(self._of_kinds.items()):
             for place, (outcome, reason) in of_kind.items():
                 entry = (outcome, reason if with_reasons else "")
-                if entry != (Outcome.CREATED, ""):
+                if with_created or entry != (Outcome.CREATED, ""):
                     groups.setdefault(entry, {}).setdefault(kind, []).append(_title(place))
         return {
             "counts": {str(outcome): number for outcome, number in sorted(self.counts.items())},

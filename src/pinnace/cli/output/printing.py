@@ -104,6 +104,17 @@ def create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     return dry_run(output_flags(function))
 
 
+def previewed_create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Those of `output_flags`, and a `--dry-run` that says what would be done."""
+    dry_run = click.option(
+        "--dry-run", is_flag=False, flag_value="cluster", default="none",
+        type=click.Choice(["none", "client", "cluster", "server"]),
+        help="Show what would be done, and do nothing. With --dry-run=server the API server is asked about"
+        " each object, too; with --dry-run=client the object is printed as it would be sent.",
+    )  # fmt: skip
+    return dry_run(output_flags(function))
+
+
 def data_format(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `-o json|yaml` to a command whose usual output is text."""
     choice = click.Choice(FORMATS[1:])
@@ -142,6 +153,11 @@ class OutputOptions:
             single=default is None,  # what is created is one object
             dry_run=self.dry_run == "client",
         )
+
+    @property
+    def previews(self) -> bool:
+        """Whether only what would be done is to be shown."""
+        return self.dry_run in ("cluster", "server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from pinnace.cli.flags import (
     optional_boolean,
     takes,
 )
-from pinnace.cli.output.printing import create_flags
+from pinnace.cli.output.printing import previewed_create_flags
 from pinnace.cli.restore.options import RestoreCreateOptions
 
 
@@ -59,7 +59,7 @@ from pinnace.cli.restore.options import RestoreCreateOptions
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
 @operation_timeout_option()
 @wait_options()
-@create_flags
+@previewed_create_flags
 @takes(RestoreCreateOptions)
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     """Create a restore.

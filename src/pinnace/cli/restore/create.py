@@ -33,10 +33,16 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
             "either a backup or schedule must be specified, but not both: give --from-backup BACKUP or "
             "--from-schedule SCHEDULE"
         )
-    if not _may_recreate(options):
+    if not options.previews and not _may_recreate(options):
         return ExitCode.OK
     source = options.from_backup or options.from_schedule
     name = options.names[0] if options.names else build.stamped_name(source, utcnow())
+    if options.previews:
+        from pinnace.cli.restore.preview import preview
+
+        restore = build.requested_restore(name, settings.namespace, options)
+        ask = options.dry_run == "server"
+        return run_async(preview(settings, restore, ask_api_server=ask, form=output.format))
     if settings.location is None:
         with output.naming(RESTORE.kind) as named:
             code = run_async(_submit(settings, name, output, options))

@@ -1,0 +1,280 @@
+"""`restore create --dry-run`: what a restore would do, with a server and without one alike."""
+
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+import orjson
+
+from pinnace.aio.temporary import temporary_folder
+from pinnace.api import labels
+from pinnace.api.backup import Backup
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.objects import JSONObject, objects, text
+from pinnace.api.pod_volume import PodVolumeBackup
+from pinnace.api.pod_volume_catalogue import with_uploaders
+from pinnace.api.restore import Restore
+from pinnace.api.restore_outcomes import MEANINGS, Outcome
+from pinnace.api.snapshots import decode_snapshots
+from pinnace.api.volume_info import VolumeInfo
+from pinnace.archive.runlog import RunLog
+from pinnace.cli.backend.interface import (
+    Backend,
+    DownloadOptions,
+    FileMissing,
+    NotFound,
+    fetch,
+    fetch_json,
+)
+from pinnace.cli.backend.open import open_backend
+from pinnace.cli.client.server_status import answered, ask_server
+from pinnace.cli.connect import open_cluster
+from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.guard import complain
+from pinnace.cli.output.findings import Finding, grouped
+from pinnace.cli.output.layout import Sheet, echo_laid_out
+from pinnace.cli.output.printing import encode
+from pinnace.cli.output.summary import counted
+from pinnace.cli.settings import Settings
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.operations.modifiers import modifiers_of
+from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
+from pinnace.plugins.errors import PluginError
+from pinnace.restore.errors import BackupLookupError, RestoreFailed
+from pinnace.restore.modifiers.rules import ModifierError
+from pinnace.restore.selection.validation import validate_and_complete
+from pinnace.storage.errors import StorageError
+
+FORMATS: Final = (None, "json", "yaml")
+_DOWNLOADS: Final = DownloadOptions(timeout_seconds=600.0)
+_STATUS_SECONDS: Final = 5.0
+_ORDER: Final = (
+    Outcome.CREATED,
+    Outcome.UPDATED,
+    Outcome.RECREATED,
+    Outcome.UNCHANGED,
+    Outcome.DIFFERENT,
+    Outcome.SKIPPED,
+    Outcome.REFUSED,
+    Outcome.FAILED,
+)
+T = TypeVar("T")
+
+
+async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool, form: str | None) -> int:
+    """Print what the restore would do. Returns the exit code that the restore would have.
+
+    Args:
+        ask_api_server: whether each object is sent as the API server's dry run too.
+        form: `json`, `yaml` or None for text.
+    """
+    if form not in FORMATS:
+        raise InvalidInput(f"a dry run prints text, json or yaml, not {form}")
+    with temporary_folder(Path(tempfile.gettempdir()), "pinnace-preview-") as folder:
+        async with open_backend(settings) as backend, open_cluster(settings) as client:
+            completed = await validate_and_complete(restore, _Lookups(backend))
+            if completed.errors or completed.backup is None:
+                raise InvalidInput("the restore is not valid:\n  " + "\n  ".join(completed.errors))
+            try:
+                modifiers = await modifiers_of(client, settings.namespace, completed.restore.spec)
+            except ModifierError as error:
+                raise InvalidInput(f"the restore is not valid:\n  {error}") from error
+            contents = await _contents(backend, completed.backup, folder)
+            how = PreviewSettings(
+                log=RunLog(None, fields={}),
+                folder=folder,
+                namespace=settings.namespace,
+                features=settings.features,
+                ask_server=ask_api_server,
+                modifiers=modifiers,
+                plugin_actions=await _plugin_actions(settings, client),
+            )
+            try:
+                found = await preview_restore(client, completed.restore, contents, how)
+            except RestoreFailed as error:
+                raise CommandError(f"the restore would fail: {error}") from error
+    if form is None:
+        echo_laid_out(_text(completed.restore, found))
+    else:
+        click.echo(encode(_data(completed.restore, found), form).rstrip("\n"))
+    return ExitCode.PARTIALLY_FAILED if found.results.errors.count else ExitCode.OK
+
+
+class _Lookups:
+    """Finds backups by a backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
+        """All readable backups of a schedule. Raises BackupLookupError."""
+        selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule)}"
+        found = await _looked_up(lambda: self._backend.objects("backups", selector))
+        return [_decoded(obj) for obj in found]
+
+    async def backup(self, name: str) -> Backup:
+        """The backup. Raises BackupLookupError."""
+        return _decoded(await _looked_up(lambda: self._backend.object("backups", name)))
+
+
+async def _looked_up(read: Callable[[], Awaitable[T]]) -> T:
+    try:
+        return await read()
+    except NotFound:
+        raise
+    except (CommandError, KubeError, StorageError) as error:
+        raise BackupLookupError(str(error)) from error
+
+
+def _decoded(obj: JSONObject) -> Backup:
+    try:
+        return decode(Backup, obj)
+    except DecodeError as error:
+        raise BackupLookupError(str(error)) from error
+
+
+async def _contents(backend: Backend, backup: Backup, folder: Path) -> BackupContents:
+    name, tarball = backup.metadata.name, folder / "contents.tar.gz"
+    with tarball.open("wb") as sink:
+        await fetch(backend, DownloadTargetKind.BACKUP_CONTENTS, name, _DOWNLOADS, sink)
+    snapshots = await _optional(backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name)
+    infos = await _optional(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name)
+    operations = await _optional(backend, DownloadTargetKind.BACKUP_ITEM_OPERATIONS, name)
+    stored = await backend.volumes_of(name)
+    try:
+        volume_infos = [decode(VolumeInfo, each) for each in objects({"of": infos}, "of")]
+        volumes = [decode(PodVolumeBackup, each) for each in stored]
+        return BackupContents(
+            backup=backup,
+            tarball=tarball,
+            snapshots=decode_snapshots(orjson.dumps(snapshots)),
+            pod_volume_backups=with_uploaders(volumes, stored, volume_infos),
+            volume_infos=volume_infos,
+            item_operations=objects({"of": operations}, "of"),
+        )
+    except DecodeError as error:
+        raise CommandError(f"the records of the volumes of backup {name} cannot be read: {error}") from error
+
+
+async def _optional(backend: Backend, kind: DownloadTargetKind, name: str) -> Any:
+    """A list that old backups lack: None then, or where a server gives no such file out."""
+    try:
+        return await fetch_json(backend, kind, name, _DOWNLOADS)
+    except FileMissing:
+        return None
+    except ValueError as error:
+        raise CommandError(f"{kind} of backup {name} is damaged: {error}") from error
+
+
+async def _plugin_actions(settings: Settings, client: KubeClient) -> list[str]:
+    """The restore item actions of plugins."""
+    if settings.location is not None:
+        from pinnace.operations.local import plugin_options
+        from pinnace.plugins.installed import find_plugins
+
+        options = plugin_options(settings.namespace, settings.kubeconfig or "", settings.features)
+        try:
+            found = await find_plugins(options, builtin=())
+        except PluginError as error:
+            raise InvalidInput(str(error)) from error
+        async with found.operation(client=client, namespace=settings.namespace) as operation:
+            return [action.name for action in operation.restore_actions]
+    answer = await ask_server(client, settings.namespace, _STATUS_SECONDS)
+    if not answered(answer):
+        complain("WARNING: the server does not say which plugins it has: their actions are not shown.")
+        return []
+    return [
+        name
+        for plugin in objects(answer, "status", "plugins")
+        if text(plugin, "kind").startswith("RestoreItemAction")
+        and not (name := text(plugin, "name")).startswith("velero.io/")
+    ]
+
+
+def _groups(found: Preview) -> Iterator[tuple[str, str, JSONObject]]:
+    for group in objects(found.outcomes.details(with_created=True), "groups"):
+        yield text(group, "outcome"), text(group, "reason"), group["objects"]
+
+
+def _data(restore: Restore, found: Preview) -> JSONObject:
+    """The preview as data."""
+    return {
+        "backup": restore.spec.backup_name,
+        "counts": {str(outcome): number for outcome, number in sorted(found.outcomes.counts.items())},
+        "namespaces": list(found.namespaces),
+        "definitions": list(found.definitions),
+        "objects": [
+            {"kind": kind, "name": title, "outcome": outcome, **({"reason": reason} if reason else {})}
+            for outcome, reason, by_kind in _groups(found)
+            for kind, titles in by_kind.items()
+            for title in titles
+        ],
+        "volumes": [{"volume": note.volume, "source": note.source} for note in found.notes.volumes],
+        "hooks": [
+            {"pod": note.pod, "container": note.container, "command": list(note.command)}
+            for note in found.notes.hooks
+        ],
+        "notAsked": found.not_asked,
+        **found.results.to_dict(),
+    }
+
+
+def _text(restore: Restore, found: Preview) -> str:
+    sheet = Sheet()
+    sheet.line(f"A restore of backup {restore.spec.backup_name} would do this; nothing was changed.")
+    sheet.line()
+    _totals(sheet, found)
+    for title, names in (
+        ("Namespaces to be created", found.namespaces),
+        ("Definitions to be created", found.definitions),
+    ):
+        if names:
+            sheet.line(f"{title}: {', '.join(names)}")
+    if found.notes.volumes:
+        sheet.line("Volumes to be filled:")
+        for volume in found.notes.volumes:
+            sheet.line(f"  {volume.volume} from {volume.source}")
+    if found.notes.hooks:
+        sheet.line("Hooks to be run:")
+        for hook in found.notes.hooks:
+            sheet.line(f"  {hook.pod}, container {hook.container or '<first>'}: {' '.join(hook.command)}")
+    for outcome in _ORDER:
+        _objects(sheet, outcome, found)
+    for what, result in (("Warnings", found.results.warnings), ("Errors", found.results.errors)):
+        lines = grouped(Finding(text=message) for _, message in result.messages())
+        if lines:
+            sheet.line()
+            sheet.line(f"{what} that the restore would end with:")
+            for group in lines:
+                sheet.line(f"  {group.line}")
+    return sheet.render() + "\n"
+
+
+def _totals(sheet: Sheet, found: Preview) -> None:
+    counts = found.outcomes.counts
+    if not counts:
+        sheet.line("No object of the backup is selected: nothing would be restored.")
+    for outcome in _ORDER:
+        if number := counts.get(outcome):
+            sheet.line(f"  {counted(number, 'object')}:\t{MEANINGS[outcome]}")
+    if found.not_asked:
+        sheet.line(
+            f"  The API server could not be asked about {counted(found.not_asked, 'object')}, whose namespace"
+            " or kind does not exist yet."
+        )
+
+
+def _objects(sheet: Sheet, outcome: Outcome, found: Preview) -> None:
+    groups = [group for group in _groups(found) if group[0] == outcome]
+    if not groups:
+        return
+    sheet.line()
+    sheet.line(f"{MEANINGS[outcome][:1].upper()}{MEANINGS[outcome][1:]}:")
+    for _, reason, by_kind in groups:
+        for kind, titles in by_kind.items():
+            for title in titles:
+                sheet.line(f"  {kind} {title}" + (f": {reason}" if reason else ""))
