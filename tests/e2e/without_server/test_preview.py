@@ -1,0 +1,63 @@
+"""What a restore would do is said first; then it is made, and does that."""
+
+import json
+from pathlib import Path
+
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES
+from tests.support.without_server import MakePinnace
+
+
+def config_map(name: str, value: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": value}}
+
+
+async def test_the_restore_does_what_the_dry_run_said(
+    tmp_path: Path, pinnace_for: MakePinnace, world: str, client: KubeClient
+) -> None:
+    pinnace = pinnace_for(str(tmp_path / "location"))
+    for name in ("changes", "goes", "stays"):
+        await client.create(CONFIGMAPS, config_map(name, "1"), world)
+    assert (await pinnace("backup", "create", "b1", "--include-namespaces", world)).code == 0
+    await client.patch(CONFIGMAPS, "changes", {"data": {"x": "2"}}, world)
+    await client.delete(CONFIGMAPS, "goes", world)
+    before = await client.list_all(CONFIGMAPS, world)
+    create = ("restore", "create", "r1", "--from-backup", "b1", "--include-resources", "configmaps")
+
+    said = await pinnace(*create, "--dry-run")
+    elsewhere = await pinnace(
+        *create, "--dry-run=server", "--namespace-mappings", f"{world}:{world}-2", "-o", "json"
+    )
+
+    assert (said.code, said.err) == (0, "")
+    assert said.lines[0] == "A restore of backup b1 would do this; nothing was changed."
+    assert f"  v1/ConfigMap {world}/goes" in said.lines
+    assert any(f"v1/ConfigMap {world}/changes: it exists and differs" in line for line in said.lines)
+    data = json.loads(elsewhere.out)
+    assert data["namespaces"] == [f"{world}-2"]
+    assert data["notAsked"] == data["counts"]["created"] - 1, "all but the namespace itself"
+    assert await client.list_all(CONFIGMAPS, world) == before
+    assert f"{world}-2" not in {each["metadata"]["name"] for each in await client.list_all(NAMESPACES)}
+    assert "r1" not in (await pinnace("restore", "get")).out
+
+    foreseen = json.loads((await pinnace(*create, "--dry-run=server", "-o", "json")).out)
+    assert (await pinnace(*create)).code == 0
+    details = json.loads((await pinnace("restore", "describe", "r1", "--details", "-o", "json")).out)
+    assert foreseen["counts"] == {"created": 1, "different": 1, "unchanged": foreseen["counts"]["unchanged"]}
+    assert (await client.get(CONFIGMAPS, "goes", world))["data"] == {"x": "1"}
+    assert details["phase"] == "Completed"
+
+
+async def test_a_dry_run_of_what_is_not_there_is_one_clear_error(
+    tmp_path: Path, pinnace_for: MakePinnace
+) -> None:
+    (tmp_path / "location").mkdir()
+    pinnace = pinnace_for(str(tmp_path / "location"))
+
+    missing = await pinnace("restore", "create", "--from-backup", "nosuch", "--dry-run")
+    wrong = await pinnace("restore", "create", "--from-backup", "nosuch", "--dry-run", "-o", "name")
+
+    assert (missing.code, missing.out) == (1, "")
+    assert 'backups.velero.io "nosuch" not found' in missing.err
+    assert wrong.code == 2
+    assert "a dry run prints text, json or yaml" in wrong.err
