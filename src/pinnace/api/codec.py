@@ -17,7 +17,7 @@ from msgspec import inspect
 
 from pinnace.api.fields import ALWAYS_KEY
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, same_json
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time
 
@@ -104,7 +104,7 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> JSONObje
     patch: JSONObject = {key: None for key in before if after.get(key) is None and before[key] is not None}
     for key, new in after.items():
         old = before.get(key)
-        if new is None or (key in before and _same_json(old, new)):
+        if new is None or (key in before and same_json(old, new)):
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             # Empty when they differ only by a `null`, which is the same as absent.
@@ -113,11 +113,6 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> JSONObje
         else:
             patch[key] = copy.deepcopy(new)
     return patch
-
-
-def _same_json(old: object, new: object) -> bool:
-    # In Python True equals 1, in JSON it does not.
-    return old == new and isinstance(old, bool) == isinstance(new, bool)
 
 
 # --- Reading --------------------------------------------------------------------------------------------

@@ -353,6 +353,8 @@ class TestMergePatch:
             ({"a": 1}, {"a": {}}, {"a": {}}),
             ({"a": {"b": 1}}, {"a": "x"}, {"a": "x"}),
             ({"a": 1}, {"a": True}, {"a": True}),
+            ({"a": [0]}, {"a": [False]}, {"a": [False]}),
+            ({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": True}}}, {"a": {"b": {"c": True}}}),
         ],
     )
     def test_difference(self, before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]) -> None:
