@@ -139,9 +139,9 @@ async def test_it_waits_until_the_server_is_ready(client: KubeClient, command: P
         nodes.cancel()
 
     assert (made.code, made.err) == (0, "")
-    assert [line for line in made.lines if line.startswith("Waiting for Velero")] == [
+    assert [line for line in made.lines if line.startswith("Waiting for")] == [
         "Waiting for Pinnace deployment to be ready.",
-        "Waiting for Pinnace restic daemonset to be ready.",
+        "Waiting for Pinnace node agent daemonset to be ready.",
     ]
     assert made.lines[-1].startswith("Pinnace is installed.")
 

@@ -87,7 +87,7 @@ async def test_a_tenant_backs_up_restores_and_deletes(
 ) -> None:
     before = await application.content()
     done = await deployed.install("--image", image[0], "--use-restic", "--minimal-rbac", "--non-admin")
-    assert "Waiting for Velero self-service deployment to be ready." in done.lines
+    assert "Waiting for Pinnace self-service deployment to be ready." in done.lines
     await check_controller(deployed, node_cluster)
     await eventually(lambda: may_work(tenant.client, tenant.namespace))
     for resource in (velero("backups"), SECRETS):
