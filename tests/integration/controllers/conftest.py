@@ -11,7 +11,7 @@ import pytest
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from pinnace.server.app import Assembly
-from tests.support.sites import Serve, Site, running
+from tests.support.sites import Serve, Site, StartProxy, running
 
 
 @pytest.fixture
@@ -31,8 +31,11 @@ async def other_namespace(client: KubeClient) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def serve(site: Site, tmp_path: Path) -> AsyncIterator[Serve]:
-    """A function that starts a server of the site; it runs until the end of the test."""
+async def serve(site: Site, fault_proxy: StartProxy, tmp_path: Path) -> AsyncIterator[Serve]:
+    """A function that starts a server of the site; it runs until the end of the test.
+
+    It ends before the proxies that it may go through: work in flight would wait for them in vain.
+    """
     async with AsyncExitStack() as stack:
 
         async def start(*, client: KubeClient | None = None, **options: Any) -> Assembly:

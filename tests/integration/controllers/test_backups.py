@@ -255,6 +255,9 @@ async def test_a_backup_that_found_nothing(site: Site, serve: Serve) -> None:
         path.name.removeprefix("b1-").removesuffix(".json.gz"): gzip.decompress(path.read_bytes()).decode()
         for path in directory.glob("*.json.gz")
     }
+    head, *members, end = map(json.loads, contents.pop("pinnace-index").splitlines())
+    assert (head, end["items"]) == ({"pinnaceIndex": 1}, 0)
+    assert all("member" in member for member in members)
     assert contents == {
         "resource-list": "{}\n",
         "volumesnapshots": "null\n",
