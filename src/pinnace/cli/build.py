@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec, BackupUploader
+from pinnace.api.chosen_objects import ChosenObjects, encode_chosen, parse_object
 from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
@@ -112,13 +113,32 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
     )
     metadata = ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels))
     if options.without_volume_data:
-        metadata.annotations = {labels.WITHOUT_VOLUME_DATA: "true"}
+        metadata.annotations[labels.WITHOUT_VOLUME_DATA] = "true"
+    if (chosen := _chosen_objects(options)) is not None:
+        metadata.annotations[labels.CHOSEN_OBJECTS] = encode_chosen(chosen)
     return Restore(metadata=metadata, spec=spec)
 
 
 def _check_selectors(options: FilterOptions) -> None:
     if options.selector is not None and options.or_selector:
         raise InvalidInput("either a 'selector' or an 'or-selector' can be specified, but not both")
+
+
+def _chosen_objects(options: RestoreCreateOptions) -> ChosenObjects | None:
+    """The single objects that are asked for. Raises InvalidInput."""
+    if not options.objects:
+        if options.object_with_owners or options.with_dependencies:
+            raise InvalidInput(
+                "--object-with-owners and --with-dependencies belong to --object KIND/NAMESPACE/NAME"
+            )
+        return None
+    try:
+        chosen = tuple(map(parse_object, options.objects))
+    except ValueError as error:
+        raise InvalidInput(f"--object: {error}") from error
+    return ChosenObjects(
+        objects=chosen, owners=options.object_with_owners, dependencies=options.with_dependencies
+    )
 
 
 def _restored_status(options: RestoreCreateOptions) -> RestoreStatusSpec | None:

@@ -13,6 +13,7 @@ from typing import Final
 from pinnace.aio.timing import SystemTimer, Timer, poll
 from pinnace.api import labels
 from pinnace.api.backup import Backup
+from pinnace.api.chosen_objects import decode_chosen
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup
@@ -59,6 +60,7 @@ from pinnace.restore.ports import (
 )
 from pinnace.restore.progress import Progress, ProgressReporter
 from pinnace.restore.results import Results, log_results
+from pinnace.restore.selection.chosen import choose
 from pinnace.restore.selection.collect import Collector, RestoreFilter, SelectedResource
 from pinnace.restore.selection.left_out import (
     canonical_names,
@@ -283,13 +285,14 @@ class RestoreEngine:
             format_version=request.backup.status.format_version,
             namespace=request.restore.metadata.namespace,
         )
+        reader = ItemReader(archive, directories)
         kinds = KnownKinds(
             discovery=self._discovery,
-            filters=filters,
+            filters=replace(filters, objects=_chosen(request, archive, reader, self._discovery)),
             actions=actions,
             statuses=_statuses(request, self._discovery.canonical),
         )
-        return _Begun(kinds=kinds, reader=ItemReader(archive, directories), hook_finder=hook_finder)
+        return _Begun(kinds=kinds, reader=reader, hook_finder=hook_finder)
 
     def _new_run(
         self,
@@ -552,11 +555,12 @@ class RestoreEngine:
             missing = [name for name in usable if found.preferred(name) is None]
             self._log.warning("Restored definitions are not in discovery", definitions=", ".join(missing))
         kinds = run.items.kinds
+        filters = RestoreFilter.from_spec(
+            run.request.restore.spec, canonical_names(found, run.archive.resources)
+        )
         run.items.kinds = KnownKinds(
             discovery=found,
-            filters=RestoreFilter.from_spec(
-                run.request.restore.spec, canonical_names(found, run.archive.resources)
-            ),
+            filters=replace(filters, objects=kinds.filters.objects),
             actions=kinds.actions.with_discovery(found.canonical),
             statuses=_statuses(run.request, found.canonical),
         )
@@ -574,6 +578,26 @@ class _Begun:
 def _statuses(request: RestoreRequest, canonical: Callable[[str], str]) -> StatusFilter:
     spec = request.restore.spec
     return StatusFilter.from_spec(spec, canonical, allowed=request.rights is None)
+
+
+def _chosen(
+    request: RestoreRequest, archive: ArchiveIndex, reader: ItemReader, discovery: Discovery
+) -> frozenset[tuple[str, str, str]] | None:
+    """The single items that a restore is limited to. Raises SetupError if the backup lacks one of them."""
+    value = request.restore.metadata.annotations.get(labels.CHOSEN_OBJECTS)
+    if value is None:
+        return None
+    try:
+        wanted = decode_chosen(value)
+    except ValueError as error:
+        raise SetupError(f"annotation {labels.CHOSEN_OBJECTS}: {error}") from error
+    found, missing = choose(wanted, archive, reader, canonical_names(discovery, archive.resources))
+    if missing:
+        raise SetupError(
+            f"nothing was restored: the backup does not have {', '.join(map(str, missing))}; names and"
+            " namespaces are those in the backup, see `backup ls`"
+        )
+    return found
 
 
 def _kind_in_backup(reader: ItemReader, ref: ItemRef) -> str:

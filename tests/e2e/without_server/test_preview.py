@@ -61,3 +61,24 @@ async def test_a_dry_run_of_what_is_not_there_is_one_clear_error(
     assert 'backups.velero.io "nosuch" not found' in missing.err
     assert wrong.code == 2
     assert "a dry run prints text, json or yaml" in wrong.err
+
+
+async def test_one_object_comes_back(
+    tmp_path: Path, pinnace_for: MakePinnace, world: str, client: KubeClient
+) -> None:
+    pinnace = pinnace_for(str(tmp_path / "location"))
+    for name in ("picked", "left-out"):
+        await client.create(CONFIGMAPS, config_map(name, "1"), world)
+    assert (await pinnace("backup", "create", "b1", "--include-namespaces", world)).code == 0
+    for name in ("picked", "left-out"):
+        await client.delete(CONFIGMAPS, name, world)
+
+    typo = await pinnace("restore", "create", "--from-backup", "b1", "--object", f"cm/{world}/pickd")
+    assert typo.code == 3
+    assert f"the backup does not have cm/{world}/pickd" in typo.err
+    assert (
+        await pinnace("restore", "create", "--from-backup", "b1", "--object", f"cm/{world}/picked")
+    ).code == 0
+
+    names = {each["metadata"]["name"] for each in await client.list_all(CONFIGMAPS, world)}
+    assert names & {"picked", "left-out"} == {"picked"}

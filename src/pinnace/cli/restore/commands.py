@@ -55,6 +55,19 @@ from pinnace.cli.restore.options import RestoreCreateOptions
     default="",
     help="ConfigMap of the server's namespace with rules that change objects before they are created.",
 )
+@click.option(
+    "--object",
+    "objects",
+    multiple=True,
+    metavar="KIND/NAMESPACE/NAME",
+    help="Restore only this object, as named in the backup; can be given several times. KIND/NAME is a"
+    " cluster-scoped one.",
+)
+@boolean("--object-with-owners", help="Restore the owners of each --object, too.")
+@boolean(
+    "--with-dependencies",
+    help="Restore what its pods refer to, too: Secrets, ConfigMaps, claims, service accounts.",
+)
 @boolean("--confirm", help="Do not ask before --existing-resource-policy recreate.")
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
 @operation_timeout_option()

@@ -7,10 +7,12 @@ import click
 
 from pinnace.api import labels
 from pinnace.api.codec import encode
+from pinnace.api.objects import objects, text
 from pinnace.api.restore import ExistingResourcePolicy, Restore
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.client.server_status import answered, ask_server
 from pinnace.cli.common import outcome
 from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
@@ -22,6 +24,8 @@ from pinnace.cli.restore.options import RestoreCreateOptions
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES
+
+_STATUS_SECONDS = 10.0
 
 
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
@@ -91,6 +95,8 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, options: R
         if not output.sends:
             print_restore(restore, output)
             return ExitCode.OK
+        if options.objects:
+            await _check_server(client, settings.namespace)
         resource = RESTORES
         created = await client.create(resource, encode(restore), settings.namespace)
         click.echo(f'Restore request "{name}" submitted successfully.')
@@ -98,6 +104,18 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, options: R
             return await outcome.wait(client, settings, RESTORE, created, options)
         outcome.say_where_to_look(settings, RESTORE, name)
         return ExitCode.OK
+
+
+async def _check_server(client: KubeClient, namespace: str) -> None:
+    """Refuse single objects where a Velero server would restore everything. Raises CommandError."""
+    answer = await ask_server(client, namespace, _STATUS_SECONDS)
+    plugins = [text(plugin, "name") for plugin in objects(answer, "status", "plugins")]
+    if not any(name.startswith("pinnace.io/") for name in plugins):
+        why = "is not Pinnace's" if answered(answer) else "does not say that it is Pinnace's"
+        raise CommandError(
+            f"the server in namespace {namespace} {why}, and another one would restore all objects instead of"
+            " those named by --object; with --location the restore needs no server"
+        )
 
 
 async def _resolved(

@@ -27,6 +27,9 @@ class RestoreCreateOptions(FilterOptions, WaitOptions, OutputOptions):
     status_include_resources: Sequence[str]
     status_exclude_resources: Sequence[str]
     resource_modifier_configmap: str
+    objects: Sequence[str]
+    object_with_owners: bool
+    with_dependencies: bool
     confirm: bool
     allow_partially_failed: bool | None
     item_operation_timeout: "Duration | None"

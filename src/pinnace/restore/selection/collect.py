@@ -22,13 +22,19 @@ _ITEMS_BETWEEN_YIELDS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFilter:
-    """The filters of a restore, with resource names resolved."""
+    """The filters of a restore, with resource names resolved.
+
+    Attributes:
+        objects: the only items that are selected, by group-resource, original namespace and name; None if the
+            restore is not limited to single objects.
+    """
 
     resources: IncludesExcludes
     namespaces: IncludesExcludes
     labels: LabelChoice
     include_cluster_resources: bool | None
     namespace_mapping: Mapping[str, str]
+    objects: frozenset[tuple[str, str, str]] | None = None
 
     @classmethod
     def from_spec(cls, spec: RestoreSpec, canonical: Callable[[str], str]) -> "RestoreFilter":
@@ -169,6 +175,9 @@ class Collector:
             if not self._admits_namespace(group_resource, original):
                 continue
             names = self._archive.names(group_resource, original)
+            chosen = self._filters.objects
+            if chosen is not None:
+                names = [name for name in names if (group_resource, original, name) in chosen]
             if not self._filters.labels.empty:
                 names = await self._labelled(group_resource, original, names)
             if names:
@@ -180,7 +189,8 @@ class Collector:
         if original and not self._filters.namespaces.matches(original):
             self._log.info("Skipping namespace", namespace=original, resource=group_resource)
             return False
-        if not original and not self._filters.selects_cluster_scoped:
+        by_name = self._filters.objects is not None
+        if not original and not (self._filters.selects_cluster_scoped or by_name):
             self._log.info("Skipping cluster-scoped resource", resource=group_resource)
             return False
         return True

@@ -14,6 +14,7 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.chosen_objects import decode_chosen
 from pinnace.api.restore import ExistingResourcePolicy, Restore, RestoreSpec
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
@@ -72,7 +73,7 @@ class CompletedRestore:
 async def validate_and_complete(restore: Restore, lookups: BackupLookups) -> CompletedRestore:
     """Validate a Restore before it runs; the given object is not changed."""
     spec = _with_default_exclusions(restore.spec)
-    errors = [*list_errors(spec), *_policy_errors(spec)]
+    errors = [*list_errors(spec), *_policy_errors(spec), *_object_errors(restore)]
     spec, backup, source_errors = await _find_source(spec, lookups)
     errors += source_errors
     return CompletedRestore(
@@ -115,6 +116,18 @@ def _policy_errors(spec: RestoreSpec) -> list[str]:
             for error in resource_list_errors(wanted.included_resources, wanted.excluded_resources)
         ]
     return errors
+
+
+def _object_errors(restore: Restore) -> list[str]:
+    """The validation error of the annotation with single objects."""
+    value = restore.metadata.annotations.get(labels.CHOSEN_OBJECTS)
+    if value is None:
+        return []
+    try:
+        decode_chosen(value)
+    except ValueError as error:
+        return [f"annotation {labels.CHOSEN_OBJECTS}: {error}"]
+    return []
 
 
 async def _find_source(
