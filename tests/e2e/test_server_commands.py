@@ -102,8 +102,9 @@ async def test_restores(home: Home, new_server: NewServer, command: Pinnace, cli
         unnamed = await command("restore", "create", *words)
         name = unnamed.lines[0].split('"')[1]
         assert name.startswith("b1-2")
+        where = f"{name} --kubeconfig {command.kubeconfig}"
         assert unnamed.lines[1] == (
-            f"Run `pinnace restore describe {name}` or `pinnace restore logs {name}` for more details."
+            f"Run `pinnace restore describe {where}` or `pinnace restore logs {where}` for more details."
         )
         assert (await home.ended("restores", name))["phase"] == "Completed"
     finally:
@@ -123,27 +124,37 @@ async def test_restores(home: Home, new_server: NewServer, command: Pinnace, cli
 
 @pytest.mark.spec("CLI-008", "CLI-026")
 async def test_what_does_not_exist(home: Home, command: Pinnace) -> None:
+    place = f"namespace {home.namespace}"
+    no_backup = f'backups.velero.io "nope" not found; there are no backups in {place}'
     cases = {
-        ("backup", "create"): "A backup name is required, unless you are creating based on a schedule.",
+        ("backup", "create"): (
+            "A backup name is required, unless you are creating based on a schedule. Give one, as in "
+            "`pinnace backup create NAME`, or --from-schedule SCHEDULE."
+        ),
         ("backup", "create", "b", "--storage-location", "nope"): (
-            'backupstoragelocations.velero.io "nope" not found'
+            f'backupstoragelocations.velero.io "nope" not found; {place} has default'
         ),
         ("backup", "create", "b", "--volume-snapshot-locations", "nope"): (
-            'volumesnapshotlocations.velero.io "nope" not found'
+            f'volumesnapshotlocations.velero.io "nope" not found; there are no snapshot locations in {place}'
         ),
-        ("backup", "create", "b", "--from-schedule", "nope"): 'schedules.velero.io "nope" not found',
-        ("backup", "get", "nope"): 'backups.velero.io "nope" not found',
-        ("backup", "describe", "nope"): 'backups.velero.io "nope" not found',
-        ("backup", "download", "nope"): 'backups.velero.io "nope" not found',
-        ("restore", "create", "--from-backup", "nope"): 'backups.velero.io "nope" not found',
-        ("restore", "get", "nope"): 'restores.velero.io "nope" not found',
+        ("backup", "create", "b", "--from-schedule", "nope"): (
+            f'schedules.velero.io "nope" not found; there are no schedules in {place}'
+        ),
+        ("backup", "get", "nope"): no_backup,
+        ("backup", "describe", "nope"): no_backup,
+        ("backup", "download", "nope"): no_backup,
+        ("restore", "create", "--from-backup", "nope"): no_backup,
+        ("restore", "get", "nope"): (
+            f'restores.velero.io "nope" not found; there are no restores in {place}'
+        ),
     }
     for words, text in cases.items():
         outcome = await command(*words)
         assert (outcome.code, outcome.out, outcome.err) == (1, "", f"An error occurred: {text}\n")
     for what in ("backup", "restore"):
         outcome = await command(what, "logs", "nope")
-        assert (outcome.code, outcome.err) == (1, f'{what.capitalize()} "nope" does not exist.\n')
+        text = f'{what.capitalize()} "nope" does not exist. There are no {what}s in {place}\n'
+        assert (outcome.code, outcome.err) == (1, text)
 
     assert await home.client.list_all(velero("backups"), home.namespace) == []
 
@@ -214,8 +225,15 @@ async def test_the_source_of_a_restore(home: Home, command: Pinnace) -> None:
         outcome = await command("restore", "create", "r", *words)
         assert outcome.code == 1
         assert "either a backup or schedule must be specified, but not both" in outcome.err
-    nobody = await command("restore", "create", "r", "--from-schedule", "s")
-    assert nobody.err == "An error occurred: No backups found for the schedule s\n"
+    words = ["restore", "create", "r", "--from-schedule", "s"]
+    assert f"there are no schedules in namespace {home.namespace}\n" in (await command(*words)).err
+    schedule = {"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": {"name": "s"}}
+    await home.client.create(
+        velero("schedules"), {**schedule, "spec": {"schedule": "@daily", "template": {}}}, home.namespace
+    )
+    assert (await command(*words)).err == "An error occurred: No backups found for the schedule s\n"
+    # Backups outlive their schedule.
+    await home.client.delete(velero("schedules"), "s", home.namespace)
 
     for minute, phase in ((1, "Completed"), (2, "PartiallyFailed"), (3, "InProgress")):
         body = {
