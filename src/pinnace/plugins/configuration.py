@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pinnace.api import labels
-from pinnace.plugins.errors import PluginError
+from pinnace.plugins.errors import PluginError, SettingsUnreadable
 from pinnace.plugins.kinds import PluginId
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class ConfigReader:
         """The data of the one ConfigMap with the action's labels, whatever its name; empty without one.
 
         Raises:
-            PluginError: there are several, or they cannot be listed.
+            SettingsUnreadable: the ConfigMaps cannot be listed.
+            PluginError: there are several.
         """
         if self._client is None:
             return {}
@@ -69,7 +70,10 @@ class ConfigReader:
         try:
             found = await self._client.list_all(CONFIGMAPS, self._namespace, label_selector=selector)
         except KubeError as error:
-            raise PluginError(f"error listing ConfigMaps of {selector}: {error}") from error
+            raise SettingsUnreadable(
+                f"the settings of plugin {plugin.name} cannot be read, as the ConfigMaps of namespace"
+                f' {self._namespace} with labels "{selector}" cannot be listed: {error}'
+            ) from error
         if len(found) > 1:
             names = " ".join(sorted(one["metadata"]["name"] for one in found))
             raise PluginError(

@@ -6,6 +6,7 @@ PluginError                what a plugin may raise itself; its text is for the o
 ├── PluginStartError       a program cannot be started, or does not answer like a plugin
 ├── PluginNotFound         no plugin of that kind and name
 ├── DuplicatePlugin        two plugins of one kind have the same name
+├── SettingsUnreadable     the ConfigMap of an item action cannot be read
 └── PluginCallError        a call failed, inside the plugin or on the way to it
     └── PluginGone         the plugin's process is not there to answer
 """
@@ -35,6 +36,10 @@ class PluginNotFound(PluginError):
 
 class DuplicatePlugin(PluginError, ValueError):
     """Two plugins of one kind have the same name. (docs/spec: PLG 2)"""
+
+
+class SettingsUnreadable(PluginError):
+    """The ConfigMaps with the settings of an item action cannot be listed. (docs/spec: PLG 9)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from pinnace.plugins.calling import (
     checked_identifiers,
     checked_item,
 )
-from pinnace.plugins.errors import PluginCallError
+from pinnace.plugins.errors import PluginCallError, SettingsUnreadable
 from pinnace.plugins.logs import LogSink
 from pinnace.plugins.protocols import (
     BackupItemAction,
@@ -59,6 +59,9 @@ ActionT = TypeVar("ActionT", bound=_Action)
 class _LocalAction(Generic[ActionT]):
     """What the kinds of actions have in common."""
 
+    _settings_first = False
+    """Whether settings that cannot be read keep the action from being asked anything."""
+
     def __init__(
         self,
         action: ActionT,
@@ -75,17 +78,41 @@ class _LocalAction(Generic[ActionT]):
         self._read_config = read_config
         self._caller = GuardedCaller(action.name, sink, deadlines)
         self._is_configured = False
+        self._unreadable: SettingsUnreadable | None = None
 
     async def applies_to(self) -> ResourceSelector:
-        """Configure the action, then ask what it wants to see. Raises PluginError."""
-        await self._configure()
-        wanted = await self._caller.question(self._action.applies_to)
+        """Configure the action, then ask what it wants to see.
+
+        Settings that cannot be read are an error of each item that the action wants, not of the run.
+
+        Raises PluginError.
+        """
+        try:
+            await self._configure()
+        except SettingsUnreadable as error:
+            if self._settings_first:
+                raise
+            self._unreadable = error
+        try:
+            wanted = await self._caller.question(self._action.applies_to)
+        except PluginCallError:
+            if self._unreadable is not None:  # it may need what could not be read
+                raise self._unreadable from None
+            raise
         return self._caller.checked(wanted, ResourceSelector, "what it applies to")
+
+    async def _ready(self) -> None:
+        """Configure the action if it was not. Raises PluginError."""
+        if self._unreadable is not None:
+            raise PluginCallError(self.name, str(self._unreadable)) from self._unreadable
+        await self._configure()
 
     async def _configure(self) -> None:
         """Give the action its settings, once; an operation may be asked for before anything else."""
+        if self._is_configured:
+            return
         action: object = self._action  # by its type it cannot be Configurable too
-        if isinstance(action, Configurable) and not self._is_configured:
+        if isinstance(action, Configurable):
             config = await self._read_config() if self._read_config is not None else {}
             await self._caller.question(action.configure, config)
         self._is_configured = True
@@ -101,6 +128,7 @@ class LocalBackupItemAction(_LocalAction[BackupItemAction]):
         self, item: JSONObject, backup: Backup
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         """Run it. Raises PluginCallError."""
+        await self._ready()
         answer: object = await self._caller.work(self._action.execute, item, backup)
         if answer is None:
             # A forgotten `return` means what it means to Velero's own framework. (docs/spec: PLG 7.3)
@@ -115,6 +143,7 @@ class LocalRestoreItemAction(_LocalAction[RestoreItemAction]):
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Run it. Raises PluginCallError."""
+        await self._ready()
         answer: object = await self._caller.work(self._action.execute, given)
         if answer is None:
             return RestoreItemOutput(item=given.item)
@@ -129,6 +158,7 @@ class LocalBackupItemActionV2(_LocalAction[BackupItemActionV2]):
 
     async def execute(self, item: JSONObject, backup: Backup) -> BackupItemOutput:
         """Run it. Raises PluginCallError."""
+        await self._ready()
         answer: object = await self._caller.work(self._action.execute, item, backup)
         if answer is None:
             return BackupItemOutput(item=item)
@@ -140,14 +170,14 @@ class LocalBackupItemActionV2(_LocalAction[BackupItemActionV2]):
 
     async def progress(self, operation_id: str, backup: Backup) -> OperationProgress:
         """How far an operation is. Raises PluginCallError."""
-        await self._configure()
+        await self._ready()
         return self._checked_progress(
             await self._caller.question(self._action.progress, operation_id, backup)
         )
 
     async def cancel(self, operation_id: str, backup: Backup) -> None:
         """Stop an operation. Raises PluginCallError."""
-        await self._configure()
+        await self._ready()
         await self._caller.question(self._action.cancel, operation_id, backup)
 
 
@@ -156,6 +186,7 @@ class LocalRestoreItemActionV2(_LocalAction[RestoreItemActionV2]):
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Run it. Raises PluginCallError."""
+        await self._ready()
         answer: object = await self._caller.work(self._action.execute, given)
         if answer is None:
             return RestoreItemOutput(item=given.item)
@@ -166,14 +197,14 @@ class LocalRestoreItemActionV2(_LocalAction[RestoreItemActionV2]):
 
     async def progress(self, operation_id: str, restore: Restore) -> OperationProgress:
         """How far an operation is. Raises PluginCallError."""
-        await self._configure()
+        await self._ready()
         return self._checked_progress(
             await self._caller.question(self._action.progress, operation_id, restore)
         )
 
     async def cancel(self, operation_id: str, restore: Restore) -> None:
         """Stop an operation. Raises PluginCallError."""
-        await self._configure()
+        await self._ready()
         await self._caller.question(self._action.cancel, operation_id, restore)
 
     async def are_additional_items_ready(self, items: Sequence[ResourceIdentifier], restore: Restore) -> bool:
@@ -187,6 +218,7 @@ class LocalItemBlockAction(_LocalAction[ItemBlockAction]):
 
     async def get_related_items(self, item: JSONObject, backup: Backup) -> Sequence[ResourceIdentifier]:
         """The items that belong to an item. Raises PluginCallError."""
+        await self._ready()
         related = await self._caller.work(self._action.get_related_items, item, backup)
         return checked_identifiers(self.name, related)
 
@@ -194,8 +226,11 @@ class LocalItemBlockAction(_LocalAction[ItemBlockAction]):
 class LocalDeleteItemAction(_LocalAction[DeleteItemAction]):
     """A DeleteItemAction of this process."""
 
+    _settings_first = True  # a deletion waits: what the action cleans up is lost with the backup
+
     async def execute(self, item: JSONObject, backup: Backup) -> None:
         """Run it. Raises PluginCallError."""
+        await self._ready()
         await self._caller.work(self._action.execute, item, backup)
 
 

@@ -1,13 +1,16 @@
 """Settings of plugins."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import APIResource
-from pinnace.plugins import PluginError, check_config_keys
+from pinnace.plugins import PluginError, Plugins, ResourceSelector, check_config_keys
 from pinnace.plugins.configuration import ConfigReader
+from pinnace.plugins.errors import SettingsUnreadable
+from pinnace.plugins.guest.instances import Instances
 from pinnace.plugins.kinds import PluginId, PluginKind
 
 RESTIC = PluginId(PluginKind.RESTORE_ITEM_ACTION, "velero.io/restic")
@@ -75,5 +78,70 @@ async def test_two_config_maps_are_an_error() -> None:
 async def test_a_refused_list_is_an_error() -> None:
     cluster = Cluster(error=status_error(403, {"message": "forbidden", "reason": "Forbidden"}))
 
-    with pytest.raises(PluginError, match=r"error listing ConfigMaps of .*forbidden"):
+    said = r"settings of plugin velero.io/restic .* namespace velero .*velero.io/plugin-config.*forbidden"
+    with pytest.raises(SettingsUnreadable, match=said):
         await ConfigReader(cluster, "velero").read(RESTIC)
+
+
+class Configured:
+    """An action of a plugin's process that takes settings, and needs them or not to say what it wants."""
+
+    name = "example.io/configured"
+
+    def __init__(self) -> None:
+        self.config: Mapping[str, str] | None = None
+
+    async def configure(self, config: Mapping[str, str]) -> None:
+        self.config = config
+
+    async def applies_to(self) -> ResourceSelector:
+        return ResourceSelector(included_resources=["pods"])
+
+    async def execute(self, *_: object) -> None:
+        """Do nothing; items are the services' business."""
+
+
+class NeedsSettings(Configured):
+    async def applies_to(self) -> ResourceSelector:
+        assert self.config is not None
+        return await super().applies_to()
+
+
+@pytest.mark.parametrize(
+    ("kind", "member", "action", "asked"),
+    [
+        (PluginKind.BACKUP_ITEM_ACTION, "backup_item_actions", Configured, True),
+        (PluginKind.RESTORE_ITEM_ACTION, "restore_item_actions", NeedsSettings, False),
+        (PluginKind.DELETE_ITEM_ACTION, "delete_item_actions", Configured, False),
+    ],
+)
+async def test_a_plugins_process_without_its_settings_fails_its_items_only(
+    kind: PluginKind, member: str, action: type[Configured], asked: bool
+) -> None:
+    cluster = Cluster(error=status_error(403, {"message": "forbidden", "reason": "Forbidden"}))
+    members: dict[str, Any] = {member: [action]}
+    plugins = Plugins(**members)
+    instances = Instances(plugins, ConfigReader(cluster, "velero").read)
+
+    if asked:
+        assert (await instances.selector(kind, action.name)).included_resources == ["pods"]
+    else:
+        with pytest.raises(SettingsUnreadable):
+            await instances.selector(kind, action.name)
+    for _ in range(2):
+        with pytest.raises(SettingsUnreadable, match="forbidden"):
+            await instances.ready(kind, action.name)
+    cluster.error = None
+    await instances.selector(kind, action.name)
+    assert (await instances.ready(kind, action.name)).config == {}
+
+
+async def test_an_action_of_a_restarted_process_has_its_settings_before_its_first_item() -> None:
+    configured: Any = Configured
+    plugins = Plugins(restore_item_actions=[configured])
+    read = ConfigReader(Cluster({"metadata": {"name": "any"}, "data": {"a": "b"}}), "velero").read
+    instances = Instances(plugins, read)
+
+    ready = await instances.ready(PluginKind.RESTORE_ITEM_ACTION, Configured.name)
+
+    assert ready.config == {"a": "b"}

@@ -9,9 +9,10 @@ import pytest
 from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
 from pinnace.plugins.calling import Deadlines, MeteredBody
-from pinnace.plugins.errors import PluginCallError, PluginError
+from pinnace.plugins.errors import PluginCallError, PluginError, SettingsUnreadable
 from pinnace.plugins.in_process import (
     LocalBackupItemAction,
+    LocalDeleteItemAction,
     LocalObjectStore,
     LocalRestoreItemAction,
     LocalVolumeSnapshotter,
@@ -166,6 +167,35 @@ async def test_settings_come_before_the_question_what_it_applies_to(data: dict[s
     await LocalBackupItemAction(plugin, RecordingLog(), read_config=read).applies_to()
 
     assert plugin.config == data
+
+
+async def forbidden() -> Mapping[str, str]:
+    raise SettingsUnreadable("the ConfigMaps of namespace velero cannot be listed: forbidden")
+
+
+async def test_settings_that_cannot_be_read_are_an_error_of_the_items_and_not_of_the_run() -> None:
+    plugin = Configured(lambda: ResourceSelector(included_resources=["pods"]))
+    action = LocalBackupItemAction(plugin, RecordingLog(), read_config=forbidden)
+
+    assert (await action.applies_to()).included_resources == ["pods"]
+    for _ in range(2):
+        with pytest.raises(PluginCallError, match=r"plugin example\.io/scripted: .*ConfigMaps .* forbidden"):
+            await action.execute(pod(), BACKUP)
+
+
+async def test_an_action_that_needs_its_settings_to_be_asked_anything_names_what_cannot_be_read() -> None:
+    def broken() -> ResourceSelector:
+        raise AttributeError("config")
+
+    action = LocalBackupItemAction(Configured(broken), RecordingLog(), read_config=forbidden)
+    with pytest.raises(SettingsUnreadable, match="cannot be listed: forbidden"):
+        await action.applies_to()
+
+
+async def test_a_deletion_does_not_leave_out_an_action_whose_settings_cannot_be_read() -> None:
+    action = LocalDeleteItemAction(Configured(ResourceSelector), RecordingLog(), read_config=forbidden)  # type: ignore[arg-type]
+    with pytest.raises(SettingsUnreadable):
+        await action.applies_to()
 
 
 async def test_settings_that_are_refused() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pinnace.plugins.declaration import Named, Plugins, by_id
-from pinnace.plugins.errors import PluginError
+from pinnace.plugins.errors import PluginError, SettingsUnreadable
 from pinnace.plugins.kinds import PluginId, PluginKind
-from pinnace.plugins.protocols import Configurable
+from pinnace.plugins.protocols import Configurable, ResourceSelector
 
 ReadConfig = Callable[[PluginId], Awaitable[Mapping[str, str]]]
 
@@ -30,6 +30,7 @@ class Instances:
         self._made: dict[PluginId, Named] = {}
         self._read_config = read_config
         self._configured: set[PluginId] = set()
+        self._unreadable: dict[PluginId, SettingsUnreadable] = {}
 
     @property
     def ids(self) -> list[PluginId]:
@@ -46,19 +47,44 @@ class Instances:
             self._made[plugin] = factory()
         return self._made[plugin]
 
-    async def configured(self, kind: PluginKind, name: str) -> Any:
-        """An action, with the settings that its ConfigMap has now. Raises UnknownPlugin, PluginError."""
-        action, plugin = self.find(kind, name), PluginId(kind, name)
-        if isinstance(action, Configurable):
-            await action.configure(await self._read_config(plugin))
-        self._configured.add(plugin)
-        return action
+    async def selector(self, kind: PluginKind, name: str) -> ResourceSelector:
+        """What an action wants to see, with the settings that its ConfigMap has now.
 
-    async def ready(self, kind: PluginKind, name: str) -> Any:
-        """An action that has had its settings; an operation may be asked for before anything else.
+        Settings that cannot be read are an error of each wanted item (see `ready`), not of the run.
+        Delete item actions are the exception: what they clean up is lost with the backup.
 
         Raises UnknownPlugin, PluginError.
         """
-        if PluginId(kind, name) in self._configured:
-            return self.find(kind, name)
-        return await self.configured(kind, name)
+        plugin, unreadable = PluginId(kind, name), None
+        try:
+            action = await self._configure(plugin)
+        except SettingsUnreadable as error:
+            if kind is PluginKind.DELETE_ITEM_ACTION:
+                raise
+            action, unreadable = self.find(kind, name), error
+            self._unreadable[plugin] = error
+        try:
+            wanted: ResourceSelector = await action.applies_to()
+        except Exception:  # a plugin's own code, which may need what could not be read
+            if unreadable is not None:
+                raise unreadable from None
+            raise
+        return wanted
+
+    async def ready(self, kind: PluginKind, name: str) -> Any:
+        """An action that has had its settings; it may be called before it is asked what it wants to see.
+
+        Raises UnknownPlugin, PluginError.
+        """
+        plugin = PluginId(kind, name)
+        if plugin in self._unreadable:
+            raise self._unreadable[plugin]
+        return self.find(kind, name) if plugin in self._configured else await self._configure(plugin)
+
+    async def _configure(self, plugin: PluginId) -> Any:
+        action = self.find(plugin.kind, plugin.name)
+        if isinstance(action, Configurable):
+            await action.configure(await self._read_config(plugin))
+        self._configured.add(plugin)
+        self._unreadable.pop(plugin, None)
+        return action

@@ -41,14 +41,12 @@ class LaterActionServices:
         self, request: v2.BackupItemActionAppliesToRequest
     ) -> v2.BackupItemActionAppliesToResponse:
         kind = PluginKind.BACKUP_ITEM_ACTION_V2
-        action: BackupItemActionV2 = await self._instances.configured(kind, request.plugin)
-        return v2.BackupItemActionAppliesToResponse(
-            ResourceSelector=selector_message(await action.applies_to())
-        )
+        wanted = await self._instances.selector(kind, request.plugin)
+        return v2.BackupItemActionAppliesToResponse(ResourceSelector=selector_message(wanted))
 
     async def backup_execute(self, request: v2.ExecuteRequest) -> v2.ExecuteResponse:
         kind, name = PluginKind.BACKUP_ITEM_ACTION_V2, request.plugin
-        action: BackupItemActionV2 = self._instances.find(kind, name)
+        action: BackupItemActionV2 = await self._instances.ready(kind, name)
         item, backup = object_of(request.item, "item"), self._backup.of(request.backup)
         output: BackupItemOutput | None = await action.execute(item, backup)
         if output is None:
@@ -78,16 +76,14 @@ class LaterActionServices:
         self, request: v2.RestoreItemActionAppliesToRequest
     ) -> v2.RestoreItemActionAppliesToResponse:
         kind = PluginKind.RESTORE_ITEM_ACTION_V2
-        action: RestoreItemActionV2 = await self._instances.configured(kind, request.plugin)
-        return v2.RestoreItemActionAppliesToResponse(
-            ResourceSelector=selector_message(await action.applies_to())
-        )
+        wanted = await self._instances.selector(kind, request.plugin)
+        return v2.RestoreItemActionAppliesToResponse(ResourceSelector=selector_message(wanted))
 
     async def restore_execute(
         self, request: v2.RestoreItemActionExecuteRequest
     ) -> v2.RestoreItemActionExecuteResponse:
         kind, name = PluginKind.RESTORE_ITEM_ACTION_V2, request.plugin
-        action: RestoreItemActionV2 = self._instances.find(kind, name)
+        action: RestoreItemActionV2 = await self._instances.ready(kind, name)
         given = RestoreItemInput(
             item=object_of(request.item, "item"),
             item_from_backup=object_of(request.itemFromBackup, "item from backup"),
@@ -139,16 +135,14 @@ class LaterActionServices:
         self, request: blocks.ItemBlockActionAppliesToRequest
     ) -> blocks.ItemBlockActionAppliesToResponse:
         kind = PluginKind.ITEM_BLOCK_ACTION
-        action: ItemBlockAction = await self._instances.configured(kind, request.plugin)
-        return blocks.ItemBlockActionAppliesToResponse(
-            ResourceSelector=selector_message(await action.applies_to())
-        )
+        wanted = await self._instances.selector(kind, request.plugin)
+        return blocks.ItemBlockActionAppliesToResponse(ResourceSelector=selector_message(wanted))
 
     async def block_related_items(
         self, request: blocks.ItemBlockActionGetRelatedItemsRequest
     ) -> blocks.ItemBlockActionGetRelatedItemsResponse:
         kind, name = PluginKind.ITEM_BLOCK_ACTION, request.plugin
-        action: ItemBlockAction = self._instances.find(kind, name)
+        action: ItemBlockAction = await self._instances.ready(kind, name)
         item, backup = object_of(request.item, "item"), self._backup.of(request.backup)
         related: Any = await action.get_related_items(item, backup)
         return blocks.ItemBlockActionGetRelatedItemsResponse(relatedItems=identifier_messages(name, related))

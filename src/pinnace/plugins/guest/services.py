@@ -62,13 +62,12 @@ class ActionServices:
         self, request: wire.BackupItemActionAppliesToRequest
     ) -> wire.BackupItemActionAppliesToResponse:
         kind = PluginKind.BACKUP_ITEM_ACTION
-        action: BackupItemAction = await self._instances.configured(kind, request.plugin)
-        selector = selector_message(await action.applies_to())
+        selector = selector_message(await self._instances.selector(kind, request.plugin))
         return wire.BackupItemActionAppliesToResponse(ResourceSelector=selector)
 
     async def backup_execute(self, request: wire.ExecuteRequest) -> wire.ExecuteResponse:
         kind, name = PluginKind.BACKUP_ITEM_ACTION, request.plugin
-        action: BackupItemAction = self._instances.find(kind, name)
+        action: BackupItemAction = await self._instances.ready(kind, name)
         item, backup = object_of(request.item, "item"), self._backup.of(request.backup)
         answer: Any = await action.execute(item, backup)
         if answer is None:  # a forgotten `return`; Velero's own framework echoes too
@@ -83,15 +82,14 @@ class ActionServices:
         self, request: wire.RestoreItemActionAppliesToRequest
     ) -> wire.RestoreItemActionAppliesToResponse:
         kind = PluginKind.RESTORE_ITEM_ACTION
-        action: RestoreItemAction = await self._instances.configured(kind, request.plugin)
-        selector = selector_message(await action.applies_to())
+        selector = selector_message(await self._instances.selector(kind, request.plugin))
         return wire.RestoreItemActionAppliesToResponse(ResourceSelector=selector)
 
     async def restore_execute(
         self, request: wire.RestoreItemActionExecuteRequest
     ) -> wire.RestoreItemActionExecuteResponse:
         kind, name = PluginKind.RESTORE_ITEM_ACTION, request.plugin
-        action: RestoreItemAction = self._instances.find(kind, name)
+        action: RestoreItemAction = await self._instances.ready(kind, name)
         given = RestoreItemInput(
             item=object_of(request.item, "item"),
             item_from_backup=object_of(request.itemFromBackup, "item from backup"),
@@ -110,13 +108,12 @@ class ActionServices:
         self, request: wire.DeleteItemActionAppliesToRequest
     ) -> wire.DeleteItemActionAppliesToResponse:
         kind = PluginKind.DELETE_ITEM_ACTION
-        action: DeleteItemAction = await self._instances.configured(kind, request.plugin)
-        selector = selector_message(await action.applies_to())
+        selector = selector_message(await self._instances.selector(kind, request.plugin))
         return wire.DeleteItemActionAppliesToResponse(ResourceSelector=selector)
 
     async def delete_execute(self, request: wire.DeleteItemActionExecuteRequest) -> wire.Empty:
         kind = PluginKind.DELETE_ITEM_ACTION
-        action: DeleteItemAction = self._instances.find(kind, request.plugin)
+        action: DeleteItemAction = await self._instances.ready(kind, request.plugin)
         await action.execute(object_of(request.item, "item"), self._backup.of(request.backup))
         return wire.Empty()
 
