@@ -71,10 +71,11 @@ class Snapshots:
         self._backup = backup
         self._trusted = trusted
         self._known = known
+        self._problems: dict[str, str] = {}
 
     async def obstacles(self) -> list[str]:
         found: list[str] = []
-        problems: dict[str, str] = {}
+        problems = self._problems
         data = await self._data()
         for record in data.native:
             location = record.spec.location
@@ -88,7 +89,9 @@ class Snapshots:
 
     async def delete(self) -> list[str]:
         data = await self._data()
-        errors = await delete_snapshots(data.native, self._snapshotters)
+        # Those of the others were named by `obstacles`: an error here would be a second one for the same.
+        deletable = [each for each in data.native if not self._problems.get(each.spec.location)]
+        errors = await delete_snapshots(deletable, self._snapshotters)
         kinds = self._kinds()
         if kinds is None:
             return errors

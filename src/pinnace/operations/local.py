@@ -204,7 +204,7 @@ async def make_restore(run: LocalRun, restore: Restore) -> tuple[Restore, bool]:
     _check_metadata(restore)
     name = restore.metadata.name
     if name in await run.store.list_restores():
-        raise NameTaken(f"a restore named {name} is in the location already; choose another name")
+        raise NameTaken(await _why_taken(run.store, name))
     with raised_gc_thresholds():
         completed = await validate_and_complete(restore, StoredBackups(run.store))
         backup = completed.backup
@@ -229,6 +229,21 @@ async def make_restore(run: LocalRun, restore: Restore) -> tuple[Restore, bool]:
             finished = await operation.run(begun, backup)
             finished = await wait_for_restore(context, finished, timer=run.timer)
         return finished, await _record(run, finished)
+
+
+async def _why_taken(store: BackupStore, name: str) -> str:
+    """Why a restore may not have a name that is in the location already. Raises StorageError."""
+    try:
+        await store.read_restore(name)
+    except ObjectNotFound:
+        return (
+            f"the location has files of a restore named {name} without its record: it was killed, is still"
+            f" running elsewhere, or a server made it; choose another name, or delete these files with"
+            f" `restore delete {name}`"
+        )
+    except UnreadableObject as error:
+        return f"a restore named {name} is in the location already, and its record is damaged: {error}"
+    return f"a restore named {name} is in the location already; choose another name or delete it"
 
 
 class StoredBackups:

@@ -19,7 +19,7 @@ from pinnace.volumes.creating import create_generated
 from pinnace.volumes.outcomes import NOT_DONE, message_of, phase_of
 from pinnace.volumes.pod_claims import PodVolume, VolumeError, find_volume, look_behind
 from pinnace.volumes.pod_volume_run import PodVolumeRun
-from pinnace.volumes.repositories import NOT_READY, RepositoryUnavailable
+from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
 
 
 class PodVolumeError(Exception):
@@ -68,7 +68,7 @@ class PodVolumeBackups:
         except RepositoryUnavailable as error:
             return [error]
         except TimeoutError:
-            return [PodVolumeError(NOT_READY)]
+            return [PodVolumeError(not_ready(self._uploader))]
         if uploader_settings(self._backup) and is_restic(repository) and not self._has_warned:
             self._has_warned = True
             log.warning(

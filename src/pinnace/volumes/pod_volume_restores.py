@@ -21,7 +21,7 @@ from pinnace.volumes.creating import create_generated
 from pinnace.volumes.outcomes import NOT_DONE, message_of, phase_of
 from pinnace.volumes.pod_volume_backups import pod_reference, uploader_fields
 from pinnace.volumes.pod_volume_run import PodVolumeRun
-from pinnace.volumes.repositories import NOT_READY, RepositoryUnavailable
+from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +94,13 @@ class PodVolumeRestores:
                 repository = await self._repositories.ensure(
                     original_namespace, self._location, uploader=uploader
                 )
-        except RepositoryUnavailable as error:
-            return [str(error)]
-        except TimeoutError:
-            return [NOT_READY]
+        except (RepositoryUnavailable, TimeoutError) as error:
+            reason, metadata = str(error) or not_ready(uploader), pod["metadata"]
+            return [
+                f"volume {volume} of pod {metadata['namespace']}/{metadata['name']} is not restored from"
+                f" {uploader} snapshot {snapshot.id}: {reason}"
+                for volume, snapshot in sorted(snapshots.items())
+            ]
         return await self._restore_from(repository, pod, snapshots)
 
     async def _restore_from(

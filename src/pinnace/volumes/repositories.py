@@ -26,8 +26,6 @@ KOPIA_FREQUENCY: Final = Duration.hours(1)
 READY_SECONDS: Final = 60.0
 """How long a repository may take to become ready."""
 
-NOT_READY: Final = "timed out waiting for restic repository to become ready"
-
 POLL_SECONDS: Final = 1.0
 """The pause between checks: a repository becomes ready only once, so a watch is not worthwhile."""
 
@@ -132,18 +130,24 @@ class Repositories:
 
     async def _ready(self, repository: BackupRepository) -> BackupRepository:
         name = repository.metadata.name
+        program = repository.spec.repository_type or RESTIC_REPOSITORY
         try:
             async with asyncio.timeout(READY_SECONDS):
                 while repository.status.phase in _NEW:
                     await self._sleep(POLL_SECONDS)
                     repository = _decoded(await self._client.get(BACKUP_REPOSITORIES, name, self._namespace))
         except TimeoutError as error:
-            raise RepositoryUnavailable(NOT_READY) from error
+            raise RepositoryUnavailable(not_ready(repository.spec.repository_type)) from error
         except KubeError as error:
-            raise RepositoryUnavailable(f"error reading restic repository {name}: {error}") from error
+            raise RepositoryUnavailable(f"error reading {program} repository {name}: {error}") from error
         if repository.status.phase != BackupRepositoryPhase.READY:
-            raise RepositoryUnavailable(f"restic repository is not ready: {repository.status.message}")
+            raise RepositoryUnavailable(f"{program} repository is not ready: {repository.status.message}")
         return repository
+
+
+def not_ready(uploader: str = "") -> str:
+    """What is said of a repository that does not become ready in time."""
+    return f"timed out waiting for {uploader or RESTIC_REPOSITORY} repository to become ready"
 
 
 def repository_type(obj: JSONObject) -> str:

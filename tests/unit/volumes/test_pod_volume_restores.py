@@ -85,7 +85,11 @@ async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
 
     errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
 
-    assert errors == ["restic repository is not ready: m"]
+    assert errors == [
+        f"volume {volume} of pod shop/p is not restored from restic snapshot {SNAPSHOTS[volume].id}:"
+        " restic repository is not ready: m"
+        for volume in ("one", "two")
+    ]
     assert scene.cluster.all_of(PLURAL) == []
 
 

@@ -20,6 +20,10 @@ class NotFound(CommandError):
     """No object of that name; the text is the API server's."""
 
 
+class Unrecorded(NotFound):
+    """There are files of that name without the record that makes them a backup or restore."""
+
+
 class FileMissing(CommandError):
     """The object exists, but not the requested file of it."""
 

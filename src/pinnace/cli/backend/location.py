@@ -24,16 +24,24 @@ from pinnace.cli.backend.interface import (
     FileMissing,
     NotFound,
     PartsUnsupported,
+    Unrecorded,
 )
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.output.near import instead_of
+from pinnace.cli.output.summary import counted
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, RangesUnsupported, StorageError
 from pinnace.storage.location_url import location_from_url, location_title
 from pinnace.storage.open import open_backup_store
 
 PARALLEL_READS = 16
+_NAMES_SHOWN: Final = 10
+_UNRECORDED: Final = {
+    "backups": "as of an unfinished or failed backup",
+    "restores": "as of a restore that a server made or that was killed",
+}
+"""Why files may be there without a record: only a restore without a server stores one."""
 
 
 class LocationBackend:
@@ -97,7 +105,13 @@ class LocationBackend:
         """Folders without readable metadata, or what else is in the location."""
         unread = await self.names(plural)
         if unread:
-            return f"{len(unread)} folders of {plural} have no metadata file, as of an unfinished backup"
+            noun = plural.removesuffix("s")
+            named = ", ".join(unread[:_NAMES_SHOWN])
+            more = f" and {len(unread) - _NAMES_SHOWN} more" if len(unread) > _NAMES_SHOWN else ""
+            return (
+                f"it has files of {counted(len(unread), noun)} without a record, {_UNRECORDED[plural]}:"
+                f" {named}{more}"
+            )
         if plural == "backups" and not self.location.spec.object_storage.prefix:
             return "if they lie under a prefix, add it to the location" if self._is_bucket else ""
         return ""
@@ -108,10 +122,18 @@ class LocationBackend:
 
     async def not_found(self, plural: str, name: str) -> NotFound:
         """The error for a name that no object has, with the names that there are."""
+        noun = plural.removesuffix("s")
         try:
-            more = instead_of(name, await self.names(plural), plural, self.title)
+            names = await self.names(plural)
+            more = instead_of(name, names, plural, self.title)
         except StorageError:
-            more = ""
+            names, more = [], ""
+        if name in names:
+            return Unrecorded(
+                f'{plural}.velero.io "{name}" not found; {self.title} has files of that {noun} without its'
+                f" record, {_UNRECORDED[plural]}: `{noun} logs {name}` shows its log if there is one, and"
+                f" `{noun} delete {name}` deletes them"
+            )
         return NotFound(f'{plural}.velero.io "{name}" not found{more}')
 
     async def names(self, plural: str) -> list[str]:

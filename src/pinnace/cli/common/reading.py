@@ -9,7 +9,7 @@ import click
 
 from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.interface import Backend, DownloadOptions, NotFound, fetch
+from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.backup.read import describe_stored_backup
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, View
@@ -115,6 +115,12 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
         async with open_backend(settings) as backend:
             try:
                 obj = await backend.object(KINDS[noun].plural, name)
+            except Unrecorded as error:
+                try:
+                    await fetch(backend, _LOGS[noun], name, download, sys.stdout.buffer)
+                except FileMissing:
+                    raise PlainError(f"{error}, but it has no log") from error
+                return
             except NotFound as error:
                 more = str(error).partition(" not found; ")[2]
                 text = f'{noun.capitalize()} "{name}" does not exist.'

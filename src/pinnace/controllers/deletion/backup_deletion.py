@@ -32,7 +32,7 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS, delete_if_there
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES
 from pinnace.operations.deletion import DeleteOperation, Snapshots, summary
 from pinnace.operations.waiting import UNFINISHED, WAITING, Following, OperationsChanged
@@ -105,8 +105,17 @@ class BackupDeletionReconciler:
             except Refusal as refusal:
                 log.warning("Backup is not deleted", reason=str(refusal))
                 await self._processed(request, [str(refusal)])
-            except (StorageError, PluginError) as error:
+            except PASSING_ERRORS:
+                raise  # the API server would not take the reason either
+            except NotMarked as error:
+                if not isinstance(error.__cause__, Conflict):  # else it is over with the next look
+                    await self._show_reason(request, str(error))
+                raise
+            except (StorageError, PluginError, KubeError) as error:
                 await self._show_reason(request, str(error))
+                raise
+            except Exception as error:  # a defect of this program: it is tried again, but not in silence
+                await self._show_reason(request, f"unexpected {type(error).__name__}: {error}")
                 raise
         return DONE
 
@@ -284,6 +293,9 @@ class BackupDeletionReconciler:
         client, name = self._scope.client, backup.metadata.name
         try:
             await client.patch(BACKUPS, name, deleting, self._scope.namespace)
+        except NotFound as error:
+            # Else the next pass, which finds neither, would take it for deleted; its files are still there.
+            raise Refusal("the Backup was deleted before its files were; it comes back by sync") from error
         except KubeError as error:
             raise NotMarked(f"error patching Backup: {error}") from error
         if Key(self._scope.namespace, name) in self._running:
@@ -335,8 +347,12 @@ class BackupDeletionReconciler:
 
     async def _show_reason(self, request: DeleteBackupRequest, reason: str) -> None:
         """Let the user see why the request waits; it is tried again all the same."""
-        if request.status.errors != [reason]:
+        if request.status.errors == [reason]:
+            return
+        try:
             await self._patch(request, {"status": {"errors": [reason]}})
+        except KubeError as error:
+            log.warning("Cannot say in the request why it waits", reason=reason, error=error)
 
     async def _processed(self, request: DeleteBackupRequest, errors: list[str]) -> None:
         status = {"phase": str(DeleteBackupRequestPhase.PROCESSED), "errors": errors}
@@ -344,6 +360,8 @@ class BackupDeletionReconciler:
 
     async def _patch(self, request: DeleteBackupRequest, patch: JSONObject) -> None:
         metadata = request.metadata
+        # With its uid, the patch cannot hit an object that took the name meanwhile.
+        patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": metadata.uid}}
         await self._scope.client.patch(DELETE_BACKUP_REQUESTS, metadata.name, patch, metadata.namespace)
 
     async def _delete_other_requests(self, request: DeleteBackupRequest) -> None:

@@ -25,7 +25,7 @@ from pinnace.volumes.outcomes import Outcomes
 from pinnace.volumes.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.pod_volume_restores import PodVolumeRestores
 from pinnace.volumes.pod_volume_run import PodVolumeRun
-from pinnace.volumes.repositories import NOT_READY, Repositories, RepositoryUnavailable, repository_place
+from pinnace.volumes.repositories import Repositories, RepositoryUnavailable, not_ready, repository_place
 from pinnace.volumes.timeouts import Timeout
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import InvalidSnapshot, UploaderError
@@ -120,7 +120,7 @@ class PodVolumes:
                         namespace, backup.spec.storage_location, uploader=saved.uploader
                     )
             except (RepositoryUnavailable, TimeoutError) as error:
-                reason = str(error) or NOT_READY
+                reason = str(error) or not_ready(saved.uploader)
                 errors.append(f"error deleting {saved.uploader} snapshot {snapshot}: {reason}")
                 continue
             finally:

@@ -35,6 +35,40 @@ def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def files_of_a_restore(location: Path) -> None:
+    folder = location / "restores/copy"
+    folder.mkdir(parents=True)
+    (location / "backups").mkdir()
+    (folder / "restore-copy-logs.gz").write_bytes(gzip.compress(b"what happened\n"))
+
+
+def test_a_restore_without_record_is_named_and_its_log_is_shown(location: Path, capsys: Printed) -> None:
+    files_of_a_restore(location)
+
+    assert run(["restore", "get"]) == 0
+    said = capsys.readouterr().err
+    assert "files of 1 restore without a record, as of a restore that a server made" in said
+    assert "killed: copy" in said
+    assert run(["restore", "describe", "copy"]) == 1
+    said = capsys.readouterr().err
+    assert "has files of that restore without its record" in said
+    assert "`restore delete copy` deletes them" in said
+    assert "did you mean" not in said
+    assert run(["restore", "logs", "copy"]) == 0
+    assert capsys.readouterr().out == "what happened\n"
+    assert run(["restore", "delete", "copy", "--confirm"]) == 0
+    assert not (location / "restores/copy").exists()
+
+
+def test_a_restore_without_record_or_log_has_no_log_to_show(location: Path, capsys: Printed) -> None:
+    files_of_a_restore(location)
+    folder = location / "restores/copy"
+    (folder / "restore-copy-logs.gz").rename(folder / "restore-copy-results.gz")
+
+    assert run(["restore", "logs", "copy"]) == 1
+    assert "deletes them, but it has no log" in capsys.readouterr().err
+
+
 def backup(name: str, **status: Any) -> JSONObject:
     return {
         "apiVersion": "velero.io/v1",

@@ -15,7 +15,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler, NotMarked
-from pinnace.kube.errors import ConnectionFailed
+from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError
 from pinnace.kube.resources import DELETE_BACKUP_REQUESTS
 from pinnace.plugins.host.options import LaunchOptions
 from pinnace.plugins.installed import InstalledPlugins
@@ -25,6 +25,7 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.errors import StorageError, StoreUnavailable
+from tests.support.scripted_api import ignore
 from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key
 
 COMPLETED = {
@@ -169,7 +170,8 @@ async def test_a_request_must_name_a_backup(scene: Scene) -> None:
 
     await scene.reconcile()
 
-    patch = {"status": {"errors": ["spec.backupName is required"], "phase": "Processed"}}
+    status = {"errors": ["spec.backupName is required"], "phase": "Processed"}
+    patch = {"metadata": {"uid": "uid-q1"}, "status": status}
     assert scene.world.cluster.patches == [(DELETE_BACKUP_REQUESTS.name, "q1", patch)]
 
 
@@ -225,6 +227,91 @@ async def test_what_cannot_be_marked_is_not_touched(scene: Scene, plural: str, n
     assert scene.world.cluster.status("backups", "b1") == COMPLETED
     assert not [call for call in scene.world.cluster.calls if call[0] == "delete"]
     assert scene.world.metrics.calls == []
+
+
+FORBIDDEN = Forbidden(403, reason="Forbidden", message="not allowed")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (("list", "restores"), FORBIDDEN, "not allowed"),
+        (("list", "restores"), KeyError("spec"), "unexpected KeyError: 'spec'"),
+        (("patch", "backups"), FORBIDDEN, "error patching Backup: not allowed"),
+    ],
+    ids=["refused", "defect", "Backup cannot be marked"],
+)
+async def test_a_deletion_that_cannot_go_on_says_why_and_goes_on_later(
+    scene: Scene, call: tuple[str, str], error: Exception, said: str
+) -> None:
+    await scene.backup()
+    scene.request()
+
+    def fail(*actual: str) -> None:
+        if actual[:2] == call:
+            raise error
+
+    scene.world.cluster.before = fail
+    with pytest.raises((type(error), NotMarked)):
+        await scene.reconciler.reconcile(key("q1"))
+
+    assert said in scene.errors[0]
+    scene.world.cluster.before = ignore
+    await scene.reconcile()
+    assert scene.left == set()
+    assert scene.world.files() == []
+
+
+async def test_a_reason_that_cannot_be_stored_does_not_hide_what_went_wrong(scene: Scene) -> None:
+    await scene.backup()
+    scene.request()
+
+    def fail(*actual: str) -> None:
+        if actual[:2] == ("list", "restores"):
+            scene.world.cluster.before = fail_once("patch", error=FORBIDDEN)
+            raise ValueError("a defect")
+
+    scene.world.cluster.before = fail
+    with pytest.raises(ValueError, match="a defect"):
+        await scene.reconciler.reconcile(key("q1"))
+
+
+async def test_a_backup_that_vanishes_before_it_is_marked_is_not_said_to_be_deleted(scene: Scene) -> None:
+    await scene.backup()
+    scene.request()
+    files = scene.world.files()
+
+    def vanish(*actual: str) -> None:
+        if actual[:2] == ("patch", "backups"):
+            scene.world.cluster.objects.pop(("backups", "b1"), None)
+
+    scene.world.cluster.before = vanish
+    await scene.reconcile()
+
+    assert (scene.phase, scene.errors) == (
+        "Processed",
+        ["the Backup was deleted before its files were; it comes back by sync"],
+    )
+    assert scene.world.files() == files
+
+
+async def test_a_request_that_took_the_name_of_another_is_not_marked_in_its_place(scene: Scene) -> None:
+    await scene.backup()
+    scene.request(backup="")
+
+    def replace(*actual: str) -> None:
+        if actual[0] == "patch":
+            scene.world.cluster.before = ignore
+            scene.request()
+            scene.world.cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["uid"] = "new"
+
+    scene.world.cluster.before = replace
+    with pytest.raises(KubeError):
+        await scene.reconciler.reconcile(key("q1"))
+    assert scene.phase is None
+
+    await scene.reconcile()
+    assert scene.left == set()
 
 
 @pytest.mark.spec("API-030", "API-038", "CTL-030")
@@ -322,7 +409,7 @@ MOVED = VolumeInfo(
     ids=["native", "restic", "kopia", "CSI", "moved"],
 )
 async def test_snapshots_that_nobody_here_can_delete_are_never_leaked(
-    scene: Scene, files: dict[str, Any], named: str
+    scene: Scene, files: dict[str, Any], named: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await scene.backup(**files)
     scene.request()
@@ -341,10 +428,12 @@ async def test_snapshots_that_nobody_here_can_delete_are_never_leaked(
     scene.world.cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["annotations"] = {
         labels.FORCE_DELETION: "true"
     }
+    caplog.clear()
     await scene.reconcile()
 
     assert scene.world.files() == []
     assert ("backups", "b1") not in scene.world.cluster.objects
+    assert len([said for said in caplog.messages if "left behind" in said]) == 1
 
 
 class Vault:
