@@ -1,7 +1,6 @@
 """Makes Backups and Restores of the options of a command. Pure. (docs/spec: CLI 4.1, 5.1)"""
 
 import copy
-from collections.abc import Mapping
 from datetime import datetime
 
 from pinnace.api import labels
@@ -47,15 +46,21 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
         spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
     if problems := filter_errors(spec):
         raise InvalidInput("\n".join(problems))
-    return Backup(metadata=ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels)), spec=spec)
+    metadata = ObjectMeta(
+        name=name,
+        namespace=namespace,
+        labels=dict(options.labels),
+        annotations=dict(options.annotations),
+    )
+    return Backup(metadata=metadata, spec=spec)
 
 
 def backup_from_schedule(
-    name: str, namespace: str, schedule: JSONObject, extra_labels: Mapping[str, str], now: datetime
+    name: str, namespace: str, schedule: JSONObject, options: BackupSpecOptions, now: datetime
 ) -> JSONObject:
     """The Backup that the server would make of a Schedule's template, with all fields of its spec.
 
-    Labels given on the command line take precedence.
+    Labels and annotations given on the command line take precedence.
     """
     meta, spec = schedule["metadata"], schedule.get("spec") or {}
     owners = []
@@ -74,14 +79,14 @@ def backup_from_schedule(
         # Labels of the template replace those of the Schedule. (docs/spec: BEY 7.1)
         **((template.get("metadata") or {}).get("labels") or meta.get("labels") or {}),
         labels.SCHEDULE_NAME: labels.label_value(meta["name"]),
-        **extra_labels,
+        **options.labels,
     }
     backup = Backup(
         metadata=ObjectMeta(
             name=name or stamped_name(meta["name"], now),
             namespace=namespace,
             labels=all_labels,
-            annotations=dict(meta.get("annotations") or {}),
+            annotations={**(meta.get("annotations") or {}), **options.annotations},
             owner_references=owners,
         )
     )
@@ -111,7 +116,12 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         else None,
         item_operation_timeout=options.item_operation_timeout,
     )
-    metadata = ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels))
+    metadata = ObjectMeta(
+        name=name,
+        namespace=namespace,
+        labels=dict(options.labels),
+        annotations=dict(options.annotations),
+    )
     if options.without_volume_data:
         metadata.annotations[labels.WITHOUT_VOLUME_DATA] = "true"
     if (chosen := _chosen_objects(options)) is not None:

@@ -322,3 +322,22 @@ def test_version_without_a_cluster(
     assert unreachable.err == (
         "An error occurred: cannot connect to https://10.0.0.1:6443: Connection refused\n"
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("backup", "create", "b"), ("schedule", "create", "s", "--schedule", "@daily")],
+    ids=["backup", "schedule"],
+)
+def test_annotations_are_those_of_what_is_created(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    whole = printed(capsys, *words, "--annotations", "a=b", "-o", "yaml")
+    assert whole["metadata"]["annotations"] == {"a": "b"}
+
+
+def test_annotations_of_a_restore_stay_beside_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["restore", "create", "r", "--from-backup", "b", "--annotations", "a=b"]
+    whole = printed(capsys, "--location", "nowhere", *words, "--without-volume-data", "-o", "yaml")
+    assert whole["metadata"]["annotations"]["a"] == "b"
+    assert len(whole["metadata"]["annotations"]) == 2

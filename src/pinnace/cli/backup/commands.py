@@ -5,6 +5,7 @@ import click
 from pinnace.cli.backup.options import BackupCreateOptions, BackupDownloadOptions
 from pinnace.cli.browse.commands import COMMANDS
 from pinnace.cli.common.commands import (
+    annotations_option,
     delete_command,
     describe_command,
     download_options,
@@ -18,6 +19,7 @@ from pinnace.cli.common.commands import (
     scoped_filter_options,
     wait_options,
 )
+from pinnace.cli.common.refused import OF_BACKUPS, refusing
 from pinnace.cli.flags import (
     Command,
     DurationFlag,
@@ -38,6 +40,7 @@ from pinnace.cli.output.printing import create_flags
 @filter_options("back up")
 @scoped_filter_options("back up")
 @labels_option("Backup")
+@annotations_option("Backup")
 @click.option("--storage-location", default="", help="Location to store the backup in (with a server).")
 @string_slice("--volume-snapshot-locations", help="Locations for volume snapshots, at most one per provider.")
 @click.option(
@@ -68,6 +71,7 @@ from pinnace.cli.output.printing import create_flags
 @wait_options()
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
 @create_flags
+@refusing(OF_BACKUPS)
 @takes(BackupCreateOptions)
 def create(ctx: click.Context, options: BackupCreateOptions) -> int:
     """Create a backup.

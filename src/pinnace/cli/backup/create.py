@@ -112,4 +112,4 @@ async def _backup(client: KubeClient, namespace: str, options: BackupCreateOptio
     if not options.from_schedule:
         return encode(build.requested_backup(name, namespace, options), unsent=True)
     schedule = await ServerBackend(client, namespace).object(SCHEDULES.name, options.from_schedule)
-    return build.backup_from_schedule(name, namespace, schedule, options.labels, utcnow())
+    return build.backup_from_schedule(name, namespace, schedule, options, utcnow())

@@ -72,6 +72,11 @@ def labels_option(kind: str) -> Decorator:
     return key_values("--labels", help=f"Labels for the {kind} object: k=v,...")
 
 
+def annotations_option(kind: str) -> Decorator:
+    """`--annotations` of what is created."""
+    return key_values("--annotations", help=f"Annotations for the {kind} object: k=v,...")
+
+
 def filter_options(verb: str, namespaces: str = "Namespaces") -> Decorator:
     """Which namespaces, resources and objects to `verb`."""
     return all_of(

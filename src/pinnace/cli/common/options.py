@@ -46,6 +46,7 @@ class BackupSpecOptions(FilterOptions):
     parallel_files_upload: int
     item_operation_timeout: "Duration | None"
     labels: Mapping[str, str]
+    annotations: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import Final
 
 from pinnace.api.values.durations import Duration
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
+from pinnace.cli.install.options import KUBELET_ROOT
 from pinnace.storage.open import (
     AWS_PROVIDER,
     AZURE_PROVIDER,
@@ -21,6 +22,10 @@ BUILT_IN: Final = (AWS_PROVIDER, GCP_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVID
 """Providers of backup locations that need no plugin."""
 
 
+RESERVED_LABELS: Final = frozenset({"component", "deploy", "name", "control-plane"})
+"""Labels by which workloads, services and commands find the pods."""
+
+
 def _needing_image(flags: InstallFlags) -> Mapping[str, object]:
     """The flags that say something about a server, and their values."""
     return {
@@ -29,7 +34,23 @@ def _needing_image(flags: InstallFlags) -> Mapping[str, object]:
         "--restore-only": flags.restore_only,
         "--default-volumes-to-restic": flags.default_volumes_to_restic,
         "--default-restic-prune-frequency": flags.default_restic_prune_frequency,
+        "--pod-labels": flags.pod_labels,
+        "--service-account-name": flags.service_account_name,
+        "--server-priority-class-name": flags.server_priority_class_name,
+        "--garbage-collection-frequency": flags.garbage_collection_frequency,
+        "--pod-volume-operation-timeout": flags.pod_volume_operation_timeout,
+        "--concurrent-backups": flags.concurrent_backups,
+        "--schedule-skip-immediately": flags.schedule_skip_immediately,
         "--wait": flags.wait,
+    }
+
+
+def _needing_node_agent(flags: InstallFlags) -> Mapping[str, object]:
+    """The flags that say something about the node agent, and their values."""
+    return {
+        "--privileged-node-agent": flags.privileged_node_agent,
+        "--node-agent-priority-class-name": flags.node_agent_priority_class_name,
+        "--kubelet-root-dir": flags.kubelet_root_dir != KUBELET_ROOT,
     }
 
 
@@ -58,6 +79,7 @@ def _check_folder(flags: InstallFlags) -> str | None:
         "--secret-file": flags.secret_file,
         "--snapshot-location-config": flags.snapshot_location_config,
         **_needing_image(flags),
+        **_needing_node_agent(flags),
     }
     for flag, value in useless.items():
         if value:
@@ -108,6 +130,11 @@ def _check_restic(flags: InstallFlags, files: GivenFiles) -> str | None:
         return "--use-restic is required when using --default-volumes-to-restic"
     if flags.restic_password_file and not files.restic_password.strip():
         return "--restic-password-file is empty: it must hold the password of the restic repositories"
+    for flag, value in _needing_node_agent(flags).items():
+        if value and not flags.use_restic:
+            return f"--use-node-agent is required when using {flag}"
+    if not flags.kubelet_root_dir.startswith("/"):
+        return f"--kubelet-root-dir must be an absolute path: {flags.kubelet_root_dir!r} is not"
     return None
 
 
@@ -115,6 +142,23 @@ def _check_server(flags: InstallFlags) -> str | None:
     """Refuse flags about a server if no server is deployed."""
     if flags.default_restic_prune_frequency < Duration():
         return "--default-restic-prune-frequency must be non-negative"
+    for flag, duration in (
+        ("--garbage-collection-frequency", flags.garbage_collection_frequency),
+        ("--pod-volume-operation-timeout", flags.pod_volume_operation_timeout),
+    ):
+        if duration < Duration():
+            return f"{flag} must be non-negative"
+    if reserved := sorted(RESERVED_LABELS & flags.pod_labels.keys()):
+        return f"--pod-labels cannot set {', '.join(reserved)}: the pods are found by it"
+    for flag, given in (
+        ("--sa-annotations", bool(flags.sa_annotations)),
+        ("--minimal-rbac", flags.minimal_rbac),
+    ):
+        if given and flags.service_account_name:
+            return (
+                f"Cannot use both --service-account-name and {flag} at the same time: "
+                "the account that exists keeps its annotations and rights"
+            )
     for flag, value in _needing_image(flags).items():
         if value and not flags.image:
             return f"--image is required when using {flag}: there is no server without it"

@@ -5,8 +5,10 @@ from typing import Any
 
 import click
 
+from pinnace.cli.common.refused import OF_INSTALL, refusing
 from pinnace.cli.flags import Boolean, Command, DurationFlag, Enum, boolean, comma_list, key_values, takes
 from pinnace.cli.install.flags import InstallFlags
+from pinnace.cli.install.options import KUBELET_ROOT
 from pinnace.cli.output.printing import output_flags
 
 
@@ -36,7 +38,12 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
 @boolean("--no-default-backup-location", help="Make no backup location.")
 @click.option("--image", default="", help="Image of the server; without it no server is deployed.")
 @key_values("--pod-annotations", help="Annotations for the server's pod.")
+@key_values("--pod-labels", help="Labels for the pods of the server and the node agent.")
 @key_values("--sa-annotations", help="Annotations for the ServiceAccount.")
+@click.option("--service-account-name", default="",
+              help="ServiceAccount of the pods, which exists with its rights: none is made.")  # fmt: skip
+@click.option("--server-priority-class-name", default="", help="PriorityClass of the server's pod.")
+@click.option("--node-agent-priority-class-name", default="", help="PriorityClass of the node agent's pods.")
 @_pod_resources("velero", "500m", "128Mi", "1000m", "512Mi")
 @_pod_resources("restic", "500m", "512Mi", "1000m", "1Gi", also="node-agent")
 @key_values(
@@ -50,6 +57,11 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
 )  # fmt: skip
 @comma_list("--plugins", help="Images with plugins, comma-separated.")
 @boolean("--use-restic", "--use-node-agent", help="Deploy the node agent, which backs up pod volumes.")
+@boolean(
+    "--privileged-node-agent", help="Run the node agent privileged, as SELinux or block volumes may need."
+)
+@click.option("--kubelet-root-dir", default=KUBELET_ROOT, show_default=True,
+              help="Directory of the kubelet on each node.")  # fmt: skip
 @boolean("--default-volumes-to-restic", "--default-volumes-to-fs-backup",
          help="Back up all pod volumes from their files unless opted out.")  # fmt: skip
 @click.option("--uploader-type", type=Enum("kopia", "restic"), default=None,
@@ -59,6 +71,14 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
               help="How often restic repositories are pruned; 0 leaves it to the server.")  # fmt: skip
 @click.option("--restic-password-file", default="", help="File with the password of all restic repositories, "
               "instead of Velero's well-known one.")  # fmt: skip
+@click.option("--pod-volume-operation-timeout", type=DurationFlag(), default="0s",
+              help="How long the pod volumes of one run may take; 0 leaves it to the server.")  # fmt: skip
+@click.option("--garbage-collection-frequency", type=DurationFlag(), default="0s",
+              help="How often expired backups are looked for; 0 leaves it to the server.")  # fmt: skip
+@click.option("--concurrent-backups", type=click.IntRange(min=0), default=0,
+              help="How many backups run at once; 0 leaves it to the server.")  # fmt: skip
+@boolean("--schedule-skip-immediately",
+         help="Skip once what is due of schedules that do not say.")  # fmt: skip
 @boolean("--restore-only", help="Deprecated: let the server run only what restores need.")
 @boolean("--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin.")
 @boolean("--non-admin", help="Let tenants back up their own namespaces: definitions, roles and, with "
@@ -72,6 +92,7 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
 @click.option("--cacert", default="", help="CA bundle for the backup location.")
 @click.option("--features", default="", help="Feature flags for the server, comma-separated.")
 @output_flags
+@refusing(OF_INSTALL)
 @takes(InstallFlags)
 def command(ctx: click.Context, flags: InstallFlags) -> None:
     """Install custom resource definitions, namespace, access rights, a backup location and the server.

@@ -42,6 +42,16 @@ class InstallFlags(OutputOptions):
     default_restic_prune_frequency: "Duration"
     restic_password_file: str
     restore_only: bool
+    garbage_collection_frequency: "Duration"
+    pod_volume_operation_timeout: "Duration"
+    schedule_skip_immediately: bool
+    concurrent_backups: int
+    service_account_name: str
+    pod_labels: Mapping[str, str]
+    privileged_node_agent: bool
+    kubelet_root_dir: str
+    server_priority_class_name: str
+    node_agent_priority_class_name: str
     minimal_rbac: bool
     non_admin: bool
     apply: bool

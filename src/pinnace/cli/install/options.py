@@ -8,6 +8,7 @@ from pinnace.api.pod_volume import KOPIA
 from pinnace.api.values.durations import Duration
 from pinnace.storage.open import FILESYSTEM_PROVIDER
 
+KUBELET_ROOT: Final = "/var/lib/kubelet"
 NON_ADMIN_FEATURE: Final = "NonAdmin"
 
 
@@ -22,6 +23,10 @@ class InstallOptions:
         restic_prune_frequency: for the server's arguments; zero leaves it to the server.
         node_agent: on every node.
         restic_resources: of the node agent.
+        server_arguments: more flags of the server.
+        service_account: of the pods; empty: the one that is made.
+        privileged_node_agent: the node agent may do everything on its node.
+        kubelet_root: the directory of the kubelet on each node.
         restic_password: of the repositories; empty leaves it to the server, which takes the default.
         non_admin: what self-service needs.
     """
@@ -47,7 +52,14 @@ class InstallOptions:
     default_volumes_to_restic: bool = False
     uploader: str = KOPIA
     restic_prune_frequency: Duration = field(default_factory=Duration)
+    server_arguments: Sequence[str] = ()
+    service_account: str = ""
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
+    server_priority_class: str = ""
     node_agent: bool = False
+    node_agent_priority_class: str = ""
+    privileged_node_agent: bool = False
+    kubelet_root: str = KUBELET_ROOT
     restic_resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     restic_password: bytes = field(default=b"", repr=False)
     non_admin: bool = False

@@ -21,7 +21,9 @@ def crds(*, non_admin: bool = False) -> list[JSONObject]:
 
 def resources(options: InstallOptions) -> list[JSONObject]:
     """Everything but the definitions, in the order of creation."""
-    made = [_namespace(options), *_access(options), _service_account(options)]
+    made = [_namespace(options)]
+    if not options.service_account:
+        made += [*_access(options), _service_account(options)]
     if options.secret:
         made.append(_secret(options))
     if options.restic_password:
@@ -41,7 +43,7 @@ def resources(options: InstallOptions) -> list[JSONObject]:
 
 def _self_service(options: InstallOptions) -> list[JSONObject]:
     if options.server_is_non_admin:
-        return manifests.resources(options.namespace, account=ACCOUNT)
+        return manifests.resources(options.namespace, account=options.service_account or ACCOUNT)
     made = manifests.resources(options.namespace)
     return [*made, non_admin_deployment(options)] if options.image else made
 

@@ -119,6 +119,12 @@ def _closing_words(settings: Settings, flags: InstallFlags) -> None:
     if flags.crds_only:
         click.echo("The custom resource definitions are installed.")
         return
+    if flags.service_account_name:
+        click.echo(
+            f"No ServiceAccount and no rights were made: {flags.service_account_name} in namespace "
+            f"{settings.namespace} must exist, bound to {ALL_RIGHTS} or to the rights of "
+            "--minimal-rbac."
+        )
     if not flags.secret_file and flags.provider not in FILESYSTEM:
         click.echo("\nNo secret file was specified, no Secret created.\n")
     if flags.no_default_backup_location:
@@ -166,6 +172,13 @@ def _options(settings: Settings, flags: InstallFlags, files: GivenFiles) -> Inst
         used_rights_only=flags.minimal_rbac,
         plugins=flags.plugins,
         restore_only=flags.restore_only,
+        server_arguments=_server_arguments(flags),
+        service_account=flags.service_account_name,
+        pod_labels=flags.pod_labels,
+        server_priority_class=flags.server_priority_class_name,
+        node_agent_priority_class=flags.node_agent_priority_class_name,
+        privileged_node_agent=flags.privileged_node_agent,
+        kubelet_root=flags.kubelet_root_dir,
         default_volumes_to_restic=flags.default_volumes_to_restic,
         uploader=flags.uploader_type or KOPIA,
         restic_prune_frequency=flags.default_restic_prune_frequency,
@@ -179,6 +192,17 @@ def _options(settings: Settings, flags: InstallFlags, files: GivenFiles) -> Inst
         restic_password=files.restic_password,
         non_admin=flags.with_non_admin,
     )
+
+
+def _server_arguments(flags: InstallFlags) -> list[str]:
+    """The flags that the server gets as they are; what was not given is left to the server."""
+    given = {
+        "--garbage-collection-frequency": flags.garbage_collection_frequency,
+        "--fs-backup-timeout": flags.pod_volume_operation_timeout,
+        "--concurrent-backups": flags.concurrent_backups,
+    }
+    arguments = [f"{name}={value}" for name, value in given.items() if value]
+    return [*arguments, "--schedule-skip-immediately"] if flags.schedule_skip_immediately else arguments
 
 
 def _requirements(

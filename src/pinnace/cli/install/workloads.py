@@ -7,9 +7,11 @@ volume. The node agent reads and writes other pods' files: it runs as root, with
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.install.access import ACCOUNT
 from pinnace.cli.install.options import InstallOptions
 from pinnace.cli.plugin.images import init_container_name
 from pinnace.nonadmin import manifests
@@ -24,7 +26,6 @@ CREDENTIAL_VARIABLES: Final = (
 UNPRIVILEGED: Final = 65532
 """The user of images that name none but root; a number, so that the kubelet can tell it is not root."""
 
-POD_VOLUMES: Final = "/var/lib/kubelet/pods"
 GRACE_SECONDS: Final = 45
 """The server ends its runs within 30 seconds, and then records those it had to abandon."""
 
@@ -46,6 +47,13 @@ _NO_PRIVILEGES = {
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
 }
+_FILES_OF_ALL = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"], "add": list(OF_FILES)},
+    "readOnlyRootFilesystem": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+_PRIVILEGED = {"privileged": True, "readOnlyRootFilesystem": True}
 _NON_ADMIN_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
 
 
@@ -59,7 +67,7 @@ def deployment(options: InstallOptions) -> JSONObject:
     }
     spec: JSONObject = {
         "restartPolicy": "Always",
-        "serviceAccountName": "velero",
+        "serviceAccountName": options.service_account or ACCOUNT,
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": {**_UNPRIVILEGED_POD, "fsGroup": UNPRIVILEGED},
         "containers": [_server(options)],
@@ -67,22 +75,29 @@ def deployment(options: InstallOptions) -> JSONObject:
     }
     if options.plugins:
         spec["initContainers"] = [_plugin(image, options) for image in options.plugins]
-    labels = {"component": "velero", "deploy": "velero"}
+    if options.server_priority_class:
+        spec["priorityClassName"] = options.server_priority_class
+    labels = {**options.pod_labels, "component": "velero", "deploy": "velero"}
     pods = _Pods(selector={"deploy": "velero"}, labels=labels, annotations=annotations, spec=spec)
     return _workload("Deployment", "velero", options.namespace, pods, strategy={})
 
 
 def daemon_set(options: InstallOptions) -> JSONObject:
     """The node agent."""
-    spec = {
+    spec: JSONObject = {
         "restartPolicy": "Always",
-        "serviceAccountName": "velero",
+        "serviceAccountName": options.service_account or ACCOUNT,
         "securityContext": {"runAsUser": 0},
         "containers": [_node_agent(options)],
-        "volumes": [{"name": "host-pods", "hostPath": {"path": POD_VOLUMES}}, *_volumes(options)],
+        "volumes": [
+            {"name": "host-pods", "hostPath": {"path": str(PurePosixPath(options.kubelet_root) / "pods")}},
+            *_volumes(options),
+        ],
     }
+    if options.node_agent_priority_class:
+        spec["priorityClassName"] = options.node_agent_priority_class
     selector = {"name": NODE_AGENT}
-    labels = {"component": "velero", **selector}
+    labels = {**options.pod_labels, "component": "velero", **selector}
     pods = _Pods(selector=selector, labels=labels, annotations=options.pod_annotations, spec=spec)
     return _workload("DaemonSet", NODE_AGENT, options.namespace, pods, updateStrategy={})
 
@@ -148,6 +163,7 @@ def _server(options: InstallOptions) -> JSONObject:
         arguments.append("--restore-only")
     if options.restic_prune_frequency:
         arguments.append(f"--default-restic-prune-frequency={options.restic_prune_frequency}")
+    arguments += options.server_arguments
     return {
         **_container("velero", options, arguments, options.resources),
         **_probes(metrics=8085),
@@ -178,12 +194,7 @@ def _node_agent(options: InstallOptions) -> JSONObject:
             {"name": "host-pods", "mountPath": "/host_pods", "mountPropagation": "HostToContainer"},
             *_mounts(options),
         ],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"], "add": list(OF_FILES)},
-            "readOnlyRootFilesystem": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": _PRIVILEGED if options.privileged_node_agent else _FILES_OF_ALL,
     }
 
 

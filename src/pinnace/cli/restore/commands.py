@@ -3,6 +3,7 @@
 import click
 
 from pinnace.cli.common.commands import (
+    annotations_option,
     delete_command,
     describe_command,
     filter_options,
@@ -14,6 +15,7 @@ from pinnace.cli.common.commands import (
     operation_timeout_option,
     wait_options,
 )
+from pinnace.cli.common.refused import OF_RESTORES, refusing
 from pinnace.cli.flags import (
     Command,
     Enum,
@@ -37,6 +39,7 @@ from pinnace.cli.restore.options import RestoreCreateOptions
     "--namespace-mappings", separator=":", help="Restore namespaces under other names: src1:dst1,src2:dst2."
 )
 @labels_option("Restore")
+@annotations_option("Restore")
 @optional_boolean("--restore-volumes", help="Restore volumes from snapshots.")
 @boolean(
     "--without-volume-data", help="Create claims and pods whose data cannot be restored, with empty volumes."
@@ -73,6 +76,7 @@ from pinnace.cli.restore.options import RestoreCreateOptions
 @operation_timeout_option()
 @wait_options()
 @previewed_create_flags
+@refusing(OF_RESTORES)
 @takes(RestoreCreateOptions)
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     """Create a restore.

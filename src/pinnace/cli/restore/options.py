@@ -20,6 +20,7 @@ class RestoreCreateOptions(FilterOptions, WaitOptions, OutputOptions):
     from_schedule: str
     namespace_mappings: Mapping[str, str]
     labels: Mapping[str, str]
+    annotations: Mapping[str, str]
     restore_volumes: bool | None
     without_volume_data: bool
     preserve_nodeports: bool | None

@@ -8,6 +8,7 @@ import click
 
 from pinnace.cli.backup import commands as backup
 from pinnace.cli.common.commands import (
+    annotations_option,
     delete_command,
     describe_command,
     get_command,
@@ -15,12 +16,13 @@ from pinnace.cli.common.commands import (
     labels_option,
     names_argument,
 )
+from pinnace.cli.common.refused import OF_BACKUPS, refusing
 from pinnace.cli.flags import Command, SelectorFlag, boolean, check_arguments, optional_boolean, takes
 from pinnace.cli.output.printing import create_flags
 from pinnace.cli.schedule.options import PauseOptions, ScheduleCreateOptions
 
 _NOT_OF_TEMPLATES = frozenset(
-    {"names", "labels", "wait", "exit_code", "progress", "from_schedule"}
+    {"names", "labels", "annotations", "wait", "exit_code", "progress", "from_schedule"}
     | {"output_format", "dry_run", "label_columns", "show_labels"}
 )
 
@@ -54,7 +56,9 @@ def _skip_immediately() -> Callable[[Any], Any]:
 @boolean("--paused", help="Create the schedule paused: it makes no backups until it is unpaused.")
 @_skip_immediately()
 @labels_option("Schedule")
+@annotations_option("Schedule")
 @create_flags
+@refusing(OF_BACKUPS)
 @takes(ScheduleCreateOptions)
 def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
     """Create a schedule: a server makes a backup each time that the schedule says so.

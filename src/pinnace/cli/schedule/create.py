@@ -47,7 +47,12 @@ def _check_expression(expression: str) -> None:
 def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions) -> Schedule:
     """The Schedule that the options describe. Raises InvalidInput."""
     return Schedule(
-        metadata=ObjectMeta(name=name, namespace=namespace, labels=dict(options.labels)),
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            labels=dict(options.labels),
+            annotations=dict(options.annotations),
+        ),
         spec=ScheduleSpec(
             schedule=options.schedule,
             use_owner_references_in_backup=options.use_owner_references_in_backup,

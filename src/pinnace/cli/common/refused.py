@@ -1,0 +1,154 @@
+"""Flags of Velero that a command knows and refuses, each with the reason. (docs/spec: BEY 8, 10)
+
+Refusing by name differs from "no such option": a script written for Velero learns what would be missing, and
+that the flag was not mistyped. A value that asks for what happens anyway is accepted.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from pinnace.cli.errors import InvalidInput
+from pinnace.cli.flags import Boolean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A flag that is known and not supported.
+
+    Attributes:
+        why: what is missing.
+        instead: what the user can do.
+        same: values that ask for what happens anyway.
+        switch: whether the flag takes no value.
+    """
+
+    name: str
+    why: str
+    instead: str
+    same: tuple[object, ...] = ()
+    switch: bool = False
+
+
+def refusing(flags: Iterable[Refused]) -> Callable[[Any], Any]:
+    """Make a command know these flags, which no help shows, and refuse them."""
+
+    def decorate(function: Any) -> Any:
+        for flag in flags:
+            function = click.option(flag.name, **_parameters(flag))(function)
+        return function
+
+    return decorate
+
+
+def options_of(flags: Iterable[Refused]) -> list[click.Option]:
+    """The same flags as click's objects, for a command that is made of a list of them."""
+    return [click.Option([flag.name], **_parameters(flag)) for flag in flags]
+
+
+def _parameters(flag: Refused) -> dict[str, Any]:
+    switch: dict[str, Any] = {"type": Boolean(), "metavar": ""} if flag.switch else {}
+    return {"hidden": True, "default": None, "expose_value": False, "callback": _refuse(flag), **switch}
+
+
+def _refuse(flag: Refused) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(_ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        if value not in (None, False, "") and value not in flag.same:
+            raise InvalidInput(f"{flag.name} is not supported: {flag.why}; {flag.instead}")
+
+    return callback
+
+
+_LEAVE_OUT: Final = "leave the flag out"
+_NOT_MOVED: Final = "the data of snapshots is not moved"
+_RESTIC_INSTEAD: Final = (
+    "leave it out to keep the snapshots in the storage system, or save the files of volumes with "
+    "--default-volumes-to-fs-backup"
+)
+_NO_JOBS: Final = "the server itself maintains repositories, without jobs"
+_ONE_BY_ONE: Final = "volumes are snapshotted one by one"
+
+OF_BACKUPS: Final = (
+    Refused(name="--snapshot-move-data", switch=True, why=_NOT_MOVED, instead=_RESTIC_INSTEAD),
+    Refused(name="--data-mover", same=("velero",), why=_NOT_MOVED, instead=_RESTIC_INSTEAD),
+    Refused(
+        name="--volume-group-snapshot-label-key",
+        same=("velero.io/volume-group",),
+        why=_ONE_BY_ONE,
+        instead=_LEAVE_OUT,
+    ),
+)
+"""Of `backup create` and `schedule create`."""
+
+OF_RESTORES: Final = (
+    Refused(
+        name="--write-sparse-files",
+        switch=True,
+        why="restores of volumes have no such setting",
+        instead="leave it out: files are written as the uploader of the volume writes them",
+    ),
+    Refused(
+        name="--parallel-files-download",
+        same=("0",),
+        why="restores of volumes have no such setting",
+        instead="leave it out: the uploader of the volume chooses the number",
+    ),
+)
+"""Of `restore create`."""
+
+OF_INSTALL: Final = (
+    Refused(
+        name="--use-node-agent-windows",
+        switch=True,
+        why="the node agent does not run on Windows",
+        instead="leave it out: volumes of pods on Windows nodes are not saved from their files",
+    ),
+    Refused(
+        name="--node-agent-disable-host-path",
+        switch=True,
+        why="the node agent reads pod volumes through the directory of the kubelet",
+        instead="leave out --use-node-agent if nodes must not be read; CSI snapshots need no node agent",
+    ),
+    Refused(
+        name="--default-snapshot-move-data",
+        switch=True,
+        why=_NOT_MOVED,
+        instead=_RESTIC_INSTEAD,
+    ),
+    Refused(
+        name="--node-agent-configmap",
+        why="the node agent reads no ConfigMap",
+        instead="set --backup-workers and --restore-workers in the arguments of the DaemonSet node-agent",
+    ),
+    Refused(
+        name="--backup-repository-configmap",
+        why="repositories have no settings of their own",
+        instead=_LEAVE_OUT,
+    ),
+    Refused(
+        name="--disable-informer-cache",
+        same=(True,),
+        switch=True,
+        why="restores keep no such cache",
+        instead=_LEAVE_OUT,
+    ),
+    Refused(
+        name="--item-block-worker-count",
+        same=("1",),
+        why="items are always backed up side by side",
+        instead=_LEAVE_OUT,
+    ),
+    Refused(name="--repo-maintenance-job-configmap", why=_NO_JOBS, instead=_LEAVE_OUT),
+    Refused(name="--keep-latest-maintenance-jobs", same=("3",), why=_NO_JOBS, instead=_LEAVE_OUT),
+    *(
+        Refused(
+            name=f"--maintenance-job-{each}",
+            same=("0",),
+            why=_NO_JOBS,
+            instead="use --velero-pod-mem-limit and its like for the server's pod",
+        )
+        for each in ("cpu-request", "mem-request", "cpu-limit", "mem-limit")
+    ),
+)
