@@ -128,6 +128,39 @@ class BackupStore:
         if (message := invalid_directories_message(directories)) is not None:
             raise InvalidLocation(message)
 
+    @asynccontextmanager
+    async def probe(self, token: str) -> AsyncIterator[str]:
+        """Write a small file, read it back, and delete it when the context is left.
+
+        Args:
+            token: sets the file apart from that of another probe.
+
+        Yields:
+            A signed URL of the file; empty if this store signs none.
+
+        Raises:
+            StorageError: one of these is not possible.
+        """
+        key, body = self._layout.probe(token), token.encode()
+        self._check_writable("write a file to try it")
+        await self._put(key, body)
+        try:
+            if await read_all(self._store, key, limit_bytes=len(body)) != body:
+                raise UnreadableObject(key, "it is not what was written")
+            try:
+                url = await self._store.signed_url(key, SIGNED_URL_LIFETIME)
+            except StorageError:
+                url = ""  # some credentials can read and write, and cannot sign
+            yield url
+        finally:
+            await self._store.delete(key)
+
+    async def count_restic_locks(self) -> dict[str, int]:
+        """How many locks each restic repository has; those of programs that ended stay until removed."""
+        names = await self._names_below(self._layout.restic_repositories)
+        counts = [len(await self._store.list_keys(self._layout.restic_locks(name))) for name in names]
+        return dict(zip(names, counts, strict=True))
+
     async def list_backups(self) -> list[str]:
         """The names of all directories of backups, sorted, finished or not: ask exists(). (STO 6)"""
         return await self._names_below(self._layout.backups)

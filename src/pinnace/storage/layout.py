@@ -125,6 +125,19 @@ class Layout:
         """The Restore object, written only where no server keeps it in a cluster; Velero ignores it."""
         return f"{self.restore_directory(restore)}velero-restore.json"
 
+    @property
+    def restic_repositories(self) -> str:
+        """Where restic's repositories are, one directory each."""
+        return f"{self.root}restic/"
+
+    def restic_locks(self, repository: str) -> str:
+        """Where restic keeps the locks of a repository."""
+        return f"{self.restic_repositories}{check_name(repository)}/locks/"
+
+    def probe(self, token: str) -> str:
+        """A file that is written, read and deleted; below a directory that a location may have."""
+        return f"{self.root}metadata/pinnace-probe-{check_name(token)}"
+
     def target(self, kind: str, name: str) -> str:
         """The key of a download target. (docs/spec: STO 9, BEY 3.9)
 

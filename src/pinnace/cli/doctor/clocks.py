@@ -1,0 +1,70 @@
+"""The clocks of the cluster and of stores, against that of this machine."""
+
+import email.utils
+from datetime import UTC, datetime, timedelta
+
+import aiohttp
+import orjson
+
+from pinnace.api.objects import dump_json
+from pinnace.api.values.times import parse_time
+from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
+from pinnace.kube.client import KubeClient
+
+CHECK = "clocks"
+TOLERANCE = timedelta(seconds=30)
+"""More than a slow answer explains; less than what breaks schedules or expiry."""
+REFUSED = timedelta(minutes=5)
+"""S3 refuses requests from fifteen minutes on, Azure and many proxies earlier."""
+_REMEDY = "set this machine's clock, or the other one's, by NTP (`timedatectl status`)"
+_REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+_ANSWER_SECONDS = 10.0
+
+
+async def read_cluster_time(client: KubeClient) -> datetime | None:
+    """The API server's time, from a review that is not stored; None before Kubernetes 1.28."""
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    answer = orjson.loads(await client.request("POST", path, body=dump_json(_REVIEW)))
+    text = (answer.get("metadata") or {}).get("creationTimestamp")
+    return parse_time(text) if isinstance(text, str) else None
+
+
+async def read_store_time(url: str) -> datetime | None:
+    """The store's time, from the answer to a signed URL; None if it tells none, as a folder does.
+
+    Where its certificate is trusted by the location alone, the clock stays unknown.
+    """
+    if not url.startswith(("http://", "https://")):
+        return None
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(trust_env=True, timeout=timeout) as session,
+            session.get(url) as response,
+        ):
+            return _http_date(response.headers.get("Date", ""))
+    except (aiohttp.ClientError, TimeoutError):
+        return None  # that the store works was found before; its clock stays unknown
+
+
+def _http_date(text: str) -> datetime | None:
+    try:
+        moment = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def judge(what: str, theirs: datetime | None, ours: datetime) -> Finding:
+    """Compare a clock, read in whole seconds, with this machine's."""
+    if theirs is None:
+        return skipped(CHECK, f"{what} does not tell its time")
+    difference = theirs - ours
+    seconds = abs(difference).total_seconds()
+    relation = "ahead of" if difference > timedelta() else "behind"
+    text = f"the clock of {what} is {seconds:.0f} seconds {relation} this machine's"
+    if abs(difference) >= REFUSED:
+        return problem(CHECK, text, _REMEDY)
+    if abs(difference) > TOLERANCE:
+        return warning(CHECK, text, _REMEDY)
+    return ok(CHECK, f"the clock of {what} agrees with this machine's")

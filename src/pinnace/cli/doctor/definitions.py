@@ -1,0 +1,67 @@
+"""The custom resource definitions of the server, and their versions."""
+
+from pinnace.api.crds import crd_manifests
+from pinnace.api.objects import JSONObject, mapping
+from pinnace.cli.doctor.findings import Finding, listed, ok, problem, warning
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+
+CHECK = "definitions"
+
+
+async def read_definitions(client: KubeClient) -> list[JSONObject]:
+    """All definitions of the cluster that are Velero's by name. Raises KubeError."""
+    found = await client.list_all(CUSTOM_RESOURCE_DEFINITIONS)
+    return [crd for crd in found if str(crd["metadata"]["name"]).endswith(".velero.io")]
+
+
+def judge(definitions: list[JSONObject], install: str) -> list[Finding]:
+    """Missing definitions, versions that are not served, definitions that are not established.
+
+    Args:
+        install: the command that installs them.
+    """
+    remedy = f"run `{install}`, which adds definitions and changes no object"
+    found = {crd["metadata"]["name"]: crd for crd in definitions}
+    missing, outdated, unready = [], [], []
+    for wanted in crd_manifests():
+        name = wanted["metadata"]["name"]
+        crd = found.get(name)
+        if crd is None:
+            missing.append(name)
+            continue
+        served = {
+            version.get("name")
+            for version in mapping(crd, "spec").get("versions") or []
+            if version.get("served")
+        }
+        outdated += [
+            f"{name} {version['name']}"
+            for version in wanted["spec"]["versions"]
+            if version["name"] not in served
+        ]
+        conditions = mapping(crd, "status").get("conditions") or []
+        if any(one.get("type") == "Established" and one.get("status") != "True" for one in conditions):
+            unready.append(name)
+    if len(missing) == len(crd_manifests()):
+        return [
+            problem(
+                CHECK,
+                "no definition of velero.io is installed",
+                f"{remedy}; or work without a server (--location)",
+            )
+        ]
+    findings = []
+    if missing:
+        findings.append(problem(CHECK, f"definitions are missing: {listed(missing)}", remedy))
+    if outdated:
+        findings.append(problem(CHECK, f"versions are not served: {listed(outdated)}", remedy))
+    if unready:
+        findings.append(
+            warning(
+                CHECK,
+                f"not established: {listed(unready)}",
+                "`kubectl describe crd` says why, often a clash of names",
+            )
+        )
+    return findings or [ok(CHECK, f"all {len(crd_manifests())} definitions of velero.io are served")]

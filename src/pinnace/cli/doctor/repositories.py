@@ -1,0 +1,75 @@
+"""Repositories of volume data, and the locks that ended programs left in them. Pure but for the lists."""
+
+from pinnace.api.objects import JSONObject, mapping
+from pinnace.cli.doctor.findings import Finding, listed, ok, problem, skipped, warning
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import (
+    BACKUP_REPOSITORIES,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
+    RESTIC_REPOSITORIES,
+    APIResource,
+)
+
+CHECK = "repositories"
+_ENDED = ("Completed", "Failed", "Canceled")
+
+
+async def read_repositories(client: KubeClient, namespace: str) -> list[JSONObject]:
+    """The repositories of both kinds. Raises KubeError."""
+    return [
+        obj
+        for resource in (BACKUP_REPOSITORIES, RESTIC_REPOSITORIES)
+        for obj in await _list(client, resource, namespace)
+    ]
+
+
+async def is_in_use(client: KubeClient, namespace: str) -> bool:
+    """Whether volumes are being saved or restored now. Raises KubeError."""
+    for resource in (POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES):
+        for obj in await _list(client, resource, namespace):
+            if mapping(obj, "status").get("phase") not in _ENDED:
+                return True
+    return False
+
+
+async def _list(client: KubeClient, resource: APIResource, namespace: str) -> list[JSONObject]:
+    try:
+        return await client.list_all(resource, namespace)
+    except NotFound:
+        return []  # the kind is not served: the definitions say so
+
+
+def judge(repositories: list[JSONObject]) -> list[Finding]:
+    """Repositories that are not ready."""
+    if not repositories:
+        return [skipped(CHECK, "there are none: no volume has been saved by the node agent")]
+    findings = []
+    for repository in repositories:
+        status = mapping(repository, "status")
+        if status.get("phase") == "NotReady":
+            name = repository["metadata"]["name"]
+            findings.append(
+                problem(
+                    CHECK,
+                    f"{name} is not ready: {status.get('message') or 'its message is empty'}",
+                    "most often the password (Secret velero-repo-credentials) differs, or its files are gone",
+                )
+            )
+    return findings or [ok(CHECK, f"none of {len(repositories)} is broken")]
+
+
+def judge_locks(location: str, locks: dict[str, int] | None, *, in_use: bool) -> list[Finding]:
+    """Locks of restic while no volume is being saved or restored."""
+    locked = [f"{name} ({count})" for name, count in sorted((locks or {}).items()) if count]
+    if not locked or in_use:
+        return []
+    return [
+        warning(
+            CHECK,
+            f"restic repositories in {location} are locked, although no server of this cluster uses them: "
+            f"{listed(locked)}",
+            "if no other cluster uses them either, `restic unlock` removes locks of programs that have ended",
+        )
+    ]

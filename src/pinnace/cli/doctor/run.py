@@ -1,0 +1,244 @@
+"""Puts the checks together and prints what they find. What cannot be read is a finding like any other."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from pinnace import __version__
+from pinnace.api.values.times import utcnow
+from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.connect import command_line, program_name, run_async, settings_of
+from pinnace.cli.doctor import (
+    clocks,
+    credentials,
+    definitions,
+    locations,
+    repositories,
+    rights,
+    schedules,
+    server,
+    snapshots,
+)
+from pinnace.cli.doctor.findings import Finding, Level, ok, problem, skipped
+from pinnace.cli.errors import CommandError, ExitCode
+from pinnace.cli.guard import printable
+from pinnace.cli.output.printing import encode
+from pinnace.cli.settings import Settings
+from pinnace.http.user_agent import user_agent
+from pinnace.kube import config as kube_config
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import Forbidden, KubeError, NotFound
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SCHEDULES
+from pinnace.storage.location_url import location_title
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
+
+Step = Callable[[], Awaitable[list[Finding]]]
+
+
+def examine(ctx: click.Context, namespaces: Sequence[str], form: str | None) -> int:
+    """Run all checks and print the findings. Returns the exit code."""
+    settings = settings_of(ctx)
+    findings = run_async(_examine(settings, namespaces))
+    problems = [finding for finding in findings if finding.level is Level.PROBLEM]
+    if form is not None:
+        report = {"healthy": not problems, "findings": [finding.as_json() for finding in findings]}
+        click.echo(encode(report, form).rstrip("\n"))
+    else:
+        click.echo(_text(findings, colour=settings.colour))
+    return ExitCode.ERROR if problems else ExitCode.OK
+
+
+_COLOURS = {Level.OK: "green", Level.SKIPPED: "bright_black", Level.WARNING: "yellow", Level.PROBLEM: "red"}
+
+
+def _text(findings: Sequence[Finding], *, colour: bool) -> str:
+    lines = []
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        level = f"{finding.level:<8}"
+        shown = click.style(level, fg=_COLOURS[finding.level]) if colour else level
+        lines.append(f"{shown} {finding.check:<{width}}  {_one_line(finding.text)}")
+        if finding.remedy and finding.level is not Level.OK:
+            lines.append(f"{'':8} {'':<{width}}  -> {_one_line(finding.remedy)}")
+    counts = {level: sum(finding.level is level for finding in findings) for level in Level}
+    lines.append("")
+    lines.append(
+        f"{counts[Level.PROBLEM]} problems, {counts[Level.WARNING]} warnings, "
+        f"{counts[Level.OK]} checks passed."
+    )
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
+
+
+@dataclass(slots=True)
+class _Examination:
+    """The findings so far, in the order of the checks."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    async def step(self, check: str, work: Step) -> None:
+        """Add the findings of one check; one that cannot be made is skipped, with the reason."""
+        try:
+            self.findings += await work()
+        except Forbidden as error:
+            self.findings.append(
+                skipped(check, f"not checked: {error}", "ask with an account that may read this")
+            )
+        except NotFound as error:
+            self.findings.append(skipped(check, f"not checked, as the cluster does not serve it: {error}"))
+        except KubeError as error:
+            self.findings.append(
+                problem(check, f"could not be checked: {error}", "is the cluster overloaded? Try again")
+            )
+
+
+async def _examine(settings: Settings, namespaces: Sequence[str]) -> list[Finding]:
+    examination = _Examination()
+    found = examination.findings
+    async with _cluster(settings, found) as client:
+        if client is not None:
+            await _examine_cluster(client, settings, namespaces, examination)
+        if settings.location is not None:
+            found += await _examine_location(settings.location)
+        elif client is not None:
+            await _examine_server(client, settings, examination)
+    return found
+
+
+@asynccontextmanager
+async def _cluster(settings: Settings, findings: list[Finding]) -> AsyncIterator["KubeClient | None"]:
+    """A client, with findings about kubeconfig and credentials; None if the cluster cannot be reached."""
+    from pinnace.kube.client import KubeClient
+
+    check = "kubeconfig"
+    try:
+        config = kube_config.load_config(
+            settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
+        )
+        findings += credentials.judge(await credentials.read_expiries(config), config.user, utcnow())
+    except KubeError as error:
+        findings.append(
+            problem(check, str(error), "name a kubeconfig (--kubeconfig, KUBECONFIG) and a context in it")
+        )
+        yield None
+        return
+    async with KubeClient(config, user_agent=user_agent(program_name())) as client:
+        try:
+            version = await client.version()
+        except KubeError as error:
+            remedy = f"is {config.server} the right address, is it up, and do the credentials hold?"
+            findings.append(
+                problem(check, f"{config.user or 'this user'} cannot reach the cluster: {error}", remedy)
+            )
+            reached = None
+        else:
+            text = f"{config.user or 'this user'} reaches {config.server}, Kubernetes {version.git_version}"
+            findings.append(ok(check, text))
+            reached = client
+        yield reached
+
+
+async def _examine_cluster(
+    client: "KubeClient", settings: Settings, namespaces: Sequence[str], examination: _Examination
+) -> None:
+    """What matters with a server and without one. Without one this user's rights count, else the server's."""
+
+    async def of_user() -> list[Finding]:
+        discovery = await Discovery.load(client)
+        answers = await rights.read_rights(client, rights.Account(), namespaces, discovery.resources)
+        return rights.judge(answers, namespaces)
+
+    async def of_clock() -> list[Finding]:
+        return [clocks.judge("the cluster", await clocks.read_cluster_time(client), utcnow())]
+
+    async def of_snapshots() -> list[Finding]:
+        return snapshots.judge(await snapshots.read_snapshots(client))
+
+    if settings.location is not None:
+        await examination.step(rights.CHECK, of_user)
+    await examination.step(clocks.CHECK, of_clock)
+    await examination.step(snapshots.CHECK, of_snapshots)
+
+
+async def _examine_location(url: str) -> list[Finding]:
+    """The location of a command without a server."""
+    try:
+        async with LocationBackend.open(url) as location:
+            title = location_title(location.location)
+            probe = await locations.probe_store(location.store)
+    except CommandError as error:
+        remedy = "correct --location; the first `backup create` makes a folder that does not exist"
+        return [problem(locations.CHECK, str(error), remedy)]
+    return [
+        locations.judge_probe(title, probe),
+        *_clock_of(title, probe),
+        *repositories.judge_locks(title, probe.locks, in_use=False),
+    ]
+
+
+def _clock_of(name: str, probe: locations.Probe, now: datetime | None = None) -> list[Finding]:
+    if probe.store_time is None:
+        return []  # a folder, a store that signs no URLs, or one that could not be used: said already
+    return [clocks.judge(f"the store of {name}", probe.store_time, now or utcnow())]
+
+
+async def _examine_server(client: "KubeClient", settings: Settings, examination: _Examination) -> None:
+    """What only a server has."""
+    namespace = settings.namespace
+
+    async def of_definitions() -> list[Finding]:
+        install = command_line(settings, "install", "--crds-only")
+        return definitions.judge(await definitions.read_definitions(client), install)
+
+    async def of_server() -> list[Finding]:
+        facts = await server.read_server(client, namespace)
+        findings = server.judge_server(facts, f"v{__version__}")
+        if facts.account:
+            discovery = await Discovery.load(client)
+            account = rights.Account.of_service_account(namespace, facts.account)
+            findings += rights.judge(await rights.read_rights(client, account, (), discovery.resources), ())
+        return findings
+
+    async def of_agents() -> list[Finding]:
+        return server.judge_agents(await server.read_agents(client, namespace), namespace)
+
+    async def of_locations() -> list[Finding]:
+        found = await client.list_all(BACKUP_STORAGE_LOCATIONS, namespace)
+        probes = {
+            one["metadata"]["name"]: await locations.probe_location(client, namespace, one) for one in found
+        }
+        findings = locations.judge_servers(found, probes)
+        in_use = await repositories.is_in_use(client, namespace)
+        for name, probe in probes.items():
+            findings += _clock_of(name, probe)
+            findings += repositories.judge_locks(name, probe.locks, in_use=in_use)
+        return findings
+
+    async def of_repositories() -> list[Finding]:
+        return repositories.judge(await repositories.read_repositories(client, namespace))
+
+    async def of_schedules() -> list[Finding]:
+        found = await client.list_all(SCHEDULES, namespace)
+        names = [
+            str(one["metadata"]["name"]) for one in await client.list_all(BACKUP_STORAGE_LOCATIONS, namespace)
+        ]
+        return schedules.judge(found, names, utcnow())
+
+    for check, work in (
+        (definitions.CHECK, of_definitions),
+        (server.CHECK, of_server),
+        (server.AGENTS, of_agents),
+        (locations.CHECK, of_locations),
+        (repositories.CHECK, of_repositories),
+        (schedules.CHECK, of_schedules),
+    ):
+        await examination.step(check, work)

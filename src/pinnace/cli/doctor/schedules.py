@@ -1,0 +1,63 @@
+"""Schedules that will never run, and those that are late. Pure but for the list."""
+
+from datetime import UTC, datetime, timedelta
+
+from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.values.cron import CronError, read_schedule
+from pinnace.api.values.times import parse_time
+from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
+
+CHECK = "schedules"
+LATE = timedelta(hours=1)
+
+
+def judge(schedules: list[JSONObject], locations: list[str], now: datetime) -> list[Finding]:
+    """A finding for each schedule that does not do what its name promises.
+
+    Args:
+        locations: the names of the backup storage locations that exist.
+    """
+    if not schedules:
+        return [skipped(CHECK, "there are none", "`schedule create` makes one")]
+    findings = [found for schedule in schedules for found in _judge(schedule, locations, now)]
+    return findings or [ok(CHECK, f"all {len(schedules)} will run")]
+
+
+def _judge(schedule: JSONObject, locations: list[str], now: datetime) -> list[Finding]:
+    name = f"schedule {schedule['metadata']['name']}"
+    spec, status = mapping(schedule, "spec"), mapping(schedule, "status")
+    expression = str(spec.get("schedule") or "")
+    remedy = f"delete and create it with another --schedule, or `kubectl edit` {name}"
+    try:
+        cron = read_schedule(expression)
+    except CronError as error:
+        return [problem(CHECK, f"{name} will never run: {error}", remedy)]
+    if status.get("phase") == "FailedValidation":
+        why = "; ".join(str(one) for one in status.get("validationErrors") or []) or "its spec is not valid"
+        return [problem(CHECK, f"{name} will not run: {why}", f"mend the spec of {name}")]
+    location = mapping(spec, "template").get("storageLocation")
+    if location and location not in locations:
+        return [
+            problem(
+                CHECK,
+                f"{name} names the storage location {location}, which does not exist",
+                f"create the location, or change {name}",
+            )
+        ]
+    if spec.get("paused"):
+        return [
+            warning(
+                CHECK, f"{name} is paused", f"`schedule unpause {schedule['metadata']['name']}` resumes it"
+            )
+        ]
+    try:
+        last = parse_time(str(status.get("lastBackup") or ""))
+    except ValueError:
+        return []  # it has not run yet
+    due = cron.next(last.astimezone(UTC))
+    if due is not None and now - due > LATE:
+        text = f"{name} last ran at {last:%Y-%m-%d %H:%M} UTC and was due at {due:%Y-%m-%d %H:%M} UTC"
+        return [
+            warning(CHECK, text, "is a server running, and is an earlier backup of it still in progress?")
+        ]
+    return []

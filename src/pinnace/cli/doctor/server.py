@@ -1,0 +1,163 @@
+"""The server and its leader, and the node agents."""
+
+from dataclasses import dataclass, field
+
+from pinnace.api.objects import JSONObject, mapping
+from pinnace.cli.client.server_status import answered, ask_server
+from pinnace.cli.client.version import mismatch
+from pinnace.cli.doctor.findings import Finding, listed, ok, problem, skipped, warning
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, LEASES, NODES, PODS, APIResource
+from pinnace.runtime.lease import SERVER_LEASE
+
+CHECK = "server"
+AGENTS = "node agents"
+ANSWER_SECONDS = 5.0
+DEPLOYMENT = "velero"
+_AGENT_NAMES = ("node-agent", "restic")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """What the cluster says of the server.
+
+    Attributes:
+        deployment: None where the server runs elsewhere, or nowhere.
+        answer: the ServerStatusRequest; not answered if no server runs.
+        lease: of the leader; Velero's own server has none.
+    """
+
+    namespace: str
+    deployment: JSONObject | None
+    answer: JSONObject
+    lease: JSONObject | None
+
+    @property
+    def account(self) -> str:
+        """The service account of the server; empty if it has no Deployment."""
+        template = mapping(mapping(self.deployment or {}, "spec"), "template")
+        return str(mapping(template, "spec").get("serviceAccountName") or "")
+
+
+async def read_server(client: KubeClient, namespace: str) -> ServerFacts:
+    """Ask the server, and read its Deployment and Lease. Raises KubeError."""
+    return ServerFacts(
+        namespace=namespace,
+        deployment=await _maybe(client, DEPLOYMENTS, DEPLOYMENT, namespace),
+        answer=await ask_server(client, namespace, ANSWER_SECONDS),
+        lease=await _maybe(client, LEASES, SERVER_LEASE, namespace),
+    )
+
+
+async def _maybe(client: KubeClient, resource: APIResource, name: str, namespace: str) -> JSONObject | None:
+    try:
+        return await client.get(resource, name, namespace)
+    except NotFound:
+        return None
+
+
+def judge_server(facts: ServerFacts, ours: str) -> list[Finding]:
+    """Whether a server answers, which one leads, and whether client and server are of one version."""
+    findings = [_running(facts)]
+    if answered(facts.answer):
+        version = str(mapping(facts.answer, "status").get("serverVersion") or "")
+        holder = str(mapping(facts.lease or {}, "spec").get("holderIdentity") or "")
+        if facts.lease is None:
+            text = f"the server that answers ({version}) has no lease {SERVER_LEASE}: it is Velero's"
+            findings.append(ok(CHECK, text))
+        elif holder:
+            findings.append(ok(CHECK, f"{holder} leads"))
+        else:
+            findings.append(
+                warning(
+                    CHECK, "no server holds the lease", "wait some seconds; if it stays, restart the server"
+                )
+            )
+        if facts.lease is not None and mismatch(ours, version):
+            findings.append(
+                warning(CHECK, f"the server is {version}, this client {ours}", "update the older one")
+            )
+    return findings
+
+
+def _running(facts: ServerFacts) -> Finding:
+    namespace = facts.namespace
+    if answered(facts.answer):
+        version = mapping(facts.answer, "status").get("serverVersion")
+        return ok(CHECK, f"a server of version {version} answers in namespace {namespace}")
+    status = mapping(facts.deployment or {}, "status")
+    if facts.deployment is None:
+        return problem(
+            CHECK,
+            f"no server answers in namespace {namespace}, and it has no Deployment {DEPLOYMENT}",
+            "install one (`install`), name its namespace (-n), or work without a server (--location)",
+        )
+    if not status.get("readyReplicas"):
+        return problem(
+            CHECK,
+            f"Deployment {DEPLOYMENT} in namespace {namespace} has no ready pod",
+            f"`kubectl -n {namespace} describe pod -l deploy=velero` and its log say why",
+        )
+    return problem(
+        CHECK,
+        f"the server in namespace {namespace} runs, but did not answer within {ANSWER_SECONDS:g} seconds",
+        f"`kubectl -n {namespace} logs deploy/{DEPLOYMENT}` says what it is doing",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFacts:
+    """The DaemonSet of the node agents, if there is one, the nodes, and those with a ready agent."""
+
+    daemon_set: str = ""
+    nodes: list[str] = field(default_factory=list)
+    with_agent: set[str] = field(default_factory=set)
+
+
+async def read_agents(client: KubeClient, namespace: str) -> AgentFacts:
+    """Read the DaemonSet, its pods, and the nodes that can run pods. Raises KubeError."""
+    for name in _AGENT_NAMES:
+        found = await _maybe(client, DAEMON_SETS, name, namespace)
+        if found is not None:
+            break
+    else:
+        return AgentFacts()
+    labels = mapping(mapping(mapping(found, "spec"), "selector"), "matchLabels")
+    selector = ",".join(f"{key}={value}" for key, value in labels.items())
+    pods = await client.list_all(PODS, namespace, label_selector=selector)
+    nodes = [
+        str(node["metadata"]["name"])
+        for node in await client.list_all(NODES)
+        if not mapping(node, "spec").get("unschedulable")
+    ]
+    ready = {str(mapping(pod, "spec").get("nodeName")) for pod in pods if _is_ready(pod)}
+    return AgentFacts(daemon_set=name, nodes=nodes, with_agent=ready)
+
+
+def _is_ready(pod: JSONObject) -> bool:
+    conditions = mapping(pod, "status").get("conditions") or []
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def judge_agents(facts: AgentFacts, namespace: str) -> list[Finding]:
+    """Which nodes have no ready agent: volumes of pods there cannot be saved."""
+    if not facts.daemon_set:
+        return [
+            skipped(
+                AGENTS,
+                f"none are installed in namespace {namespace}: files of volumes are not backed up",
+                "`install --use-node-agent` installs them, if that is wanted",
+            )
+        ]
+    lacking = [node for node in facts.nodes if node not in facts.with_agent]
+    if lacking:
+        return [
+            problem(
+                AGENTS,
+                f"{len(lacking)} of {len(facts.nodes)} nodes have no ready agent: {listed(lacking)}",
+                f"`kubectl -n {namespace} get pods -o wide` shows why; tainted nodes need a toleration "
+                f"in DaemonSet {facts.daemon_set}",
+            )
+        ]
+    return [ok(AGENTS, f"all {len(facts.nodes)} nodes have a ready agent")]

@@ -1,0 +1,49 @@
+"""`doctor` against a real API server, with a server and without one."""
+
+import json
+
+from hack.cluster.control_plane import ControlPlane
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import SCHEDULES
+from tests.e2e.without_server.command import Pinnace
+from tests.support.homes import Home, NewServer
+
+
+async def test_the_doctor_of_a_server_finds_the_schedule_that_never_runs(
+    home: Home, new_server: NewServer, command: Pinnace
+) -> None:
+    await (await new_server()).ready()
+    await home.client.create(
+        SCHEDULES,
+        {
+            "apiVersion": "velero.io/v1",
+            "kind": "Schedule",
+            "metadata": {"name": "thirty-first"},
+            "spec": {"schedule": "0 0 31 2 *", "template": {}},
+        },
+        home.namespace,
+    )
+
+    examined = await command("doctor", "-o", "json")
+
+    report = json.loads(examined.out)
+    problems = [finding["message"] for finding in report["findings"] if finding["level"] == "PROBLEM"]
+    never = "invalid schedule: there is no time at which it fires: 0 0 31 2 *"
+    assert problems == [f"schedule thirty-first will never run: {never}"]
+    assert (examined.code, examined.err, report["healthy"]) == (1, "", False)
+    well = {finding["check"] for finding in report["findings"] if finding["level"] == "OK"}
+    assert {"kubeconfig", "credentials", "clocks", "definitions", "server"} <= well
+
+
+async def test_the_doctor_without_a_server_is_content_with_a_new_folder(
+    client: KubeClient, control_plane: ControlPlane, namespace: str, command: Pinnace
+) -> None:
+    folder = command.folder / "backups"
+    folder.mkdir()
+
+    examined = await command("--location", str(folder), "doctor", "--include-namespaces", namespace)
+
+    assert examined.code == 0, examined.out
+    assert "may do what a restore of" in examined.out
+    assert "can be listed, written, read and deleted from" in examined.out
+    assert list(folder.rglob("*.json")) == []

@@ -1,0 +1,211 @@
+"""`doctor` as a user runs it, over a cluster in memory."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.api.crds import crd_manifests
+from pinnace.api.objects import dump_json
+from pinnace.api.values.times import format_time, utcnow
+from pinnace.cli.main import run
+from pinnace.kube.config import ClusterConfig
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import ConfigError, Forbidden
+from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
+    CONFIGMAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    NAMESPACES,
+    SCHEDULES,
+)
+from tests.unit.cli import fake_cluster
+from tests.unit.cli.fake_cluster import FakeCluster, connected
+
+Spec = Mapping[str, Any]
+
+
+class ReviewingCluster(FakeCluster):
+    """Answers access reviews; `refused` holds the verbs that are not allowed on config maps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: set[str] = set()
+        self.reviewed: list[Spec] = []
+
+    async def request(self, method: str, path: str, **sent: Any) -> bytes:
+        assert method == "POST"
+        if path.endswith("/selfsubjectreviews"):
+            return dump_json({"metadata": {"creationTimestamp": format_time(utcnow())}})
+        spec = json.loads(sent["body"])["spec"]
+        self.reviewed.append(spec)
+        attributes = spec["resourceAttributes"]
+        refused = attributes["verb"] in self.refused and attributes["resource"] in ("*", "configmaps")
+        return dump_json({"status": {"allowed": not refused}})
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReviewingCluster:
+    monkeypatch.setattr(fake_cluster, "FakeCluster", ReviewingCluster)
+    cluster = connected(monkeypatch, tmp_path)
+    assert isinstance(cluster, ReviewingCluster)
+    config = ClusterConfig(server="https://cluster:6443", user="user 'eve' of context 'test'")
+    monkeypatch.setattr("pinnace.kube.config.load_config", lambda *_, **__: config)
+
+    async def discovered(_client: object) -> Discovery:
+        return _Served()  # type: ignore[return-value]
+
+    monkeypatch.setattr(Discovery, "load", discovered)
+    return cluster
+
+
+class _Served:
+    resources = (CONFIGMAPS, NAMESPACES)
+
+
+def report(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, list[dict[str, str]]]]:
+    """The exit code, and the findings by subject."""
+    code = run([*words, "doctor", "-o", "json"])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["healthy"] is (code == 0)
+    found: dict[str, list[dict[str, str]]] = {}
+    for finding in printed["findings"]:
+        found.setdefault(finding["check"], []).append(finding)
+    return code, found
+
+
+def test_a_location_is_written_read_and_left_as_it_was(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+
+    code, found = report(capsys, "--location", str(folder))
+
+    assert code == 0
+    assert found["locations"][0]["message"].endswith("can be listed, written, read and deleted from")
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+    assert {finding["level"] for finding in found["rights"]} == {"OK"}
+    assert "server" not in found
+    assert cluster.writes() == []
+
+
+def test_a_location_that_cannot_be_used_is_a_problem_and_the_cluster_is_checked_too(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "photos" / "holidays").mkdir(parents=True)
+    (tmp_path / "photos" / "holidays" / "beach.jpg").touch()
+
+    code, found = report(capsys, "--location", str(tmp_path / "photos"))
+
+    assert code == 1
+    (finding,) = found["locations"]
+    assert finding["level"] == "PROBLEM"
+    assert "invalid top-level directories: [holidays]" in finding["message"]
+    assert found["clocks"][0]["level"] == "OK"
+
+
+def test_locks_in_a_location_are_a_warning(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    locks = tmp_path / "backups" / "restic" / "shop" / "locks"
+    locks.mkdir(parents=True)
+    (locks / "0a1b").write_bytes(b"encrypted")
+
+    code, found = report(capsys, "--location", str(tmp_path / "backups"))
+
+    assert code == 0
+    assert found["repositories"][0]["level"] == "WARNING"
+    assert "shop (1)" in found["repositories"][0]["message"]
+
+
+def test_each_right_that_is_missing_is_named(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    cluster.refused = {"patch"}
+
+    code = run(["--location", str(tmp_path), "doctor", "--include-namespaces", "shop"])
+
+    shown = capsys.readouterr().out
+    assert code == 1
+    assert "lacks rights that a restore of shop needs: patch configmaps in shop" in shown
+    assert "this user may do what a backup of shop needs" in shown
+
+
+def test_without_a_kubeconfig_the_location_is_still_checked(
+    cluster: ReviewingCluster,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def nothing(*_: object, **__: object) -> ClusterConfig:
+        raise ConfigError("no kubeconfig found")
+
+    monkeypatch.setattr("pinnace.kube.config.load_config", nothing)
+    (tmp_path / "b").mkdir()
+
+    code, found = report(capsys, "--location", str(tmp_path / "b"))
+
+    assert code == 1
+    assert found["kubeconfig"][0]["message"] == "no kubeconfig found"
+    assert found["locations"][0]["level"] == "OK"
+
+
+def test_a_server_that_is_well(cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    for crd in crd_manifests():
+        cluster.add(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"], spec=crd["spec"])
+    template = {"spec": {"serviceAccountName": "velero"}}
+    cluster.add(DEPLOYMENTS, "velero", spec={"template": template}, status={"readyReplicas": 1})
+    cluster.add(LEASES, "pinnace-server", spec={"holderIdentity": "pod-1"})
+    cluster.add(
+        BACKUP_STORAGE_LOCATIONS,
+        "main",
+        spec={"provider": "filesystem", "default": True, "config": {"path": "/backups"}},
+        status={"phase": "Available"},
+    )
+    cluster.add(SCHEDULES, "nightly", spec={"schedule": "@daily", "template": {"storageLocation": "main"}})
+
+    code, found = report(capsys)
+
+    assert (code, [finding["level"] for finding in found["server"]][:2]) == (0, ["OK", "OK"])
+    assert found["definitions"][0]["level"] == "OK"
+    assert "a folder of the server's machine" in found["locations"][0]["message"]
+    assert found["schedules"][0]["message"] == "all 1 will run"
+    assert {spec.get("user") for spec in cluster.reviewed} == {"system:serviceaccount:velero:velero"}
+    assert [call[:2] for call in cluster.writes()] == [("create", "serverstatusrequests")]
+
+
+def test_a_cluster_without_a_server_says_what_is_missing(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.plugins = None
+    monkeypatch.setattr("pinnace.cli.doctor.server.ANSWER_SECONDS", 0.01)
+
+    code, found = report(capsys)
+
+    assert code == 1
+    assert found["server"][0]["message"].endswith("it has no Deployment velero")
+    assert found["definitions"][0]["message"] == "no definition of velero.io is installed"
+    assert found["locations"][0]["message"] == "there is no backup storage location"
+
+
+def test_what_may_not_be_read_is_skipped_with_the_reason(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = Forbidden(403, reason="Forbidden", message="eve cannot list schedules")
+    cluster.failures[("list", "schedules")] = error
+
+    _, found = report(capsys)
+
+    assert found["schedules"] == [
+        {
+            "check": "schedules",
+            "level": "SKIPPED",
+            "message": f"not checked: {error}",
+            "remedy": "ask with an account that may read this",
+        }
+    ]
