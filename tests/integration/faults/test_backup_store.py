@@ -44,6 +44,7 @@ FILES = [
     "b1-resource-list.json.gz",
     "b1-csi-volumesnapshots.json.gz",
     "b1-csi-volumesnapshotcontents.json.gz",
+    "b1-results.gz",
     "velero-backup.json",
 ]
 WRITES = len(FILES)
@@ -146,7 +147,7 @@ async def test_each_single_write_refused(
         await lab.assert_no_backup(store)
 
 
-DEATHS = [*((lifetime, False) for lifetime in range(WRITES)), (1, True), (4, True), (7, True)]
+DEATHS = [*((lifetime, False) for lifetime in range(WRITES)), (1, True), (4, True), (WRITES - 2, True)]
 """After how many writes the store is gone, and whether the last of them was done without an answer."""
 
 

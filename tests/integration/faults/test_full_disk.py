@@ -94,7 +94,7 @@ async def test_a_location_that_was_full_takes_the_backup_once_there_is_room(
         assert (await lab.back_up(store)).status.phase == BackupPhase.FAILED
         filler.unlink()
         assert (await lab.back_up(store)).status.phase == BackupPhase.COMPLETED
-        assert len(await stored_keys(store)) == 8
+        assert len(await stored_keys(store)) == 10
         await lab.assert_whole(store)
 
 

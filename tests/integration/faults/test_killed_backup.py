@@ -25,7 +25,7 @@ from tests.support.faulty_parts import OpenBucket
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
 
-FILES = 8
+FILES = 10
 FAILED, INTERRUPTED = 4, 130
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
@@ -128,7 +128,7 @@ WRITES = [
     pytest.param(1, id="log"),
     pytest.param(2, id="first-file"),
     pytest.param(5, id="half-of-the-files"),
-    pytest.param(8, id="metadata"),
+    pytest.param(FILES, id="metadata"),
 ]
 
 

@@ -98,11 +98,11 @@ async def test_back_up_and_restore_with_pods_only(installed: Stage, s3_of_pods: 
     before = [await stage.content("p", volume) for volume in ("data", "more")]
 
     backup = await stage.back_up()
-    assert backup["status"]["phase"] == "Completed"
+    assert backup["status"]["phase"] == "Completed", backup["status"]
     await stage.delete_app()
     restore = await stage.restore()
 
-    assert restore["status"]["phase"] == "Completed"
+    assert restore["status"]["phase"] == "Completed", restore["status"]
     restored = await stage.pod("p")
     assert [await stage.content("p", volume) for volume in ("data", "more")] == before
     [helper] = restored["spec"]["initContainers"]

@@ -31,10 +31,12 @@ DEFAULT_PRIORITIES: Final[tuple[str, ...]] = (
     # After pods, so that a restored pod is adopted and not created anew.
     "replicasets.apps",
     "clusterclasses.cluster.x-k8s.io",
+    # Both before services, for which the control plane would create others, and remove the restored ones.
     "endpoints",
+    "endpointslices.discovery.k8s.io",
     "services",
 )
-"""The kinds that are restored first, by the server's default for `--restore-resource-priorities`: 1.18's."""
+"""The kinds restored first, by default for `--restore-resource-priorities`: 1.18's and EndpointSlices."""
 
 DEFAULT_LAST: Final[tuple[str, ...]] = (
     "clusterbootstraps.run.tanzu.vmware.com",

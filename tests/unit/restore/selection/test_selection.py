@@ -205,6 +205,11 @@ def test_the_default_priorities_put_what_pods_need_before_pods() -> None:
     assert needed | {"priorityclasses.scheduling.k8s.io"} <= set(before)
 
 
+def test_the_default_priorities_put_the_addresses_of_services_before_services() -> None:
+    before = DEFAULT_PRIORITIES[: DEFAULT_PRIORITIES.index("services")]
+    assert {"endpoints", "endpointslices.discovery.k8s.io"} <= set(before)
+
+
 async def test_kinds_to_restore_last_follow_all_others_under_any_name(harness: Harness) -> None:
     harness.options = RestoreOptions(priorities=["secrets"], last=["cm", "secrets"], workers=1)
     items = [configmap("c"), deployment("d"), obj("Secret", "s", "ns-1"), pod("p")]
