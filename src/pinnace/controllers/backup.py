@@ -7,13 +7,14 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from pinnace.api.backup import Backup, BackupPhase, BackupProgress
+from pinnace.api.backup import Backup, BackupPhase, BackupProgress, BackupSpec
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.nonadmin.hiding import hiding_for
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.resource_policies import PolicyError, ResourcePolicies
+from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import parse_time
@@ -21,6 +22,7 @@ from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.context import LogOptions, RunContext
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import BACKUP_RUNS, Plan, RunReconciler, failed, refused
@@ -29,13 +31,14 @@ from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_progress
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import BACKUPS, velero
+from pinnace.kube.resources import BACKUPS, NAMESPACES, velero
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.policies import policies_of
 from pinnace.operations.waiting import UNFINISHED
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
@@ -55,6 +58,7 @@ class BackupWork:
         defaults: what is filled in where a Backup says nothing.
         pod_volumes: saves the content of pod volumes; None: such volumes are not saved.
         availability: shared with the Restore controller.
+        queue: of the backups that run at once; None where only one runs.
     """
 
     def __init__(
@@ -65,7 +69,9 @@ class BackupWork:
         defaults: ServerDefaults,
         pod_volumes: PodVolumes | None = None,
         availability: Availability | None = None,
+        queue: NamespaceQueue | None = None,
     ) -> None:
+        self._queue = queue
         self._scope = scope
         self._locations = locations
         self._availability = availability or Availability(locations)
@@ -98,7 +104,29 @@ class BackupWork:
         valid = prepared.status.phase == BackupPhase.IN_PROGRESS
         cluster = _Cluster(discovery=discovery, policies=policies)
         execute = partial(self._execute, cluster, caveats) if valid else None
-        return refused(Plan(begun=prepared, execute=execute), problems)
+        targets = NO_NAMESPACE
+        if valid and self._queue is not None:
+            targets = await self._targets(prepared.spec)
+        return refused(Plan(begun=prepared, execute=execute, targets=targets), problems)
+
+    async def _targets(self, spec: BackupSpec) -> Targets:
+        """The namespaces of a backup that exist now; any, if they may not be listed. (docs/spec: BEY 4.11)"""
+        try:
+            listed = await self._scope.client.list_all(NAMESPACES)
+        except PASSING_ERRORS:
+            raise
+        except KubeError as error:
+            log.warning("Namespaces cannot be listed, the backup waits for all others", error=error)
+            return Targets(None)
+        chosen = IncludesExcludes(spec.included_namespaces, spec.excluded_namespaces)
+        names = (text(namespace, "metadata", "name") for namespace in listed)
+        return Targets(frozenset(filter(chosen.matches, names)))
+
+    def _collected(self, key: Key, schedule: str, size_bytes: int) -> None:
+        """The cluster has been read: what is left is the upload, for which no other backup has to wait."""
+        self._scope.metrics.backup_tarball_size(schedule, size_bytes)
+        if self._queue is not None:
+            self._queue.remove(key)
 
     async def _unavailable(
         self, backup: Backup, locations: Sequence[BackupStorageLocation] | Unreadable
@@ -165,7 +193,7 @@ class BackupWork:
                 self._context(backup, cluster.discovery, caveats, store, plugins),
                 pod_volumes=pod_volumes,
                 policies=cluster.policies,
-                on_tarball=partial(scope.metrics.backup_tarball_size, _schedule_of(backup)),
+                on_tarball=partial(self._collected, _key_of(backup), _schedule_of(backup)),
             )
             try:
                 ended = await operation.run(backup)
@@ -234,15 +262,20 @@ class BackupCensus:
 def controller(parts: Parts) -> Controller:
     """The Backup controller of a server."""
     informer, workers = parts.informers.of(BACKUPS), parts.options.backup_workers
+    lane_of = parts.lanes.of_backups(informer, workers)
+    queue = parts.queue(lane_of)
+    # One worker needs no such queue: it works on one backup at a time.
+    overlaps = NamespaceQueue(queue.add, party_of=lambda key: lane_of(key).party) if workers > 1 else None
     work = BackupWork(
         parts.scope,
         parts.locations,
         defaults=parts.options.defaults,
         pod_volumes=parts.pod_volumes,
         availability=parts.availability,
+        queue=overlaps,
     )
     reconciler = RunReconciler(
-        parts.scope, BACKUP_RUNS, work, parts.settler, in_flight=parts.backups_in_flight
+        parts.scope, BACKUP_RUNS, work, parts.settler, in_flight=parts.backups_in_flight, queue=overlaps
     )
     made = Controller(
         NAME,
@@ -250,9 +283,10 @@ def controller(parts: Parts) -> Controller:
         workers=workers,
         resync=Resync(BackupCensus(parts.scope, informer).resync, METRICS_PERIOD_SECONDS),
         clock=parts.timers,
-        queue=parts.queue(parts.lanes.of_backups(informer, workers)),
+        queue=queue,
     )
-    made.watch(informer, predicate=reconciler.concerns)
+    # A Backup that is deleted while it waits must leave the queue, or it would block others.
+    made.watch(informer, predicate=reconciler.concerns, on_delete=True)
     return made
 
 
@@ -273,6 +307,10 @@ def last_successes(backups: list[JSONObject]) -> dict[str, datetime]:
             # Timestamps of the API sort as text: all are UTC with whole seconds.
             newest[schedule] = max(completed, newest.get(schedule, ""))
     return {schedule: parse_time(text) for schedule, text in newest.items()}
+
+
+def _key_of(backup: Backup) -> Key:
+    return Key(backup.metadata.namespace, backup.metadata.name)
 
 
 def _schedule_of(backup: Backup) -> str:

@@ -21,7 +21,7 @@ from pinnace.context import LogOptions
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
 from pinnace.controllers.shared.locations import LocationStores
-from pinnace.controllers.shared.namespace_queue import NamespaceQueue
+from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed
@@ -162,6 +162,7 @@ class RestoreWork:
                 backup,
                 _Checked(discovery=discovery, confinement=confinement, modifiers=modifiers, caveats=caveats),
             ),
+            targets=targets_of(confinement.restore.spec),
         )
 
     async def _confined(self, restore: Restore, location: str) -> Confinement:
@@ -296,7 +297,8 @@ class RestoreCensus:
 def controller(parts: Parts) -> Controller:
     """The Restore controller of a server."""
     informer, workers = parts.informers.of(RESTORES), parts.options.restore_workers
-    queue = parts.queue(parts.lanes.of_restores(informer, parts.informers.of(BACKUPS), workers))
+    lane_of = parts.lanes.of_restores(informer, parts.informers.of(BACKUPS), workers)
+    queue = parts.queue(lane_of)
     work = RestoreWork(
         parts.scope,
         parts.locations,
@@ -304,7 +306,9 @@ def controller(parts: Parts) -> Controller:
         pod_volumes=parts.pod_volumes,
         availability=parts.availability,
     )
-    waiting = None if parts.options.parallel_restores_into_namespace else NamespaceQueue(queue.add)
+    waiting = None
+    if not parts.options.parallel_restores_into_namespace:
+        waiting = NamespaceQueue(queue.add, party_of=lambda key: lane_of(key).party)
     reconciler = RunReconciler(parts.scope, RESTORE_RUNS, work, parts.settler, queue=waiting)
     made = Controller(
         NAME,

@@ -61,7 +61,7 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 @click.option("--plugin-dir", default="/plugins", show_default=True, help="Folder with plugin executables.")
 @click.option("--backup-workers", "--concurrent-backups", type=Number(whole=True), default="1",
               show_default=True,
-              help="How many backups run at once.")  # fmt: skip
+              help="How many backups run at once, never two of one namespace.")  # fmt: skip
 @click.option("--restore-workers", type=Number(whole=True), default="1", show_default=True,
               help="How many restores run at once, never two into one namespace.")  # fmt: skip
 @boolean("--allow-parallel-restores-into-namespace",

@@ -1,18 +1,20 @@
-"""A queue of restores: no two write to one namespace at a time, unless a user asks for that.
+"""A queue of backups, or of restores: no two work on one namespace at a time.
 
     try_start ──its namespaces are free──> runs ──remove──> its namespaces are free again
         └──────another needs one of them─> waits, without a worker, until its key is queued again
 
-Restores start in the order of their creation. One that waits blocks all younger ones that need one of its
-namespaces, so that no restore is overtaken for ever. The queue is in memory only: a waiting Restore is still
-New in the cluster and gets its position again from the next server, which first settles what was running.
+Those of one party (the administrator, each tenant) start in the order of their creation, and parties take
+turns: each entry gets a round, and a party gets at most one in each. One that waits blocks all later ones
+that need one of its namespaces. So none is overtaken for ever, and a party with thousands of entries delays
+another party's by one. The queue is in memory only: a waiting object is still New in the cluster and gets its
+position again from the next server, which first settles what was running. (docs/adr/042)
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from pinnace.api.backup import Backup
 from pinnace.api.restore import Restore, RestoreSpec
@@ -30,7 +32,7 @@ RunT_contra = TypeVar("RunT_contra", Backup, Restore, contravariant=True)
 class RunQueue(Protocol[RunT_contra]):
     """Decides whether a valid Backup or Restore may start now."""
 
-    def try_start(self, key: Key, run: RunT_contra) -> bool:
+    def try_start(self, key: Key, run: RunT_contra, targets: "Targets") -> bool:
         """Whether it starts now. If not, its key is queued again as soon as that may have changed."""
         ...
 
@@ -42,7 +44,7 @@ class RunQueue(Protocol[RunT_contra]):
 class NoQueue(Generic[RunT_contra]):
     """Lets every Backup or Restore start at once."""
 
-    def try_start(self, key: Key, run: RunT_contra) -> bool:
+    def try_start(self, key: Key, run: RunT_contra, targets: "Targets") -> bool:
         return True
 
     def remove(self, key: Key) -> None:
@@ -51,12 +53,12 @@ class NoQueue(Generic[RunT_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The namespaces that a restore may write to; `names` is None for any."""
+    """The namespaces that a backup reads, or a restore may write to; `names` is None for any."""
 
     names: frozenset[str] | None
 
     def overlaps(self, other: "Targets") -> bool:
-        """Whether both may write to the same namespace."""
+        """Whether both may work on the same namespace."""
         if self.names is None or other.names is None:
             return True
         return not self.names.isdisjoint(other.names)
@@ -78,44 +80,62 @@ def targets_of(spec: RestoreSpec) -> Targets:
     return Targets(frozenset(mapping.get(name, name) for name in included if chosen.matches(name)))
 
 
+NO_NAMESPACE: Final = Targets(frozenset())
+
+
+def _one_party(_key: Key) -> Hashable:
+    return ""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Entry:
     key: Key
     targets: Targets
-    order: tuple[datetime, int]
+    party: Hashable
+    created: tuple[datetime, int]
+    round: int
     runs: bool = False
     waits_for: Key | None = None
 
+    @property
+    def order(self) -> tuple[int, datetime, int]:
+        """Earlier entries start first."""
+        return (self.round, *self.created)
+
 
 class NamespaceQueue:
-    """The restores that run and those that wait.
+    """The backups or restores that run and those that wait.
 
     Args:
-        wake: queues the key of a restore that may start now.
+        wake: queues the key of an object that may start now.
+        party_of: whose an object is; parties take turns.
     """
 
-    def __init__(self, wake: Callable[[Key], None]) -> None:
+    def __init__(
+        self, wake: Callable[[Key], None], *, party_of: Callable[[Key], Hashable] = _one_party
+    ) -> None:
         self._wake = wake
+        self._party_of = party_of
         self._entries: dict[Key, _Entry] = {}
         self._arrivals = itertools.count()
+        self._round = 0
 
-    def try_start(self, key: Key, run: Restore) -> bool:
-        """Start a restore or let it wait; called again, it decides anew.
+    def try_start(self, key: Key, run: Backup | Restore, targets: Targets) -> bool:
+        """Start a backup or restore or let it wait; called again, it decides anew.
 
-        The log says once which restore it waits for.
+        The log says once which other it waits for.
         """
         former = self._entries.get(key)
-        arrival = former.order[1] if former else next(self._arrivals)
-        order = (run.metadata.creation_timestamp or _LONG_AGO, arrival)
-        entry = self._entries[key] = _Entry(key=key, targets=targets_of(run.spec), order=order)
+        entry = self._enter(key, run, targets, former)
         blocker = self._blocker(entry)
         if blocker is None:
             entry.runs = True
+            self._round = max(self._round, entry.round)
         else:
             entry.waits_for = blocker.key
             if former is None or former.waits_for != blocker.key:
                 log.info(
-                    "Restore waits until another has ended that may write to the same namespaces",
+                    f"{type(run).__name__} waits for another that may work on the same namespaces",
                     waits_for=str(blocker.key),
                     namespaces=str(entry.targets),
                 )
@@ -123,13 +143,33 @@ class NamespaceQueue:
             self._wake_unblocked()  # it may have needed other namespaces before
         return entry.runs
 
+    def _enter(self, key: Key, run: Backup | Restore, targets: Targets, former: _Entry | None) -> _Entry:
+        """The entry of an object as it is now, with the rounds of its party in the order of creation."""
+        party = former.party if former else self._party_of(key)
+        arrival = former.created[1] if former else next(self._arrivals)
+        entry = _Entry(
+            key=key,
+            targets=targets,
+            party=party,
+            created=(run.metadata.creation_timestamp or _LONG_AGO, arrival),
+            round=former.round if former else 0,
+        )
+        self._entries[key] = entry
+        waiting = [each for each in self._entries.values() if each.party == party and not each.runs]
+        if former is None:
+            entry.round = max([self._round, *(each.round for each in waiting)]) + 1
+        rounds = sorted(each.round for each in waiting)
+        for each, number in zip(sorted(waiting, key=lambda one: one.created), rounds, strict=True):
+            each.round = number
+        return entry
+
     def remove(self, key: Key) -> None:
-        """Remove a restore, and wake those that may start now. Removing an unknown key is not an error."""
+        """Remove an entry, and wake those that may start now. Removing an unknown key is not an error."""
         if self._entries.pop(key, None) is not None:
             self._wake_unblocked()
 
     def _blocker(self, entry: _Entry) -> _Entry | None:
-        """The restore to wait for: one that runs, else the oldest that waits; None if it may start."""
+        """The one to wait for: one that runs, else the oldest that waits; None if it may start."""
         blocking = [
             other
             for other in self._entries.values()

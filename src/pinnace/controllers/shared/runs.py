@@ -24,7 +24,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore
 from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.times import format_time
-from pinnace.controllers.shared.namespace_queue import NoQueue, RunQueue
+from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NoQueue, RunQueue, Targets
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler, is_in_progress
 from pinnace.controllers.shared.writes import claim, finish
@@ -62,10 +62,12 @@ class Plan(Generic[RunT]):
         begun: the object as the first patch makes it: InProgress, or FailedValidation.
         execute: the work, None if the object is not valid. Takes the object as it was stored; gives it
             back with its terminal phase.
+        targets: the namespaces that it works on.
     """
 
     begun: RunT
     execute: Callable[[RunT], Awaitable[RunT]] | None = None
+    targets: Targets = NO_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ class RunReconciler(Generic[RunT]):
                 findings = check_spec(self._resource.kind, obj)
                 plan = refused(await self._work.plan(run, findings.warnings), findings.errors)
                 # An invalid object does not wait in the queue. One that waited is planned again.
-                if plan.execute is not None and not self._queue.try_start(key, plan.begun):
+                if plan.execute is not None and not self._queue.try_start(key, plan.begun, plan.targets):
                     return True
                 try:
                     claimed = await self._claim(key, run, plan)

@@ -73,7 +73,7 @@ class Line:
         self.queue = NamespaceQueue(lambda woken: self.woken.append(woken.name))
 
     def begin(self, name: str, run: Restore) -> bool:
-        return self.queue.try_start(key(name), run)
+        return self.queue.try_start(key(name), run, targets_of(run.spec))
 
     def leave(self, name: str) -> list[str]:
         self.woken.clear()
@@ -89,7 +89,7 @@ def test_who_waits_is_woken_when_the_way_is_free(caplog: pytest.LogCaptureFixtur
         assert not line.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
     assert line.begin("r3", restore("b", minute=2))
     [said] = caplog.records
-    assert "waits until another has ended" in said.getMessage()
+    assert "waits for another" in said.getMessage()
     assert vars(said)[RECORD_ATTRIBUTE] == {"waits_for": f"{NAMESPACE}/r1", "namespaces": "a"}
 
     assert line.leave("r3") == []
@@ -161,7 +161,7 @@ def test_never_two_in_one_namespace_and_never_a_dead_end(steps: list[tuple[str, 
     queue = NamespaceQueue(lambda one: woken.append(one.name))
 
     def begin(name: str) -> None:
-        if queue.try_start(key(name), wanted[name]):
+        if queue.try_start(key(name), wanted[name], targets_of(wanted[name].spec)):
             mine = targets_of(wanted[name].spec)
             assert not any(mine.overlaps(other) for former, other in running.items() if former != name)
             running[name] = mine
@@ -187,6 +187,25 @@ def test_never_two_in_one_namespace_and_never_a_dead_end(steps: list[tuple[str, 
         if running:
             leave(next(iter(running)))
     assert wanted == {}
+
+
+def key_of(tenant: str, number: int) -> Key:
+    return Key(NAMESPACE, f"{tenant}-{number}")
+
+
+def test_a_party_with_many_entries_delays_another_party_by_one() -> None:
+    queue = NamespaceQueue(lambda _key: None, party_of=lambda key: key.name.split("-")[0])
+    everything, own = Targets(None), Targets(frozenset({"own"}))
+    starts = [queue.try_start(key_of("tenant", n), restore("own", minute=n), own) for n in range(50)]
+    assert starts == [True, *[False] * 49]
+    assert not queue.try_start(key_of("admin", 0), restore("*", minute=100), everything)
+
+    queue.remove(key_of("tenant", 0))
+    assert queue.try_start(key_of("tenant", 1), restore("own", minute=1), own)
+    queue.remove(key_of("tenant", 1))
+
+    assert not queue.try_start(key_of("tenant", 2), restore("own", minute=2), own)
+    assert queue.try_start(key_of("admin", 0), restore("*", minute=100), everything)
 
 
 class Restores:
@@ -215,7 +234,11 @@ class Restores:
         if run.spec.included_namespaces == ["invalid"]:
             status.phase = RestorePhase.FAILED_VALIDATION
             return Plan(begun=msgspec.structs.replace(run, status=status))
-        return Plan(begun=msgspec.structs.replace(run, status=status), execute=self._execute)
+        return Plan(
+            begun=msgspec.structs.replace(run, status=status),
+            execute=self._execute,
+            targets=targets_of(run.spec),
+        )
 
     async def _execute(self, run: Restore) -> Restore:
         name = run.metadata.name
