@@ -57,7 +57,7 @@ WITH_A_SERVER = [
     Mistake("backup create", "Give one, as in `pinnace backup create NAME`"),
     Mistake("backup-location set mainn --default", "did you mean main?"),
     Mistake("backup list", 'unknown command "list" for "pinnace backup"; did you mean get?'),
-    Mistake("backup ls", 'unknown command "ls" for "pinnace backup"; did you mean'),
+    Mistake("restore ls", 'unknown command "ls" for "pinnace restore"; did you mean get?'),
     Mistake("backup rm x", "did you mean delete?"),
     Mistake("backups get", "did you mean backup"),
     Mistake("bakcup get", "did you mean backup"),

@@ -73,6 +73,7 @@ def test_a_completed_backup_of_a_schedule(work: tuple[BackupWork, ServerMetrics]
         "backup_duration_seconds_count": 1,
         "backup_duration_seconds_sum": 90,
         "backup_last_successful_timestamp": (T + timedelta(seconds=90)).timestamp(),
+        "backup_last_status": 1,
     }
 
 

@@ -10,7 +10,7 @@ from pinnace.http.requests import Reply, RetryPolicy, new_session, tls_context
 from pinnace.storage.downloads import Download, Source
 from pinnace.storage.errors import StorageError, StoreUnavailable
 
-SIZE_BYTES = 3 << 20
+SIZE_BYTES = 20 << 20
 
 
 @asynccontextmanager
@@ -69,6 +69,7 @@ async def test_a_service_that_never_stops_dripping_does_not_hold_the_reader() ->
 
 
 async def test_a_slow_download_that_makes_progress_is_not_given_up() -> None:
-    policy = RetryPolicy(silence_seconds=5.0, upload_seconds=0.1)
-    async with dripping(bytes(1 << 18), 0.02) as url:
+    # The whole takes longer than a part may, each MiB far less.
+    policy = RetryPolicy(silence_seconds=5.0, upload_seconds=0.5)
+    async with dripping(bytes(1 << 20), 0.03) as url:
         assert await read(url, policy) == SIZE_BYTES
