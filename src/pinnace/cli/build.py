@@ -11,6 +11,7 @@ from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore import Restore, RestoreSpec, RestoreStatusSpec
 from pinnace.api.selection.resource_filters import filter_errors
+from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.cli.common.options import BackupSpecOptions, FilterOptions
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.restore.options import RestoreCreateOptions
@@ -44,7 +45,8 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
         spec.uploader_config = BackupUploader(parallel_files_upload=options.parallel_files_upload)
     if options.resource_policies_configmap:
         spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
-    if problems := filter_errors(spec):
+    namespaces = namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
+    if problems := [*filter_errors(spec), *namespaces]:
         raise InvalidInput("\n".join(problems))
     metadata = ObjectMeta(
         name=name,

@@ -88,7 +88,13 @@ async def test_a_misspelt_resource_ends_with_2_and_an_empty_selection_is_said(
     assert empty.code == 0, empty
     assert "Backup b2 Completed: 0 items" in empty.out
     assert ", 0 errors, 1 warning." in empty.out
-    assert empty.err == "WARNING: the backup is empty: its filters select no object.\n"
+    warning, title, finding, rest = empty.err.splitlines()
+    assert warning == "WARNING: the backup is empty: its filters select no object."
+    assert title == "Warnings:"
+    assert finding.startswith(
+        "  The backup is empty: its filters select no object that exists. Compare included"
+    )
+    assert rest.startswith("All 1 warning: pinnace backup logs b2 --kubeconfig ")
 
     missing = await pinnace(
         *("backup", "create", "b3", "--include-namespaces", "nosuchns", "--include-resources", "configmaps")
@@ -160,11 +166,11 @@ WRONG = {
     "flag": ((*BACKUP, "b1", "--nothing"), "unknown flag: --nothing"),
     "short flag": ((*BACKUP, "b1", "-x"), "unknown shorthand flag: 'x' in -x"),
     "no value": ((*BACKUP, "b1", "--ttl"), "flag needs an argument: --ttl"),
-    "duration": ((*BACKUP, "b1", "--ttl", "3d"), 'invalid argument "3d" for "--ttl" flag'),
+    "duration": ((*BACKUP, "b1", "--ttl", "3 days"), 'invalid argument "3 days" for "--ttl" flag'),
     "boolean": ((*BACKUP, "b1", "--wait=perhaps"), 'invalid argument "perhaps" for "-w, --wait" flag'),
     "selector": ((*BACKUP, "b1", "-l", "a!=b"), '"!=" is not a valid label selector operator'),
     "order": ((*BACKUP, "b1", "--ordered-resources", "pods"), "Invalid OrderedResources 'pods'."),
-    "format": ((*BACKUP, "b1", "-o", "wide"), 'invalid output format "wide"'),
+    "format": ((*BACKUP, "b1", "-o", "xml"), 'invalid output format "xml"'),
     "schedule": ((*BACKUP, "--from-schedule", "s"), "--from-schedule needs a server"),
     "location": ((*BACKUP, "b1", "--storage-location", "s"), "--storage-location needs a server"),
     "command": (("backup", "destroy"), 'unknown command "destroy"'),
@@ -219,7 +225,7 @@ async def test_a_wrong_request_that_only_the_cluster_shows(
         *("--include-namespaces", "a", "--exclude-namespaces", "a"),
     )
     assert (lists.code, lists.out) == (2, "")
-    assert [line.strip() for line in lists.err.splitlines()[1:]] == [
+    assert lists.err.removeprefix("An error occurred: ").splitlines() == [
         "Invalid included/excluded resource lists: includes list must either contain '*' only, or a "
         "non-empty list of items",
         "Invalid included/excluded resource lists: excludes list cannot contain '*'",
