@@ -216,7 +216,7 @@ def test_what_install_has_no_flags_for(helm: Helm) -> None:
     )  # fmt: skip
     server, agent, controller = (
         rendered[name]["spec"]["template"]["spec"]
-        for name in ("Deployment/velero", "DaemonSet/restic", "Deployment/non-admin-controller")
+        for name in ("Deployment/velero", "DaemonSet/node-agent", "Deployment/non-admin-controller")
     )
 
     assert "Secret/cloud-credentials" not in rendered
@@ -225,7 +225,7 @@ def test_what_install_has_no_flags_for(helm: Helm) -> None:
     for pod in (server, agent, controller):
         assert pod["imagePullSecrets"] == [{"name": "pull"}]
         assert pod["containers"][0]["imagePullPolicy"] == "Never"
-    assert server["containers"][0]["args"] == ["server", "--backup-workers=2"]
+    assert server["containers"][0]["args"] == ["server", "--uploader-type=kopia", "--backup-workers=2"]
     assert (server["nodeSelector"], server["priorityClassName"]) == ({"a": "b"}, "high")
     assert controller["containers"][0]["args"][-1] == "--require-approval"
     assert controller["nodeSelector"] == {"c": "d"}

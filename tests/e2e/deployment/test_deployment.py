@@ -42,7 +42,7 @@ async def test_an_application_with_volumes_comes_back(
     assert await application.content() == before
     stored = deployed.bucket.server.directory / "buckets" / deployed.bucket.name
     assert (stored / "backups/b1/velero-backup.json").is_file()
-    assert (stored / "restic" / application.namespace / "config").is_file()
+    assert (stored / "kopia" / application.namespace / "kopia.repository").is_file()
 
 
 async def check_pods(deployed: Deployed, cluster: NodeCluster) -> None:
@@ -56,7 +56,8 @@ async def check_pods(deployed: Deployed, cluster: NodeCluster) -> None:
             for page in ("healthz", "readyz", "metrics"):
                 async with session.get(f"http://{pod['status']['podIP']}:8085/{page}") as response:
                     assert response.status == 200, (pod["metadata"]["name"], page)
-    server, agent = (process_of(cluster, words) for words in ("server", "restic server"))
+    running = ("server --uploader-type=kopia", "node-agent server")
+    server, agent = (process_of(cluster, words) for words in running)
     assert server["Uid"] == ["65532"] * 4
     assert agent["Uid"] == ["0"] * 4
     assert server["CapEff"] == ["0000000000000000"]
@@ -94,14 +95,14 @@ async def test_a_backup_of_the_old_version_is_restored_by_the_new(
     credentials.write_text(deployed.bucket.server.credentials_file.read_text() + "\n")
     await deployed.install("--apply", "--image", new, "--use-restic", "--secret-file", str(credentials))
 
-    for selector in ("deploy=velero", "name=restic"):
+    for selector in ("deploy=velero", "name=node-agent"):
         pod = await deployed.settled(selector, image=new)
         assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
     found = await client.get(DEPLOYMENTS, "velero", namespace)
     template = found["spec"]["template"]
     assert found["metadata"]["annotations"]["mine"] == "kept"
     assert template["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
-    assert template["spec"]["containers"][0]["args"] == ["server"]
+    assert template["spec"]["containers"][0]["args"] == ["server", "--uploader-type=kopia"]
     secret = await client.get(SECRETS, "cloud-credentials", namespace)
     assert base64.b64decode(secret["data"]["cloud"]) == credentials.read_bytes()
     await application.lose()
