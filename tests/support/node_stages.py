@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hack.cluster import binaries
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.node import Node
 from hack.cluster.node_cluster import NodeCluster
@@ -44,12 +45,14 @@ GATE = """\
 #!/bin/sh
 # Waits before the commands that the test names, as long as it wants.
 for word in $(cat "{gate}" 2>/dev/null); do
-    if [ "$word" = "$1" ]; then
-        touch "{gate}.reached"
-        while [ -e "{gate}" ]; do sleep 0.05; done
-    fi
+    for argument in "$@"; do
+        if [ "$word" = "$argument" ]; then
+            touch "{gate}.reached"
+            while [ -e "{gate}" ]; do sleep 0.05; done
+        fi
+    done
 done
-exec {restic} "$@"
+exec {program} "$@"
 """
 
 
@@ -74,7 +77,7 @@ class Stage:
 
     @contextmanager
     def agent(self, node: Node | None = None, *flags: str) -> Iterator[ManagedProcess]:
-        """An agent that runs; ended at once with its restic at the end, if it has not ended before."""
+        """An agent that runs; ended at once with its uploader at the end, if it has not ended before."""
         node = node or self.cluster.nodes[0]
         process = self._start_agent(node, flags)
         try:
@@ -117,13 +120,18 @@ class Stage:
         directory = self.folder / "programs"
         if not directory.exists():
             directory.mkdir()
-            script = directory / "restic"
-            script.write_text(GATE.format(gate=self._gate, restic=shutil.which("restic")))
-            script.chmod(0o755)
+            programs = {
+                "restic": shutil.which("restic"),
+                "kopia": binaries.locate(binaries.UPLOADER)["kopia"],
+            }
+            for name, program in programs.items():
+                script = directory / name
+                script.write_text(GATE.format(gate=self._gate, program=program))
+                script.chmod(0o755)
         return directory
 
     def hold(self, *commands: str) -> None:
-        """Let restic wait before these commands."""
+        """Let the uploader wait before these commands: `backup`, `restore` of restic, `create` of kopia."""
         self._gate.write_text(" ".join(commands))
 
     async def held(self) -> None:

@@ -136,6 +136,19 @@ class RestoreStatusSpec(Struct, rename="camel", kw_only=True):
     excluded_resources: Annotated[list[str], NULLABLE] = []
 
 
+class RestoreUploader(Struct, rename="camel", kw_only=True):
+    """How the content of volumes is restored.
+
+    Attributes:
+        write_sparse_files: Whether long runs of zeros become holes in the files.
+        parallel_files_download: How many files of a volume are written at once; the program's own number
+            when 0.
+    """
+
+    write_sparse_files: Annotated[bool | None, NULLABLE] = None
+    parallel_files_download: int = 0
+
+
 class RestoreSpec(Struct, rename="camel", kw_only=True):
     """What to restore, from which backup, and how.
 
@@ -162,6 +175,7 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
         resource_modifier: The ConfigMap with rules that change objects before they are created.
         item_operation_timeout: How long an operation that a plugin has started may take; 4h when absent or
             zero. A field of later versions of Velero. (docs/spec: BEY 5.6)
+        uploader_config: How the content of volumes is restored. A field of later versions of Velero.
     """
 
     backup_name: Annotated[str, REQUIRED] = ""
@@ -181,6 +195,7 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
     restore_status: Annotated[RestoreStatusSpec | None, NULLABLE] = None
     resource_modifier: Annotated[ConfigReference | None, NULLABLE] = None
     item_operation_timeout: Duration | None = None
+    uploader_config: Annotated[RestoreUploader | None, NULLABLE] = None
 
 
 class RestoreProgress(Struct, rename="camel", kw_only=True):

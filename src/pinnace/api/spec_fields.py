@@ -53,13 +53,6 @@ class NotSupported:
     refused: bool = True
 
 
-_UPLOADER: Final = NotSupported(
-    since="1.13",
-    effect="settings of the kopia uploader",
-    instead="leave it out: restic has no such settings",
-    schema=_OPEN,
-    refused=False,
-)
 _PASSED_ON: Final = NotSupported(
     since="",
     effect="is not a field of a container that this version knows, and is passed on with the pod",
@@ -91,9 +84,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             schema=_TEXT,
             same=("velero",),
         ),
-    },
-    RestoreSpec: {
-        "uploaderConfig": _UPLOADER,
     },
 }
 

@@ -9,7 +9,7 @@ from pinnace.api.chosen_objects import ChosenObjects, encode_chosen, parse_objec
 from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore, RestoreSpec, RestoreStatusSpec
+from pinnace.api.restore import Restore, RestoreSpec, RestoreStatusSpec, RestoreUploader
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.cli.common.options import BackupSpecOptions, FilterOptions
@@ -118,6 +118,11 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         else None,
         item_operation_timeout=options.item_operation_timeout,
     )
+    if options.write_sparse_files is not None or options.parallel_files_download:
+        spec.uploader_config = RestoreUploader(
+            write_sparse_files=options.write_sparse_files,
+            parallel_files_download=options.parallel_files_download,
+        )
     metadata = ObjectMeta(
         name=name,
         namespace=namespace,

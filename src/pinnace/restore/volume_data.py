@@ -14,6 +14,7 @@ import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume import RESTIC
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
 from pinnace.api.restore import Restore
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
@@ -193,6 +194,8 @@ class VolumeDataKeeper:
     can: Abilities
     accepted: bool
     """Whether the user accepts empty volumes."""
+    is_tuned: bool = False
+    """Whether the restore has settings for the uploader, of which restic has none."""
     _handled: set[Claim] = field(default_factory=set)
 
     @classmethod
@@ -201,7 +204,10 @@ class VolumeDataKeeper:
     ) -> "VolumeDataKeeper":
         """The keeper of one restore."""
         accepted = restore.metadata.annotations.get(labels.WITHOUT_VOLUME_DATA) == "true"
-        return cls(lost_claims(saved, archive, restore, can), saved.pod_volumes, can, accepted)
+        config = restore.spec.uploader_config
+        is_tuned = config is not None and bool(config.write_sparse_files or config.parallel_files_download)
+        lost = lost_claims(saved, archive, restore, can)
+        return cls(lost, saved.pod_volumes, can, accepted, is_tuned=is_tuned)
 
     async def prepare_claim(self, ref: ItemRef, claim: JSONObject, exists: Exists, results: Results) -> None:
         """Change a claim whose data is lost, in place, so that it stays unbound and no pod uses it."""
@@ -227,6 +233,7 @@ class VolumeDataKeeper:
     async def admits_pod(self, ref: ItemRef, pod: JSONObject, exists: Exists, results: Results) -> bool:
         """Whether a pod is created; one that would start without the data of a volume is left out."""
         pod = _volumes_of(ref, pod)
+        self._warn_of_restic(ref, pod, results)
         losses = self._losses_of(ref, pod)
         unbound = [] if self.accepted else self._unbound_claims(ref, pod)
         if not losses and not unbound:
@@ -252,6 +259,16 @@ class VolumeDataKeeper:
                 f"{ref.id} is left out: the data of its claims {', '.join(unbound)} was not restored",
             )
         return False
+
+    def _warn_of_restic(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
+        snapshots = self.pod_volumes.snapshots(pod, ref.original_namespace)
+        if self.is_tuned and any(snapshot.uploader == RESTIC for snapshot in snapshots.values()):
+            self.is_tuned = False  # told once
+            results.warnings.add(
+                ref.target_namespace,
+                "spec.uploaderConfig has no effect on the volumes that restic saved, those of"
+                f" {ref.id} among them: restic has no such settings",
+            )
 
     def _losses_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, DataLoss]:
         """The losses of a pod's volumes that were not reported with their claims."""

@@ -178,16 +178,29 @@ def new_pod_volume_restore(
             "backupStorageLocation": location,
             "repoIdentifier": repository.spec.restic_identifier,
             "snapshotID": snapshot.id,
-            **_of_kopia(repository, snapshot),
+            **_of_kopia(restore, repository, snapshot),
         },
         "status": {"progress": {}},
     }
 
 
-def _of_kopia(repository: BackupRepository, snapshot: SavedSnapshot) -> JSONObject:
+def restore_settings(restore: Restore) -> dict[str, str]:
+    """What the uploader is told, under the names of later Velero. (docs/spec: BEY 6.5)"""
+    config = restore.spec.uploader_config
+    if config is None:
+        return {}
+    settings = {"WriteSparseFiles": "true"} if config.write_sparse_files else {}
+    if config.parallel_files_download:
+        settings["ParallelFilesDownload"] = str(config.parallel_files_download)
+    return settings
+
+
+def _of_kopia(restore: Restore, repository: BackupRepository, snapshot: SavedSnapshot) -> JSONObject:
     """What Velero tells later uploaders; objects for restic stay as they were before there was another."""
     fields = uploader_fields(repository)
     if fields:
+        if settings := restore_settings(restore):
+            fields["uploaderSettings"] = settings
         fields["sourceNamespace"] = repository.spec.volume_namespace
         if snapshot.size_bytes:
             fields["snapshotSize"] = snapshot.size_bytes

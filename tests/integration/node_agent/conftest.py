@@ -4,6 +4,7 @@ An agent is the first process of a process namespace, as in a container: whateve
 """
 
 import base64
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hack.cluster import binaries
 from hack.cluster.images import add_busybox, add_program, image_from_tree
 from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.python_image import add_distribution, add_python, python_config
@@ -58,14 +60,30 @@ def agent_image(node_cluster: NodeCluster, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-async def stage(
+def uploader() -> str:
+    """The program that saves volumes; a test may give another as its parameter."""
+    return "restic"
+
+
+@pytest.fixture
+async def stage(quiet_stage: Stage, uploader: str) -> AsyncIterator[Stage]:
+    """A running server with a location, and a namespace for an application; no agent."""
+    async with running(quiet_stage.client, quiet_stage.site.namespace, quiet_stage.folder, uploader=uploader):
+        await quiet_stage.site.reached("backupstoragelocations", "default", "Available")
+        yield quiet_stage
+
+
+@pytest.fixture
+async def quiet_stage(
     node_cluster: NodeCluster,
     node_client: KubeClient,
     node_namespace: str,
     agent_image: str,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Stage]:
-    """A running server with a location, and a namespace for an application; no agent."""
+    """The same, where the server does not run."""
+    monkeypatch.setenv("PATH", f"{binaries.locate(binaries.UPLOADER)['kopia'].parent}:{os.environ['PATH']}")
     await ensure_crds(node_client)
     server = f"{node_namespace}-server"
     async with AsyncExitStack() as stack:
@@ -78,8 +96,6 @@ async def stage(
         await _add_password(site)
         await _add_deployment(site, agent_image)
         await site.add_folder(default=True)
-        await stack.enter_async_context(running(node_client, server, tmp_path))
-        await site.reached("backupstoragelocations", "default", "Available")
         yield made
         for namespace in made.namespaces:
             await node_client.delete(NAMESPACES, namespace)

@@ -163,8 +163,6 @@ def test_a_field_that_a_container_has_not_is_a_warning_that_it_is_passed_on() ->
     assert found.errors == ()
 
 
-def test_uploader_settings_of_a_restore_are_a_warning_as_restic_has_none() -> None:
+def test_uploader_settings_of_a_restore_are_honoured() -> None:
     found = findings("Restore", uploaderConfig={"writeSparseFiles": True, "parallelFilesDownload": 4})
-    assert found.errors == ()
-    (warning,) = found.warnings
-    assert warning.startswith("spec.uploaderConfig has no effect (settings of the kopia uploader")
+    assert found == FieldFindings()

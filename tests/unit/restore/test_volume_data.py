@@ -10,6 +10,7 @@ from pinnace.api.meta import ObjectMeta, ObjectReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, with_uploaders
+from pinnace.api.restore import RestoreUploader
 from pinnace.api.volume_info import CSISnapshotInfo, PodVolumeInfo, VolumeInfo
 from pinnace.restore.engine import Helpers, RestoreOptions
 from tests.unit.restore.world import Harness, claim, obj, pod, volume
@@ -112,6 +113,7 @@ async def test_a_claim_with_moved_data_is_an_error_and_stays_unbound(
     assert "selector" not in harness.world.item("persistentvolumeclaims", "ns-1", "other")["spec"]
 
 
+@pytest.mark.spec("KOP-009")
 async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_out(harness: Harness) -> None:
     filler = Filler()
     harness.helpers = Helpers(pod_volume_restorer=filler)
@@ -126,6 +128,20 @@ async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_
     assert "with other (snapshot abc)" in error
     assert harness.world.created_of("pods") == ["ns-1/web"]
     assert filler.asked == []
+
+
+async def test_settings_of_the_uploader_are_one_warning_where_restic_saved_volumes(harness: Harness) -> None:
+    harness.helpers = Helpers(pod_volume_restorer=Filler())
+    harness.request_fields = {
+        "pod_volume_backups": [saved(uploader="kopia"), saved("logs", uploader="restic")]
+    }
+    config = RestoreUploader(write_sparse_files=True)
+
+    results = await harness.restore(db(), pod("web"), uploader_config=config)
+
+    (warning,) = results.warnings.namespaces["ns-1"]
+    assert warning.startswith("spec.uploaderConfig has no effect on the volumes that restic saved, those of")
+    assert sorted(harness.world.created_of("pods")) == ["ns-1/db", "ns-1/web"]
 
 
 @pytest.mark.parametrize("annotated", [True, False], ids=["named by annotation", "known from the pod"])

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
-from pinnace.api.restore import Restore
+from pinnace.api.restore import Restore, RestoreSpec, RestoreUploader
 from pinnace.volumes.pod_volume_restores import PodVolumeRestores
 from pinnace.volumes.timeouts import Timeout
 from tests.unit.controllers.fakes import NAMESPACE
@@ -109,3 +110,17 @@ async def test_each_volume_is_restored_by_its_own_uploader(scene: OrderScene) ->
     assert specs["two"]["repoIdentifier"] == ""
     assert specs["two"]["sourceNamespace"] == "shop"
     assert specs["two"]["snapshotSize"] == 77
+
+
+async def test_settings_of_the_uploader_are_given_to_kopia_and_not_to_restic(scene: OrderScene) -> None:
+    scene.add_kopia()
+    config = RestoreUploader(write_sparse_files=True, parallel_files_download=3)
+    asked = msgspec.structs.replace(RESTORE, spec=RestoreSpec(backup_name="b", uploader_config=config))
+    made = PodVolumeRestores(scene.cluster.client, asked, "default", scene.run(None))
+    snapshots = {"one": SavedSnapshot("11111111"), "two": SavedSnapshot("2" * 32, "kopia")}
+
+    assert await made.restore_pod_volumes(a_pod(empty_dir("one"), empty_dir("two")), "shop", snapshots) == []
+
+    specs = {order["spec"]["volume"]: order["spec"] for order in scene.cluster.all_of(PLURAL)}
+    assert "uploaderSettings" not in specs["one"]
+    assert specs["two"]["uploaderSettings"] == {"WriteSparseFiles": "true", "ParallelFilesDownload": "3"}

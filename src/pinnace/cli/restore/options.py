@@ -31,6 +31,8 @@ class RestoreCreateOptions(FilterOptions, WaitOptions, OutputOptions):
     objects: Sequence[str]
     object_with_owners: bool
     with_dependencies: bool
+    write_sparse_files: bool | None
+    parallel_files_download: int
     confirm: bool
     allow_partially_failed: bool | None
     item_operation_timeout: "Duration | None"

@@ -73,7 +73,12 @@ class CompletedRestore:
 async def validate_and_complete(restore: Restore, lookups: BackupLookups) -> CompletedRestore:
     """Validate a Restore before it runs; the given object is not changed."""
     spec = _with_default_exclusions(restore.spec)
-    errors = [*list_errors(spec), *_policy_errors(spec), *_object_errors(restore)]
+    errors = [
+        *list_errors(spec),
+        *_policy_errors(spec),
+        *_object_errors(restore),
+        *_uploader_errors(spec),
+    ]
     spec, backup, source_errors = await _find_source(spec, lookups)
     errors += source_errors
     return CompletedRestore(
@@ -127,6 +132,13 @@ def _object_errors(restore: Restore) -> list[str]:
         decode_chosen(value)
     except ValueError as error:
         return [f"annotation {labels.CHOSEN_OBJECTS}: {error}"]
+    return []
+
+
+def _uploader_errors(spec: RestoreSpec) -> list[str]:
+    """The validation errors of how volumes are restored."""
+    if spec.uploader_config is not None and spec.uploader_config.parallel_files_download < 0:
+        return ["uploaderConfig.parallelFilesDownload must not be negative"]
     return []
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pinnace.api.backup import Backup, BackupStatus
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.restore import Restore, RestoreSpec, RestoreUploader
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.selection.validation import (
     NON_RESTORABLE,
@@ -190,3 +190,11 @@ async def test_an_unknown_policy_for_existing_objects_is_refused() -> None:
 
     assert [one.backup is not None for one in found] == [True, True, True, True, False]
     assert found[-1].errors == ('Invalid existingResourcePolicy "foo": it is one of none, update, recreate',)
+
+
+async def test_a_negative_number_of_files_at_once_is_refused() -> None:
+    found = await validated(
+        backup("b"), backup_name="b", uploader_config=RestoreUploader(parallel_files_download=-1)
+    )
+
+    assert found.errors == ("uploaderConfig.parallelFilesDownload must not be negative",)
