@@ -41,7 +41,15 @@ def snapshots(stage: Stage, password: bytes = PASSWORD) -> list[dict[str, Any]]:
         "KOPIA_CONFIG_PATH": str(file),
     }
     program = binaries.locate(binaries.UPLOADER)["kopia"]
-    line = [program, "--disable-file-logging", "--no-auto-maintenance", "snapshot", "list", "--all", "--json"]
+    line = [
+        str(program),
+        "--disable-file-logging",
+        "--no-auto-maintenance",
+        "snapshot",
+        "list",
+        "--all",
+        "--json",
+    ]
     found: list[dict[str, Any]] = json.loads(
         subprocess.run(line, env=environment, capture_output=True, check=True).stdout
     )

@@ -86,7 +86,6 @@ def test_a_command_knows_every_flag_that_it_has_in_velero(words: str) -> None:
 CREATION = {
     "backup create b": refused.OF_BACKUPS,
     "schedule create s --schedule @daily": refused.OF_BACKUPS,
-    "--location nowhere restore create r --from-backup b": refused.OF_RESTORES,
     "install --crds-only --dry-run": refused.OF_INSTALL,
 }
 REFUSED = [(words, flag) for words, flags in CREATION.items() for flag in flags]

@@ -82,22 +82,6 @@ OF_BACKUPS: Final = (
 )
 """Of `backup create` and `schedule create`."""
 
-OF_RESTORES: Final = (
-    Refused(
-        name="--write-sparse-files",
-        switch=True,
-        why="restores of volumes have no such setting",
-        instead="leave it out: files are written as the uploader of the volume writes them",
-    ),
-    Refused(
-        name="--parallel-files-download",
-        same=("0",),
-        why="restores of volumes have no such setting",
-        instead="leave it out: the uploader of the volume chooses the number",
-    ),
-)
-"""Of `restore create`."""
-
 OF_INSTALL: Final = (
     Refused(
         name="--use-node-agent-windows",

@@ -15,7 +15,6 @@ from pinnace.cli.common.commands import (
     operation_timeout_option,
     wait_options,
 )
-from pinnace.cli.common.refused import OF_RESTORES, refusing
 from pinnace.cli.flags import (
     Command,
     Enum,
@@ -83,7 +82,6 @@ from pinnace.cli.restore.options import RestoreCreateOptions
 @operation_timeout_option()
 @wait_options()
 @previewed_create_flags
-@refusing(OF_RESTORES)
 @takes(RestoreCreateOptions)
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     """Create a restore.
