@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from itertools import pairwise
+from typing import ClassVar
 
 import pytest
 
@@ -110,6 +111,8 @@ class RangeConformance:
 
 class StoreConformance:
     """Inherit, and define `store` and `missing`."""
+
+    more_than_a_page: ClassVar[int] = 1003
 
     @pytest.mark.parametrize("body", [b"", b"x", b"\0\xff" * 5000], ids=["empty", "one", "binary"])
     async def test_gives_back_what_was_put(self, store: ObjectStore, body: bytes) -> None:
@@ -319,13 +322,14 @@ class StoreConformance:
                 await store.put(f"backups/b{number:04}/f", b"")
 
         async with asyncio.TaskGroup() as group:
-            for number in range(1003):
+            for number in range(self.more_than_a_page):
                 group.create_task(put(number))
 
         keys = await store.list_keys("backups/")
-        assert len(keys) == 1003
+        assert len(keys) == self.more_than_a_page
         assert all(left > right for left, right in pairwise(keys))
-        assert await store.list_prefixes("backups/") == [f"backups/b{number:04}/" for number in range(1003)]
+        prefixes = [f"backups/b{number:04}/" for number in range(self.more_than_a_page)]
+        assert await store.list_prefixes("backups/") == prefixes
 
     async def test_concurrent_puts_of_one_key_leave_one_of_them_whole(self, store: ObjectStore) -> None:
         bodies = [bytes([number]) * (2 * MEBIBYTE) for number in range(5)]

@@ -83,8 +83,9 @@ async def test_install_keeps_the_fields_that_objects_of_velero_have(
 
     assert outcome.code == 0, outcome
     assert outcome.err == ""
-    assert "backups.velero.io: already exists, widened" in outcome.out
-    assert "resticrepositories.velero.io: created" in outcome.out
+    assert "Widened by the fields of this version: 13 custom resource definitions\n" in outcome.out
+    assert "Created: 1 custom resource definition\n" in outcome.out
+    await site.client.get(CUSTOM_RESOURCE_DEFINITIONS, "resticrepositories.velero.io")
     assert "backups.velero.io: kept 2 fields of the installed definition" in outcome.out
     assert "spec.onlyOfVelero, status.onlyOfVelero" in outcome.out
     label = {"metadata": {"labels": {"written": "by-us"}}}
