@@ -120,15 +120,10 @@ class IndexWriter:
         prefix = self._prefixes[directory]
         if prefix is None:
             return
+        api_version, kind, uid, version, labels, checksum = facts
         name = orjson.dumps(file[: -len(ITEM_SUFFIX)])
-        line = b'%b,%b,%b,%b,%b,%b,%b,%d,"%b",%d]\n' % (
-            prefix,
-            name,
-            *facts[:5],
-            size_bytes,
-            facts.checksum.encode(),
-            offset,
-        )
+        end = b'%d,"%b",%d]\n' % (size_bytes, checksum.encode(), offset)
+        line = b",".join((prefix, name, api_version, kind, uid, version, labels, end))
         self._items += 1
         self._lines.append(line)
         self._pending_bytes += len(line)

@@ -6,9 +6,12 @@ import json
 import tarfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pinnace.archive.content import checksum_of, facts_of, facts_of_foreign
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
@@ -118,6 +121,72 @@ class TestChecksum:
             content = stored("a").replace(b'{"a":"b"}', labels.encode("utf-8", "surrogateescape"))
             for text in facts_of_foreign(content)[:5]:
                 json.loads(text)
+
+
+TEXTS = st.text(max_size=20) | st.sampled_from(
+    ['}]},"spec":', "}]}", '"}}', "]}", '},"managedFields":[{', "\\", '\\"}}', '[{"a":[]}]', "managedFields"]
+)
+MANAGED = st.lists(
+    st.fixed_dictionaries({"manager": TEXTS, "fieldsV1": st.dictionaries(TEXTS, st.just({}), max_size=3)}),
+    min_size=1,
+    max_size=2,
+)
+METADATA = st.fixed_dictionaries(
+    {
+        "name": st.just("n"),
+        "uid": st.just("u"),
+        "resourceVersion": st.sampled_from(["1", "23"]),
+        "creationTimestamp": st.just("2021-08-11T21:43:26Z"),
+    },
+    optional={
+        "labels": st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=2),
+        "annotations": st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=3),
+        "ownerReferences": st.lists(st.fixed_dictionaries({"name": TEXTS}), min_size=1, max_size=2),
+        "finalizers": st.lists(TEXTS, min_size=1, max_size=2),
+        "managedFields": MANAGED,
+    },
+)
+OBJECTS = st.fixed_dictionaries(
+    {"apiVersion": st.just("v1"), "kind": st.just("Pod"), "metadata": METADATA},
+    optional={"spec": st.fixed_dictionaries({}, optional={"metadata": METADATA, "managedFields": MANAGED})},
+)
+
+
+def without_versions(obj: dict[str, Any]) -> bytes:
+    left_out = {"resourceVersion", "managedFields"}
+    metadata = {key: None if key in left_out else value for key, value in obj["metadata"].items()}
+    return orjson.dumps({**obj, "metadata": metadata})
+
+
+@given(OBJECTS, OBJECTS | st.none(), METADATA)
+@settings(max_examples=150)
+def test_checksums_are_equal_for_the_same_object_and_for_no_other(
+    first: dict[str, Any], second: dict[str, Any] | None, later: dict[str, Any]
+) -> None:
+    if second is None:  # the same object, written again
+        changed = {"resourceVersion": later["resourceVersion"]}
+        if "managedFields" in first["metadata"]:
+            changed["managedFields"] = later.get("managedFields", [{"manager": "m"}])
+        second = {**first, "metadata": {**first["metadata"], **changed}}
+
+    is_same = without_versions(first) == without_versions(second)
+
+    assert (checksum_of(orjson.dumps(first)) == checksum_of(orjson.dumps(second))) is is_same
+
+
+def test_managed_fields_elsewhere_than_in_the_metadata_count() -> None:
+    def written(manager: str) -> bytes:
+        metadata = {
+            "name": "n",
+            "uid": "u",
+            "resourceVersion": "1",
+            "creationTimestamp": "2021",
+            "finalizers": ["f"],
+        }
+        spec = {"template": {"metadata": {"managedFields": [{"manager": manager}]}}, "x": 1}
+        return orjson.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+    assert checksum_of(written("a")) != checksum_of(written("b"))
 
 
 @pytest.mark.parametrize(
