@@ -436,7 +436,13 @@ def _format_sections(command: click.Command, ctx: click.Context, formatter: clic
 
 
 class Command(click.Command):
-    """A command that also takes the global flags and parses booleans as described above."""
+    """A command that also takes the global flags and parses booleans as described above.
+
+    Attributes:
+        exits_like_diff: whether exit code 1 means that something differs, so that every error ends with 2.
+    """
+
+    exits_like_diff = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

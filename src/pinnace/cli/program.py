@@ -225,7 +225,8 @@ def _usage_error(error: click.UsageError, words: Sequence[str], flags: GlobalFla
     complain(f"An error occurred: {_wording(error, words)}")
     if error.ctx is not None:
         complain(f"Run `{error.ctx.command_path} --help` for usage.")
-    return ExitCode.INVALID_INPUT if _without_server(flags) else ExitCode.ERROR
+    like_diff = error.ctx is not None and getattr(error.ctx.command, "exits_like_diff", False)
+    return ExitCode.INVALID_INPUT if like_diff or _without_server(flags) else ExitCode.ERROR
 
 
 def _wording(error: click.UsageError, words: Sequence[str]) -> str:

@@ -56,6 +56,10 @@ class Uploaders:
         """As in `Uploader`."""
         return await self._for(repository).has_file(repository, snapshot, name)
 
+    async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
+        """As in `Uploader`."""
+        return await self._for(repository).snapshot_ids(repository)
+
     async def forget(self, repository: Repository, snapshot: str) -> None:
         """As in `Uploader`."""
         await self._for(repository).forget(repository, snapshot)

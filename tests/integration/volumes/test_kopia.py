@@ -1,5 +1,6 @@
 """kopia itself: repositories that Velero wrote are restored, and ours are as Velero's. (docs/spec: KOP)"""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -13,6 +14,7 @@ import pytest
 
 from hack.cluster import binaries
 from hack.cluster.s3 import Bucket
+from pinnace.cli.main import run
 from pinnace.storage.open import open_object_store
 from pinnace.volumes.kopia.client import Kopia
 from pinnace.volumes.uploader.access import Repository
@@ -44,6 +46,64 @@ def lab(folder_lab: Lab, tmp_path: Path) -> Lab:
 @pytest.fixture
 def kopia(lab: Lab, program: str) -> Kopia:
     return Kopia(lab.accesses, program=program)
+
+
+async def test_all_snapshots_are_listed_and_none_that_was_removed(kopia: Kopia, lab: Lab) -> None:
+    await kopia.init(SHOP)
+    (lab.volume / "a").write_text("a")
+    # Equal content gives one tree, and two snapshots all the same.
+    first, second = [
+        (await kopia.save(SHOP, Source(path=lab.volume, tags=TAGS, name=NAME))).snapshot for _ in range(2)
+    ]
+    assert await kopia.snapshot_ids(SHOP) == {first, second}
+
+    await kopia.forget(SHOP, first)
+
+    assert await kopia.snapshot_ids(SHOP) == {second}
+
+
+def test_verify_finds_a_snapshot_of_velero_and_that_it_is_gone(
+    program: str,
+    bucket: Bucket,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = "&".join(f"{key}={value}" for key, value in bucket.location_config.items())
+    monkeypatch.setenv("PATH", f"{Path(program).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PINNACE_LOCATION", f"s3://{bucket.name}?{settings}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", bucket.server.credentials.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", bucket.server.credentials.secret_key)
+    monkeypatch.setenv("RESTIC_PASSWORD", "static-passw0rd")
+    config = {**bucket.location_config, "bucket": bucket.name}
+
+    async def filled() -> None:
+        store = open_object_store("aws", config, environ=os.environ)
+        try:
+            await upload("1.16.2", tmp_path / "golden", store)
+        finally:
+            await store.close()
+
+    async def emptied() -> None:
+        store = open_object_store("aws", config, environ=os.environ)
+        try:
+            for key in await store.list_keys("kopia/files/"):
+                await store.delete(key)
+        finally:
+            await store.close()
+
+    def line() -> str:
+        (found,) = [each for each in capsys.readouterr().out.splitlines() if "kopia snapshots" in each]
+        return found
+
+    asyncio.run(filled())
+    assert run(["backup", "verify", "files"]) == 0
+    assert line().split()[3:] == ["ok", "1", "snapshots"]
+
+    asyncio.run(emptied())
+    assert run(["backup", "verify", "files"]) == 1
+    assert "BAD" in line()
 
 
 @pytest.mark.spec("KOP-001")

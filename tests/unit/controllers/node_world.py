@@ -73,6 +73,9 @@ class FakeRestic:
         self.sizes.append(target.size_bytes)
         await self._work("restore", target.path / target.only, snapshot, on_progress)
 
+    async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
+        return frozenset()
+
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
         self.calls.append(("has", Path(name), snapshot))
         return name in self.files

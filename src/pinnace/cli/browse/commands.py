@@ -87,7 +87,11 @@ def index(ctx: click.Context, options: IndexOptions) -> None:
     write(ctx, options)
 
 
-@click.command("diff", cls=Command, short_help="Compare two backups, or a backup with the cluster.")
+class _DiffCommand(Command):
+    exits_like_diff = True
+
+
+@click.command("diff", cls=_DiffCommand, short_help="Compare two backups, or a backup with the cluster.")
 @names_argument("A [B]")
 @boolean("--cluster", help="Compare with the cluster as it is now.")
 @boolean("--full", help="Show whole objects as a unified difference of YAML.")
@@ -149,7 +153,7 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
     "--restic-password-file",
     type=click.Path(),
     default="",
-    help="With --location: the password of the restic repositories. [default: the environment's"
+    help="With --location: the password of the restic and kopia repositories. [default: the environment's"
     " RESTIC_PASSWORD_FILE or RESTIC_PASSWORD, else the Secret of the server's namespace]",
 )
 @_output("table, json or yaml")
@@ -158,8 +162,9 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
 def verify(ctx: click.Context, options: VerifyOptions) -> int:
     """Check that backups are whole: files, each item of the tarball, checksums, resource list, volume data.
 
-    With --location the restic snapshots of pods' volumes are looked up in their repositories. Data of volumes
-    that is not looked at is listed as "not checked". The exit code is 1 if a backup cannot be relied upon.
+    With --location the restic and kopia snapshots of pods' volumes are looked up in their repositories. Data
+    of volumes that is not looked at is listed as "not checked". The exit code is 1 if a backup cannot be
+    relied upon, and 0 if nothing bad was found, even if something is "not checked".
     """
     from pinnace.cli.browse.verify import verify_backups
 

@@ -42,7 +42,11 @@ def diff(ctx: click.Context, options: DiffOptions) -> int:
     except CommandError as error:
         # The same errors end other commands with 1, which means here that something differs.
         complain(f"{error.prefix}{error}")
-        return TROUBLE
+    except BrokenPipeError:
+        raise  # the reader of the output went away, which ends all commands alike
+    except OSError as error:
+        complain(f"An error occurred: {error}")
+    return TROUBLE
 
 
 def _diff(ctx: click.Context, options: DiffOptions) -> int:

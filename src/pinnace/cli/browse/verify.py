@@ -7,7 +7,6 @@ from functools import partial
 import click
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import RESTIC
 from pinnace.archive.errors import ArchiveError
 from pinnace.browse.verifying import Finding, Result, verify
 from pinnace.cli.backend.location import LocationBackend
@@ -21,9 +20,10 @@ from pinnace.csi.stored_data import SavedPodVolume, read_volume_data
 from pinnace.kube.errors import ConfigError
 from pinnace.operations.deletion import summary
 from pinnace.operations.local_deletion import find_password
-from pinnace.operations.local_verification import missing_pod_volumes
+from pinnace.operations.local_verification import look_up_pod_volumes
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.uploader.errors import UploaderError
+from pinnace.volumes.uploaders import UPLOADERS
 
 SOUND, UNSOUND = 0, 1
 
@@ -84,11 +84,11 @@ async def _volumes(library: Library, name: str, options: VerifyOptions) -> list[
     except (StorageError, ArchiveError) as error:
         return [Finding(check="volumes", result=Result.BAD, detail=f"the records cannot be read: {error}")]
     findings = []
-    restic = [each for each in data.pod_volumes if each.uploader == RESTIC]
-    if restic:
-        findings.append(await _restic(library, backend, restic, options))
+    for uploader in UPLOADERS:
+        if saved := [each for each in data.pod_volumes if each.uploader == uploader]:
+            findings += await _pod_volumes(library, backend, saved, options)
     others = [
-        *(str(each) for each in data.pod_volumes if each.uploader != RESTIC),
+        *(str(each) for each in data.pod_volumes if each.uploader not in UPLOADERS),
         *(str(each) for each in data.csi),
         *(f"volume snapshot {each.status.provider_snapshot_id}" for each in data.native),
         *(f"moved data of {each}" for each in data.moved),
@@ -98,9 +98,12 @@ async def _volumes(library: Library, name: str, options: VerifyOptions) -> list[
     return findings
 
 
-async def _restic(
+async def _pod_volumes(
     library: Library, backend: LocationBackend, saved: list[SavedPodVolume], options: VerifyOptions
-) -> Finding:
+) -> list[Finding]:
+    """Look for the snapshots of one uploader."""
+    uploader = saved[0].uploader
+    check = f"{uploader} snapshots"
     async with AsyncExitStack() as stack:
         client = None
         try:
@@ -109,9 +112,12 @@ async def _restic(
             client = None  # the password may come from elsewhere
         password = partial(find_password, options.restic_password_file, client, library.settings.namespace)
         try:
-            problems = await missing_pod_volumes(backend.location, saved, password=password)
+            found = await look_up_pod_volumes(backend.location, saved, password=password)
         except (UploaderError, OSError) as error:
-            return Finding(check="restic snapshots", result=Result.UNCHECKED, detail=str(error))
-    if problems:
-        return Finding(check="restic snapshots", result=Result.BAD, detail=summary(problems))
-    return Finding(check="restic snapshots", result=Result.OK, detail=f"{len(saved)} snapshots")
+            return [Finding(check=check, result=Result.UNCHECKED, detail=str(error))]
+    findings = []
+    if found.missing:
+        findings.append(Finding(check=check, result=Result.BAD, detail=summary(found.missing)))
+    if found.unknown:
+        findings.append(Finding(check=check, result=Result.UNCHECKED, detail=summary(found.unknown)))
+    return findings or [Finding(check=check, result=Result.OK, detail=f"{len(saved)} snapshots")]

@@ -29,6 +29,7 @@ from pinnace.volumes.kopia.output import (
     parse_listing,
     parse_owner,
     parse_snapshot,
+    parse_snapshot_ids,
     parse_unique_id,
 )
 from pinnace.volumes.kopia.places import Storage, repository_prefix
@@ -60,6 +61,7 @@ UNIQUE_ID_BLOB: Final = "udmrepo.Repository"
 """Velero 1.18 takes a repository without this blob for one that is not initialised. (docs/spec: KOP-004)"""
 
 _ANSWER_BYTES: Final = 1 << 22
+_LIST_BYTES: Final = 64 << 20
 _COPY_OF_BUCKET: Final = (
     "the repository was copied out of a bucket, and kopia cannot use such a copy in a folder: put it into an"
     " object store"
@@ -192,6 +194,13 @@ class Kopia:
         async with kopia_access(self._accesses, repository) as access:
             listed = parse_listing(await self._ask(access, commands.listing(snapshot), QUICK_SECONDS))
             return any(entry.is_file and entry.name == name for entry in listed)
+
+    async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
+        """The ids of all snapshots in a repository. Raises UploaderError."""
+        async with kopia_access(self._accesses, repository) as access:
+            output = Tail(_LIST_BYTES)
+            await self._run(access, commands.snapshots(), output, LONG_SECONDS)
+            return parse_snapshot_ids(output.data)
 
     async def forget(self, repository: Repository, snapshot: str) -> None:
         """Remove a snapshot; one that is gone is success. Raises UploaderError."""

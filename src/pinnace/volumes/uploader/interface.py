@@ -103,6 +103,10 @@ class Uploader(Protocol):
         """Whether a snapshot has a file of that name at its root."""
         ...
 
+    async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
+        """The full ids of all snapshots in a repository."""
+        ...
+
     async def forget(self, repository: Repository, snapshot: str) -> None:
         """Remove a snapshot; one that is gone is success. Maintenance frees its space."""
         ...

@@ -68,3 +68,14 @@ def test_a_server_that_refuses_the_kind_is_asked_for_the_tarball(
 def test_an_index_cannot_be_written_through_a_server(asked: list[str], capsys: Printed) -> None:
     assert run(["backup", "index", "b1"]) == 1
     assert "give it with --location" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["--no-such-flag"], ["b1", "b2", "b3"], []], ids=["flag", "too many", "none"]
+)
+def test_wrong_usage_of_diff_ends_with_2_as_1_means_different(
+    words: list[str], asked: list[str], capsys: Printed
+) -> None:
+    assert run(["backup", "diff", *words]) == 2
+    assert run(["backup", "ls", "b1", "--no-such-flag"]) == 1
+    assert asked == []
