@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format unit integration e2e bench programs node-programs test-programs image cluster-up cluster-down lock clean
+.PHONY: help demo test check docs reference picture format unit integration e2e bench programs node-programs test-programs image cluster-up cluster-down lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -23,7 +23,7 @@ demo: programs ## back up and restore on a real cluster, in about a minute
 test: check test-programs ## check, then all tests; what CI runs
 	@$(PYTEST) tests
 
-check: $(INSTALLED) ## lint, formatting, types, layers, parameters, imports of tests, types of the Python API
+check: $(INSTALLED) ## lint, formatting, types, layers, parameters, imports of tests, types of the Python API, site
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
@@ -31,6 +31,17 @@ check: $(INSTALLED) ## lint, formatting, types, layers, parameters, imports of t
 	@$(PYTHON) -m hack.checks.parameters
 	@$(PYTHON) -m hack.checks.imports_of_tests
 	@$(PYTHON) -m hack.checks.public_types
+	@$(PYTHON) -m hack.reference --check
+	@$(PYTHON) -m hack.site
+
+docs: reference ## build the site into build/site; warnings are errors
+	@$(PYTHON) -m hack.site
+
+reference: $(INSTALLED) ## write the reference pages of the documentation from the code
+	@$(PYTHON) -m hack.reference
+
+picture: programs ## draw the README's terminal from the real program
+	@$(PYTHON) -m hack.picture
 
 format: $(INSTALLED) ## bring the code into the form that `check` wants
 	@.venv/bin/ruff check --fix .

@@ -1,0 +1,213 @@
+"""Writes the reference pages of the documentation from the code: `make reference`.
+
+A test compares the committed pages with what this makes, so that they cannot fall behind. Nothing here needs
+a cluster or the network.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pinnace.api.crds import crd_manifests
+from pinnace.cli.errors import ExitCode
+from pinnace.cli.flags import Group
+from pinnace.cli.program import cli
+from pinnace.nonadmin.manifests import crds as non_admin_crds
+from pinnace.server.monitoring.metrics import ServerMetrics
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+_NOTE = "<!-- Written by `python -m hack.reference` from the code; change it there. -->\n"
+
+ENVIRONMENT = {
+    "PINNACE_LOCATION": "The location to work on without a server, as `--location`; an empty flag undoes it.",
+    "PINNACE_PLUGINS": "Modules of Python plugins, separated by commas: installed, or on `PYTHONPATH`.",
+    "PINNACE_PLUGIN_DIR": "A directory with programs that are plugins, for commands without a server.",
+    "PINNACE_PLUGIN_COMMAND": "Set for a plugin that is started as a program; not for users.",
+    "PINNACE_TRACEBACK": "If not empty, errors are shown with the place in the code.",
+    "VELERO_NAMESPACE": "The namespace of the server, unless `-n` or the config file names one.",
+    "VELERO_SCRATCH_DIR": "Where server and node agent keep temporary files and caches; set in their pods.",
+    "VELERO_PLUGIN": "The cookie that plugins of HashiCorp's protocol expect; set for them, not for users.",
+    "KUBECONFIG": "Kubeconfig files, as kubectl reads them.",
+    "NO_COLOR": "If not empty, no colours.",
+    "CLICOLOR_FORCE": "Colours although the output is no terminal, unless it is 0.",
+    "AWS_SHARED_CREDENTIALS_FILE": "The credentials file of AWS and compatible stores.",
+    "GOOGLE_APPLICATION_CREDENTIALS": "The credentials file of Google Cloud.",
+    "AZURE_CREDENTIALS_FILE": "The credentials file of Azure.",
+    "HTTPS_PROXY": "A proxy for stores and API servers; also `HTTP_PROXY` and `NO_PROXY`.",
+    "TZ": "The time zone in which the server reads schedules (UTC in its image), and commands print times.",
+}
+
+EXIT_CODES = {
+    ExitCode.OK: ("done", "done; the backup or restore is Completed"),
+    ExitCode.ERROR: ("an error; `doctor`: a problem; `backup diff`: a difference", "the same"),
+    ExitCode.INVALID_INPUT: (
+        "a question was not answered: nothing was done",
+        "the request is wrong: nothing was done",
+    ),
+    ExitCode.PARTIALLY_FAILED: ("with `--wait --exit-code`: PartiallyFailed", "PartiallyFailed"),
+    ExitCode.FAILED: ("with `--wait --exit-code`: Failed", "Failed"),
+    ExitCode.INTERRUPTED: ("interrupted by Ctrl-C or SIGTERM", "the same"),
+}
+
+
+def pages() -> dict[str, str]:
+    """The reference pages by file name."""
+    return {
+        "commands.md": commands(),
+        "custom-resources.md": custom_resources(),
+        "metrics.md": metrics(),
+        "exit-codes.md": exit_codes(),
+        "environment.md": environment(),
+    }
+
+
+def commands() -> str:
+    """Every command that is in a help text, with its arguments and flags; the global flags once."""
+    root = click.Context(cli, info_name="pinnace")
+    lines = ["# Commands", "", _NOTE, _paragraphs(cli.help or ""), "", "## Global flags", ""]
+    lines += _flags(root, cli)
+    for words, command, context in _commands(cli, root):
+        lines += ["", f"## {' '.join(words)}", "", _paragraphs(command.help or command.short_help or "")]
+        usage = " ".join(command.collect_usage_pieces(context))
+        lines += ["", "```text", f"{' '.join(words)} {usage}".rstrip(), "```", ""]
+        lines += _flags(context, command)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _commands(
+    group: Group, context: click.Context
+) -> Iterator[tuple[list[str], click.Command, click.Context]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is None or command.hidden or (context.parent is None and name == "restore-helper"):
+            continue
+        inner = click.Context(command, info_name=name, parent=context)
+        if isinstance(command, Group):
+            if context.parent is None and name in ("create", "get", "describe", "delete"):
+                continue  # the other form of the same commands
+            yield from _commands(command, inner)
+        else:
+            yield inner.command_path.split(), command, inner
+
+
+def _flags(context: click.Context, command: click.Command) -> list[str]:
+    rows = []
+    for param in command.params:
+        record = param.get_help_record(context) if isinstance(param, click.Option) else None
+        if record is not None and record[0] not in ("-h, --help",):
+            rows.append(f"| `{_cell(record[0])}` | {_cell(record[1])} |")
+    return ["| flag | meaning |", "| --- | --- |", *rows] if rows else []
+
+
+def _cell(text: str) -> str:
+    escaped = " ".join(text.split()).replace("|", "\\|")
+    return escaped.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _paragraphs(help_text: str) -> str:
+    """The text of a help page; what click must not wrap is a block."""
+    parts = []
+    for part in re.split(r"\n\s*\n", help_text.strip()):
+        if part.lstrip().startswith("\b"):
+            lines = part.replace("\b", "", 1).strip("\n").splitlines()
+            parts.append("```text\n" + "\n".join(line.strip() for line in lines if line.strip()) + "\n```")
+        else:
+            parts.append(_cell(part))
+    return "\n\n".join(parts)
+
+
+def custom_resources() -> str:
+    """Every field of every kind, from the schemas of the definitions."""
+    lines = ["# Custom resources", "", _NOTE]
+    lines += ["A field that is not listed is refused or warned about; none is ignored in silence.", ""]
+    for crd in (*crd_manifests(), *non_admin_crds()):
+        spec = crd["spec"]
+        for version in spec["versions"]:
+            schema = version["schema"]["openAPIV3Schema"]
+            lines += [f"## {spec['names']['kind']}", ""]
+            what = f"`{spec['group']}/{version['name']}`, {spec['scope'].lower()}."
+            lines += [f"{what} {_cell(schema.get('description', ''))}", ""]
+            lines += ["| field | type | meaning |", "| --- | --- | --- |"]
+            for part in ("spec", "status"):
+                lines += _fields(part, schema.get("properties", {}).get(part, {}))
+            lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _fields(path: str, schema: dict[str, Any]) -> Iterator[str]:
+    for name, field in schema.get("properties", {}).items():
+        inner = field.get("items", field) if field.get("type") == "array" else field
+        kind = f"list of {inner.get('type', 'any')}" if inner is not field else field.get("type", "any")
+        values = ", ".join(str(value) or '""' for value in field.get("enum", ()))
+        text = _cell(field.get("description", "")) + (f" One of {values}." if values else "")
+        yield f"| `{path}.{name}` | {kind} | {text.strip()} |"
+        if inner.get("properties"):
+            suffix = "[]" if inner is not field else ""
+            yield from _fields(f"{path}.{name}{suffix}", inner)
+
+
+def metrics() -> str:
+    """Every metric of the server's own; those of the process come from the client library."""
+    lines = ["# Metrics", "", _NOTE]
+    lines += [
+        "The server answers `/metrics` on port 8085. The label `schedule` is empty where no schedule is. The",
+        "metrics of the process (`process_...`, `python_...`) are those of Prometheus' client library.",
+        "",
+        "| metric | type | labels | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    made = ServerMetrics()
+    for family in sorted(made.registry.collect(), key=lambda family: family.name):
+        if not family.name.startswith("velero_"):
+            continue
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = "" if name in ("velero_backup_total", "velero_restore_total") else "`schedule`"
+        lines.append(f"| `{name}` | {family.type} | {labels} | {_cell(family.documentation)} |")
+    return "\n".join(lines) + "\n"
+
+
+def exit_codes() -> str:
+    """Each exit code, with a server and without one."""
+    lines = [
+        "# Exit codes",
+        "",
+        _NOTE,
+        "| code | with a server | without one (`--location`) |",
+        "| --- | --- | --- |",
+    ]
+    lines += [f"| {int(code)} | {EXIT_CODES[code][0]} | {EXIT_CODES[code][1]} |" for code in ExitCode]
+    return "\n".join(lines) + "\n"
+
+
+def environment() -> str:
+    """Each environment variable that Pinnace reads or sets."""
+    lines = ["# Environment variables", "", _NOTE]
+    lines += ["A flag goes before the config file (`pinnace client config`), and that before a variable.", ""]
+    lines += ["| variable | meaning |", "| --- | --- |"]
+    lines += [f"| `{name}` | {text} |" for name, text in ENVIRONMENT.items()]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write the pages; with `--check` only tell which ones are out of date."""
+    outdated = [name for name, text in pages().items() if not _is_current(name, text)]
+    if "--check" not in sys.argv[1:]:
+        for name in outdated:
+            (FOLDER / name).write_text(pages()[name])
+        return 0
+    for name in outdated:
+        print(f"docs/reference/{name} is out of date: run `make reference`", file=sys.stderr)
+    return 1 if outdated else 0
+
+
+def _is_current(name: str, text: str) -> bool:
+    path = FOLDER / name
+    return path.is_file() and path.read_text() == text
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

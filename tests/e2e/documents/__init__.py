@@ -1,0 +1,1 @@
+"""The commands of the documents, run from the documents."""
