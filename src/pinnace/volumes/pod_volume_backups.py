@@ -96,7 +96,7 @@ class PodVolumeBackups:
         except TimeoutError:
             self._tell_unfinished(names, log)
             errors.append(PodVolumeError("timed out waiting for all PodVolumeBackups to complete"))
-        return [*errors, *self._collect(names)]
+        return [*errors, *self._collect(names, log)]
 
     async def _order(
         self, repository: BackupRepository, pod: JSONObject, volume: str, log: RunLog
@@ -126,8 +126,11 @@ class PodVolumeBackups:
         log.info("Created PodVolumeBackup", volume=volume, podVolumeBackup=name)
         return name
 
-    def _collect(self, names: Sequence[str]) -> list[Exception]:
-        """Keep the PodVolumeBackups that ended, and return the errors. (docs/spec: PVL 5.2)"""
+    def _collect(self, names: Sequence[str], log: RunLog) -> list[Exception]:
+        """Keep the PodVolumeBackups that ended, and return the errors. (docs/spec: PVL 5.2)
+
+        A snapshot with a message lacks something, which is a warning.
+        """
         errors: list[Exception] = []
         for name in names:
             obj = self._outcomes.last_seen(name)
@@ -137,6 +140,8 @@ class PodVolumeBackups:
                 self._ended.append(obj)
                 if phase_of(obj) in NOT_DONE:
                     errors.append(PodVolumeError(f"pod volume backup failed: {message_of(obj)}"))
+                elif obj["status"].get("snapshotID") and (message := obj["status"].get("message")):
+                    log.warning(f"Volume {obj['spec']['volume']}: {message}", podVolumeBackup=name)
         return errors
 
     def _tell_unfinished(self, names: Sequence[str], log: RunLog) -> None:

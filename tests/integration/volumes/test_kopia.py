@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import os
+import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -201,6 +202,7 @@ async def test_what_kopia_would_leave_out_is_saved(lab: Lab, kopia: Kopia, tmp_p
     assert (target / "cache/data").read_bytes() == b"kept"
 
 
+@pytest.mark.spec("KOP-005")
 async def test_other_data_under_the_prefix_is_one_error_and_left_alone(
     lab: Lab, kopia: Kopia, tmp_path: Path
 ) -> None:
@@ -213,6 +215,7 @@ async def test_other_data_under_the_prefix_is_one_error_and_left_alone(
     assert {path.name for path in _folder(tmp_path).iterdir()} - {".shards"} == {"notes.f"}
 
 
+@pytest.mark.spec("KOP-005")
 async def test_a_damaged_repository_is_one_error_and_not_replaced(
     lab: Lab, kopia: Kopia, tmp_path: Path
 ) -> None:
@@ -225,6 +228,7 @@ async def test_a_damaged_repository_is_one_error_and_not_replaced(
     assert (_folder(tmp_path) / "kopia.repository.f").read_bytes() == b"damaged"
 
 
+@pytest.mark.spec("KOP-005")
 async def test_a_missing_bucket_is_an_error(
     program: str, restic_program: str, bucket: Bucket, tmp_path: Path
 ) -> None:
@@ -238,6 +242,7 @@ async def test_a_missing_bucket_is_an_error(
     assert not isinstance(caught.value, RepositoryMissing)
 
 
+@pytest.mark.spec("KOP-006")
 @pytest.mark.skipif(os.geteuid() != 0, reason="drops a capability of root")
 async def test_an_unreadable_file_is_named_and_no_snapshot_stays(
     lab: Lab, program: str, tmp_path: Path
@@ -257,6 +262,7 @@ async def test_an_unreadable_file_is_named_and_no_snapshot_stays(
     assert json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json")) == []
 
 
+@pytest.mark.spec("KOP-007")
 async def test_a_call_shows_no_secret_and_keeps_its_files_private(
     program: str, restic_program: str, bucket: Bucket, tmp_path: Path
 ) -> None:
@@ -334,3 +340,75 @@ async def test_a_device_is_saved_and_restored_bit_by_bit(
     assert made.total_bytes == len(content)
     with second.open("rb") as device:
         assert device.read() == content
+
+
+@pytest.mark.spec("KOP-006")
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a device")
+async def test_sockets_pipes_and_devices_are_left_out_and_named(
+    lab: Lab, kopia: Kopia, tmp_path: Path
+) -> None:
+    lab.fill(FILES)
+    os.mkfifo(lab.volume / "pipe")
+    os.mknod(lab.volume / "null", stat.S_IFCHR, os.makedev(1, 3))
+    os.mknod(lab.volume / "socket", stat.S_IFSOCK)
+    (lab.volume / "link").symlink_to("nowhere")
+    await kopia.init(SHOP)
+
+    made = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    assert str(made.left_out) == "null, pipe, socket"
+    target = tmp_path / "target"
+    target.mkdir()
+    await kopia.fill(SHOP, made.snapshot, Target(path=target))
+    assert not {"pipe", "null", "socket"} & {path.name for path in target.iterdir()}
+
+
+@pytest.mark.spec("KOP-005")
+async def test_a_repository_of_a_newer_format_is_one_error_and_not_replaced(
+    lab: Lab, kopia: Kopia, tmp_path: Path
+) -> None:
+    await kopia.init(SHOP)
+    blob = _folder(tmp_path) / "kopia.repository.f"
+    content = json.loads(blob.read_bytes())
+    later = json.dumps({**content, "keyAlgo": "a-later-one"}).encode()
+    blob.write_bytes(later)
+
+    for call in (kopia.connect, kopia.init):
+        with pytest.raises(RepositoryUnusable, match="of a format that this kopia does not know"):
+            await call(SHOP)
+    assert blob.read_bytes() == later
+
+
+@pytest.mark.spec("KOP-007")
+@pytest.mark.parametrize("moment", ["before", "while", "after"])
+async def test_kopia_killed_while_saving_lists_no_half_snapshot_and_the_next_run_succeeds(
+    lab: Lab, program: str, tmp_path: Path, moment: str
+) -> None:
+    lab.fill({**FILES, "large": os.urandom(20 << 20)})
+    killing = tmp_path / "kopia"
+    waiting = {
+        "before": "",
+        # The first pack of contents is there, the snapshot is not.
+        "while": 'until ls "$FOLDER" | grep -q ^p; do kill -0 $child || break; done',
+        "after": "wait $child",
+    }[moment]
+    killing.write_text(
+        f"#!/bin/sh\nFOLDER={_folder(tmp_path)}\n"
+        f'case "$*" in *"snapshot create"*) ;; *) exec {program} "$@";; esac\n'
+        f'[ -e {tmp_path}/spared ] && exec {program} "$@"\n'
+        f'{program} "$@" & child=$!\n{waiting}\nkill -9 $child 2>/dev/null\nwait $child\nexit 137\n'
+    )
+    killing.chmod(0o755)
+    kopia = Kopia(lab.accesses, program=str(killing))
+    await kopia.init(SHOP)
+    source = Source(path=lab.volume, name=NAME, tags=TAGS)
+
+    with pytest.raises(UploaderError):
+        await kopia.save(SHOP, source)
+
+    assert json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json", "--incomplete")) == []
+    assert list(lab.work.glob("uploader-*")) == []
+    (tmp_path / "spared").touch()
+    made = await kopia.save(SHOP, source)
+    (listed,) = json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json"))
+    assert listed["id"] == made.snapshot

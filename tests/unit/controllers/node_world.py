@@ -18,6 +18,7 @@ from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.interface import Saved, Source, Target
 from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.special import SpecialFiles
 from tests.support.clock import FrozenClock
 from tests.unit.controllers.fakes import NAMESPACE, RecordingMetrics, key
 from tests.unit.volumes.cluster import VolumeCluster
@@ -36,7 +37,7 @@ class FakeRestic:
         errors: what the next calls raise, one each.
         until: if there is one, calls wait for it.
         repositories, sources, targets: of the calls, in order.
-        new_bytes: what a call of save tells.
+        new_bytes, left_out: what a call of save tells.
     """
 
     def __init__(self) -> None:
@@ -50,6 +51,7 @@ class FakeRestic:
         self.sources: list[Source] = []
         self.targets: list[Target] = []
         self.new_bytes = -1
+        self.left_out = SpecialFiles()
         self.working = asyncio.Event()
 
     async def save(
@@ -58,7 +60,7 @@ class FakeRestic:
         self.repositories.append(repository)
         self.sources.append(source)
         await self._work("backup", source.path, source.parent, on_progress)
-        return Saved(snapshot=self.snapshot, new_bytes=self.new_bytes)
+        return Saved(snapshot=self.snapshot, new_bytes=self.new_bytes, left_out=self.left_out)
 
     async def fill(
         self,

@@ -10,11 +10,12 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.backup import Backup, BackupSpec, BackupUploader
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.volumes.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.timeouts import Timeout, parse_timeout
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
-from tests.unit.volumes.orders import OrderScene, a_pod, claimed, empty_dir, silent
+from tests.unit.volumes.orders import OrderScene, a_pod, claimed, completed, empty_dir, silent
 
 PLURAL = "podvolumebackups"
 BACKUP = Backup(
@@ -290,3 +291,16 @@ def test_timeouts(annotations: dict[str, str], duration: Duration, is_bad: bool)
     found, problem = parse_timeout(annotations, Duration.hours(4))
 
     assert (found, problem is not None) == (duration, is_bad)
+
+
+@pytest.mark.spec("KOP-006")
+async def test_what_a_snapshot_lacks_is_a_warning_of_the_backup(scene: OrderScene) -> None:
+    def lacking(order: JSONObject) -> JSONObject:
+        return {**completed(order), "message": "sockets were not saved: s"}
+
+    scene.answer = lacking
+
+    errors = await backups(scene).back_up(a_pod(empty_dir("one")), ["one"], scene.log)
+
+    assert errors == []
+    assert scene.log.warnings == 1

@@ -108,6 +108,11 @@ class PodVolumeBackupWork:
         ended: JSONObject = {"path": str(path), "snapshotID": saved.snapshot}
         if saved.new_bytes >= 0:
             ended["incrementalBytes"] = saved.new_bytes
+        if saved.left_out.count:
+            ended["message"] = (
+                "sockets, pipes and devices of the volume were not saved, as kopia keeps none:"
+                f" {saved.left_out}"
+            )
         return ended
 
     def ended(self, pod_volume: PodVolumeBackup | None = None, status: JSONObject | None = None) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import base64
 import json
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -50,6 +51,7 @@ from pinnace.volumes.uploader.interface import Saved, Source, Target
 from pinnace.volumes.uploader.output import Progress, Tail
 from pinnace.volumes.uploader.processes import STDERR_BYTES, Outputs, run
 from pinnace.volumes.uploader.progress import OnProgress, Said, reporting
+from pinnace.volumes.uploader.special import SpecialFiles, special_files
 
 log = logging.getLogger(__name__)
 
@@ -152,9 +154,15 @@ class Kopia:
             if made.failed:
                 await self._forget(access, made.id)
                 raise UnexpectedOutput(f"kopia could not read {made.failed} files and did not fail")
+        left_out = SpecialFiles() if device is not None else await _special_files(source.path)
         if on_progress is not None:
             await on_progress(Progress(total_bytes=made.total_bytes, bytes_done=made.total_bytes))
-        return Saved(snapshot=made.id, total_bytes=made.total_bytes, new_bytes=messages.new_bytes())
+        return Saved(
+            snapshot=made.id,
+            total_bytes=made.total_bytes,
+            new_bytes=messages.new_bytes(),
+            left_out=left_out,
+        )
 
     async def fill(
         self,
@@ -336,6 +344,17 @@ class Kopia:
         log.debug("Ran kopia", extra={"fields": {"command": shown, "stderr": said}})
         if code != 0:
             raise command_failed(shown, exit_code=code, stderr=said)
+
+
+async def _special_files(directory: Path) -> SpecialFiles:
+    stopped = threading.Event()
+    try:
+        return await in_thread(special_files, directory, stopped)
+    except OSError as error:
+        log.warning("Cannot look for sockets and devices in a volume", extra={"fields": {"error": error}})
+        return SpecialFiles()
+    finally:
+        stopped.set()
 
 
 def _check_folder(storage: Storage, command: str) -> None:

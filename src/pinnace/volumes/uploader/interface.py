@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.special import SpecialFiles
 
 RESTIC: Final = "restic"
 KOPIA: Final = "kopia"
@@ -45,11 +46,13 @@ class Saved:
         snapshot: its id; empty if restic found nothing to save.
         total_bytes: what a restore writes.
         new_bytes: what was read and had to be stored, by the program's own count; -1 if it does not tell.
+        left_out: the sockets, pipes and devices that were not saved.
     """
 
     snapshot: str
     total_bytes: int = 0
     new_bytes: int = -1
+    left_out: SpecialFiles = field(default_factory=SpecialFiles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

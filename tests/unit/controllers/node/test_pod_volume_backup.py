@@ -16,6 +16,7 @@ from pinnace.volumes.uploader.errors import (
     SnapshotMissing,
     UnexpectedOutput,
 )
+from pinnace.volumes.uploader.special import SpecialFiles
 from tests.unit.controllers.fakes import fail_once, key
 from tests.unit.controllers.node_world import NODE, SNAPSHOT, NodeWorld
 
@@ -366,11 +367,13 @@ async def test_a_volume_is_saved_with_kopia_under_velero_s_path(world: NodeWorld
         "uploaderSettings": {"ParallelFilesUpload": "3"},
     }
     world.restic.new_bytes = 7
+    world.restic.left_out = SpecialFiles(4, ("a", "b", "c"))
 
     status = await world.save()
 
     assert status["phase"] == "Completed"
     assert status["incrementalBytes"] == 7
+    assert status["message"].endswith("were not saved, as kopia keeps none: a, b, c and 1 more")
     (place,) = world.restic.repositories
     assert (place.uploader, place.namespace, place.source) == ("kopia", "shop", "shop")
     (source,) = world.restic.sources
