@@ -37,7 +37,7 @@ def volume_directory(pod: JSONObject, volume: str, persistent: JSONObject | None
         persistent: the PersistentVolume that the volume's claim is bound to; None without a claim.
 
     Raises:
-        HostPathError: the pod has no such volume, or its claim is not bound.
+        HostPathError: the pod has no such volume, its claim is not bound, or the volume is in Block mode.
     """
     source = find_volume(pod, volume)
     if source is None:
@@ -46,6 +46,11 @@ def volume_directory(pod: JSONObject, volume: str, persistent: JSONObject | None
         return f"{volume}/{CSI_MOUNT}" if source.get("csi") is not None else volume
     if persistent is None:
         raise HostPathError("the volume's claim is not bound to a persistent volume")
+    if (persistent.get("spec") or {}).get("volumeMode") == "Block":
+        raise HostPathError(
+            "the volume is in Block mode, which the node agent neither saves nor restores: save it by a"
+            " snapshot"
+        )
     name: str = persistent["metadata"]["name"]
     return f"{name}/{CSI_MOUNT}" if (persistent.get("spec") or {}).get("csi") is not None else name
 

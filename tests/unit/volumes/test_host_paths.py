@@ -87,3 +87,10 @@ def test_names_do_not_lead_elsewhere(tmp_path: Path, uid: str, directory: str) -
 
     with pytest.raises(HostPathError):
         find_volume_path(tmp_path, uid, directory)
+
+
+def test_a_volume_in_block_mode_is_refused_with_the_reason() -> None:
+    block = {"metadata": {"name": "a-pv"}, "spec": {"csi": {"driver": "d"}, "volumeMode": "Block"}}
+
+    with pytest.raises(HostPathError, match="in Block mode, which the node agent neither saves nor restores"):
+        volume_directory(CLAIMED, "my-vol", block)
