@@ -30,12 +30,16 @@ class _Tally:
         version: of its first page.
         is_snapshot: whether all its pages are of that version.
         expected: the objects that the API server says it has at that version; None if it does not say.
+        of_namespace: whether the list is of one namespace.
+        is_repeated: whether the list was incomplete before.
     """
 
     seen: int = 0
     version: str = ""
     is_snapshot: bool = True
     expected: int | None = None
+    of_namespace: bool = False
+    is_repeated: bool = False
 
     def add(self, page: Page) -> None:
         self.seen += len(page.items)
@@ -57,6 +61,7 @@ class CompleteLists:
     def __init__(self, client: ClusterReader, log: RunLog) -> None:
         self._client = client
         self._log = log
+        self._empty: set[str] = set()
 
     async def pages(
         self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
@@ -69,12 +74,14 @@ class CompleteLists:
             KubeError: as of `ClusterReader.list_pages`.
             InvalidResponse: the list lacked objects in every attempt.
         """
-        for _ in range(ATTEMPTS):
-            tally = _Tally()
+        for attempt in range(ATTEMPTS):
+            tally = _Tally(of_namespace=bool(namespace), is_repeated=attempt > 0)
             reading = self._read(tally, resource, namespace, label_selector)
             async with aclosing(reading) as pages:
                 async for page in pages:
                     yield page
+            if tally.expected == 0 and tally.of_namespace:
+                self._empty.add(resource.group_resource)
             if not tally.is_incomplete:
                 return
             self._log.info(
@@ -98,13 +105,23 @@ class CompleteLists:
                     if page.restarted or not tally.version:
                         await _end(counting)
                         tally.seen, tally.version, tally.is_snapshot = 0, page.resource_version, True
-                        if tally.version and not label_selector:
+                        if tally.version and not label_selector and self._counts(page, tally, resource):
                             counting = asyncio.create_task(self._count(resource, namespace, tally.version))
                     tally.add(page)
                     yield page
             tally.expected = await counting if counting is not None else None
         finally:
             await _end(counting)
+
+    def _counts(self, page: Page, tally: _Tally, resource: APIResource) -> bool:
+        """Whether a list that begins with this page is counted.
+
+        Most lists of a backup of some namespaces are empty. Of those, only lists of a kind of which no empty
+        list was found to be right are counted: what hides a kind hides it in every namespace.
+        """
+        if page.items or page.continue_token or tally.is_repeated or not tally.of_namespace:
+            return True
+        return resource.group_resource not in self._empty
 
     async def _count(self, resource: APIResource, namespace: str | None, version: str) -> int | None:
         try:

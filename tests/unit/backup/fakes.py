@@ -166,6 +166,7 @@ class FakeCluster(ScriptedAPI[tuple[str, str, str]]):
         self, resource: APIResource, namespace: str | None = None, *, resource_version: str
     ) -> int | None:
         assert resource_version == "1"
+        self.calls.append(("count", resource.group_resource, namespace or "", ""))
         if resource.group_resource in self.count_errors:
             raise self.count_errors[resource.group_resource]
         return sum(namespace in (None, item["metadata"].get("namespace")) for item in self.of(resource))

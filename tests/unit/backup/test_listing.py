@@ -54,3 +54,25 @@ async def test_namespaces_that_are_missing_from_a_list_are_matched_by_patterns(t
     outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=["shop-*"]))
     assert {"pods/shop-a/x", "pods/shop-b/y"} <= set(outcome.items)
     assert outcome.errors == 0
+
+
+async def test_of_empty_lists_of_namespaces_the_first_of_each_kind_is_counted(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "a", "b", "c").add(PODS, "c/x").add(CONFIGMAPS, "a/y")
+    outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=["a", "b", "c"]))
+
+    assert {"pods/c/x", "configmaps/a/y"} <= set(outcome.items)
+    counted = [call[1:3] for call in cluster.calls if call[0] == "count"]
+    assert sorted(each for each in counted if each[0] in ("pods", "configmaps")) == [
+        ("configmaps", "a"),
+        ("configmaps", "b"),
+        ("pods", "a"),
+        ("pods", "c"),
+    ]
+
+
+async def test_a_kind_that_is_hidden_in_every_namespace_is_noticed(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "a", "b").add(PODS, "a/x", "a/y", "b/x", "b/y")
+    cluster.cut_out["pods"] = [2, 2, 2, 2, 2, 2]
+    outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=["a", "b"]))
+    assert outcome.errors == 2
+    assert outcome.log.count("the list has only 0 of the 2 objects") == 2
