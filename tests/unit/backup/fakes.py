@@ -115,6 +115,7 @@ class FakeCluster(ScriptedAPI[tuple[str, str, str]]):
 
     Attributes:
         list_errors, get_errors, count_errors: requests that fail, by group-resource.
+        counted: the lists that were counted, by group-resource and namespace.
         cut_out: how many objects are missing from the next lists of a group-resource.
         fail_after_first_page, restart_after_first_page: lists that break off, or begin again.
         before_list: called with the group-resource before each list.
@@ -126,6 +127,7 @@ class FakeCluster(ScriptedAPI[tuple[str, str, str]]):
         self.list_errors: dict[str, KubeError] = {}
         self.get_errors: dict[str, KubeError] = {}
         self.count_errors: dict[str, KubeError] = {}
+        self.counted: list[tuple[str, str]] = []
         self.cut_out: dict[str, list[int]] = {}
         self.fail_after_first_page: set[str] = set()
         self.restart_after_first_page: set[str] = set()
@@ -166,7 +168,7 @@ class FakeCluster(ScriptedAPI[tuple[str, str, str]]):
         self, resource: APIResource, namespace: str | None = None, *, resource_version: str
     ) -> int | None:
         assert resource_version == "1"
-        self.calls.append(("count", resource.group_resource, namespace or "", ""))
+        self.counted.append((resource.group_resource, namespace or ""))
         if resource.group_resource in self.count_errors:
             raise self.count_errors[resource.group_resource]
         return sum(namespace in (None, item["metadata"].get("namespace")) for item in self.of(resource))

@@ -61,8 +61,7 @@ async def test_of_empty_lists_of_namespaces_the_first_of_each_kind_is_counted(tm
     outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=["a", "b", "c"]))
 
     assert {"pods/c/x", "configmaps/a/y"} <= set(outcome.items)
-    counted = [call[1:3] for call in cluster.calls if call[0] == "count"]
-    assert sorted(each for each in counted if each[0] in ("pods", "configmaps")) == [
+    assert sorted(each for each in cluster.counted if each[0] in ("pods", "configmaps")) == [
         ("configmaps", "a"),
         ("configmaps", "b"),
         ("pods", "a"),
