@@ -172,6 +172,18 @@ class BackupWork:
         metrics.backup_duration(schedule, seconds)
         if status.phase == BackupPhase.COMPLETED:
             metrics.backup_last_successful(schedule, status.completion_timestamp.timestamp())
+        metrics.backup_items(
+            schedule,
+            items=status.progress.items_backed_up if status.progress is not None else 0,
+            errors=status.errors,
+            warnings=status.warnings,
+        )
+        metrics.csi_snapshots(
+            schedule,
+            run.metadata.name,
+            attempted=status.csi_volume_snapshots_attempted,
+            completed=status.csi_volume_snapshots_completed,
+        )
         metrics.volume_snapshots(
             schedule,
             attempted=status.volume_snapshots_attempted,

@@ -285,6 +285,8 @@ class MaintenanceReconciler:
         except UploaderError as error:
             log.warning("Error maintaining the repository", error=error)
             message = str(error)[:_LONGEST_MESSAGE]
+        seconds = (self._scope.clock() - now).total_seconds()
+        self._scope.metrics.repository_maintained(name, max(0.0, seconds), succeeded=not message)
         status = msgspec.structs.replace(
             repository.status,
             message=message,

@@ -57,6 +57,8 @@ class ScheduleMetrics(Protocol):
 
     def schedule_seen(self, schedule: str, phase: str) -> None: ...
 
+    def schedule_gone(self, schedule: str) -> None: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -125,6 +127,7 @@ class ScheduleReconciler:
         except NotFound:
             self._begun.pop(key, None)
             self._warned.pop(key, None)
+            self._metrics.schedule_gone(labels.label_value(key.name))
             return DONE
         if obj["metadata"].get("deletionTimestamp") or is_paused(obj):
             return DONE

@@ -66,6 +66,7 @@ class StorageLocationReconciler:
             obj = await client.get(BACKUP_STORAGE_LOCATIONS, key.name, key.namespace)
         except NotFound:
             self._validated_spec.pop(key, None)
+            self._scope.metrics.location_gone(key.name)
             return DONE
         try:
             location = decode(BackupStorageLocation, obj)
@@ -111,6 +112,7 @@ class StorageLocationReconciler:
             "lastValidationTime": format_time(self._scope.clock()),
             "message": problem[:_LONGEST_MESSAGE] or None,
         }
+        self._scope.metrics.location_status(key.name, available=not problem)
         await patch_status(self._scope, BACKUP_STORAGE_LOCATIONS, key, status)
 
     async def _make_default(self, key: Key, obj: JSONObject) -> JSONObject:

@@ -70,10 +70,10 @@ def test_a_completed_backup_of_a_schedule(work: tuple[BackupWork, ServerMetrics]
     assert moved(metrics, "s") == {
         "backup_attempt_total": 1,
         "backup_success_total": 1,
+        "backup_last_status": 1,
         "backup_duration_seconds_count": 1,
         "backup_duration_seconds_sum": 90,
         "backup_last_successful_timestamp": (T + timedelta(seconds=90)).timestamp(),
-        "backup_last_status": 1,
     }
 
 

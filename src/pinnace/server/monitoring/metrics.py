@@ -5,9 +5,10 @@ schedule exist from the moment it is seen, at zero, so that a rate can be comput
 the series of a schedule are found once and kept. The label `schedule` is empty for what no schedule made.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from prometheus_client import (
     CollectorRegistry,
@@ -32,6 +33,7 @@ _COUNTERS = {
     "backup_partial_failure": "Total number of partially failed backups",
     "backup_failure": "Total number of failed backups",
     "backup_validation_failure": "Total number of backups that failed validation",
+    "backup_warning": "Total number of backups that ended with warnings",
     "backup_deletion_attempt": "Total number of attempted backup deletions",
     "backup_deletion_success": "Total number of successful backup deletions",
     "backup_deletion_failure": "Total number of failed backup deletions",
@@ -44,6 +46,19 @@ _COUNTERS = {
     "volume_snapshot_success": "Total number of successful volume snapshots",
     "volume_snapshot_failure": "Total number of failed volume snapshots",
 }
+
+_CSI_COUNTERS = {
+    "csi_snapshot_attempt": "Total number of attempted CSI volume snapshots",
+    "csi_snapshot_success": "Total number of successful CSI volume snapshots",
+    "csi_snapshot_failure": "Total number of failed CSI volume snapshots",
+}
+_MAINTENANCE_COUNTERS = {
+    "repo_maintenance_success": "Total number of successful maintenances of a repository",
+    "repo_maintenance_failure": "Total number of failed maintenances of a repository",
+}
+
+KEPT_BACKUPS: Final = 200
+"""Series with the name of a backup are kept for so many, so that a server can run for years."""
 
 _BACKUP_OUTCOMES = {
     "Completed": "backup_success",
@@ -113,6 +128,30 @@ class ServerMetrics:
             buckets=DURATION_BUCKETS_SECONDS,
             registry=self.registry,
         )
+        self._items_total = self._gauge("backup_items_total", "Number of items of the last backup")
+        self._items_errors = self._gauge("backup_items_errors", "Number of errors of the last backup")
+        self._csi = {
+            name: Counter(f"velero_{name}_total", text, ["schedule", "backupName"], registry=self.registry)
+            for name, text in _CSI_COUNTERS.items()
+        }
+        self._csi_backups: deque[tuple[str, str]] = deque()
+        self._location_status = Gauge(
+            "velero_backup_location_status_gauge",
+            "Status of a backup location. A value of 1 is available, 0 is unavailable",
+            ["backup_location_name"],
+            registry=self.registry,
+        )
+        self._maintenances = {
+            name: Counter(f"velero_{name}_total", text, ["repository_name"], registry=self.registry)
+            for name, text in _MAINTENANCE_COUNTERS.items()
+        }
+        self._maintenance_duration = Histogram(
+            "velero_repo_maintenance_duration_seconds",
+            "Time taken to maintain a repository, in seconds",
+            ["repository_name"],
+            buckets=DURATION_BUCKETS_SECONDS,
+            registry=self.registry,
+        )
         self._of_schedule: dict[str, dict[str, Counter]] = {}
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -131,6 +170,55 @@ class ServerMetrics:
         """Note an added Schedule: its counters exist unless it failed validation. (docs/spec: SRV-013)"""
         if phase in _SEEN_PHASES:
             self.init_schedule(schedule)
+
+    def schedule_gone(self, schedule: str) -> None:
+        """Remove the series of a deleted Schedule. (docs/spec: BEY 10.3)"""
+        if self._of_schedule.pop(schedule, None) is None:
+            return
+        gauges = (
+            self._tarball_size,
+            self._last_successful,
+            self._last_status,
+            self._items_total,
+            self._items_errors,
+        )
+        for metric in (*self._counters.values(), *gauges, self._duration):
+            metric.remove_by_labels({"schedule": schedule})
+
+    def backup_items(self, schedule: str, *, items: int, errors: int, warnings: int) -> None:
+        """What a backup contains, and how many errors and warnings it ended with."""
+        self._items_total.labels(schedule).set(items)
+        self._items_errors.labels(schedule).set(errors)
+        if warnings:
+            self._count(schedule, "backup_warning")
+
+    def csi_snapshots(self, schedule: str, backup: str, *, attempted: int, completed: int) -> None:
+        """The CSI snapshots of one backup, if it took any; the difference failed."""
+        if not attempted:
+            return
+        failed = max(0, attempted - completed)
+        if (schedule, backup) not in self._csi_backups:
+            self._csi_backups.append((schedule, backup))
+        for counter, amount in zip(self._csi.values(), (attempted, completed, failed), strict=True):
+            counter.labels(schedule, backup).inc(amount)
+        if len(self._csi_backups) > KEPT_BACKUPS:
+            oldest = self._csi_backups.popleft()
+            for counter in self._csi.values():
+                counter.remove(*oldest)
+
+    def location_status(self, location: str, *, available: bool) -> None:
+        """What the last look at a BackupStorageLocation found."""
+        self._location_status.labels(location).set(1 if available else 0)
+
+    def location_gone(self, location: str) -> None:
+        """Remove the series of a deleted BackupStorageLocation."""
+        self._location_status.remove_by_labels({"backup_location_name": location})
+
+    def repository_maintained(self, repository: str, seconds: float, *, succeeded: bool) -> None:
+        """The maintenance of a repository ended."""
+        name = "repo_maintenance_success" if succeeded else "repo_maintenance_failure"
+        self._maintenances[name].labels(repository).inc()
+        self._maintenance_duration.labels(repository).observe(seconds)
 
     def backup_attempted(self, schedule: str) -> None:
         """A backup starts running."""

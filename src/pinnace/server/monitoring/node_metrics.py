@@ -18,10 +18,14 @@ KEPT_OPERATIONS: Final = 200
 """Each has a dozen series of its own. Those of the oldest are dropped, so that an agent can run for years."""
 
 _COUNTERS = {
-    "restic_pod_volume_backup_enqueue_count": "Total number of pod volume backups put into the queue",
-    "restic_pod_volume_backup_dequeue_count": "Total number of pod volume backups taken from the queue",
+    f"{prefix}_pod_volume_backup_{name}_count": f"Total number of pod volume backups {text} the queue"
+    for prefix in ("restic", "podVolume")
+    for name, text in (("enqueue", "put into"), ("dequeue", "taken from"))
 }
 """Gauges to the client library, which would add `_total` to the name of a counter."""
+
+_OPERATIONS: Final = ("restic_restic_operation", "podVolume_pod_volume_operation")
+"""The name of before Velero 1.10, and that of since. (docs/spec: BEY 10.3)"""
 
 _OPERATION_LABELS = ["node", "operation", "backupName", "pod_volume_backup"]
 
@@ -34,23 +38,29 @@ class NodeAgentMetrics:
         self._registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
-        self._enqueued, self._dequeued = (
-            Gauge(name, text, ["node"], registry=self._registry).labels(node)
+        self._counts = {
+            name: Gauge(name, text, ["node"], registry=self._registry).labels(node)
             for name, text in _COUNTERS.items()
-        )
-        self._latency = Histogram(
-            "restic_restic_operation_latency_seconds",
-            "Time taken to complete restic operations, in seconds",
-            _OPERATION_LABELS,
-            buckets=DURATION_BUCKETS_SECONDS,
-            registry=self._registry,
-        )
-        self._latency_gauge = Gauge(
-            "restic_restic_operation_latency_seconds_gauge",
-            "Time taken to complete the last restic operation of its kind, in seconds",
-            _OPERATION_LABELS,
-            registry=self._registry,
-        )
+        }
+        self._latencies = [
+            Histogram(
+                f"{name}_latency_seconds",
+                "Time taken to save a pod volume, in seconds",
+                _OPERATION_LABELS,
+                buckets=DURATION_BUCKETS_SECONDS,
+                registry=self._registry,
+            )
+            for name in _OPERATIONS
+        ]
+        self._latency_gauges = [
+            Gauge(
+                f"{name}_latency_seconds_gauge",
+                "Time taken to save the last pod volume of its kind, in seconds",
+                _OPERATION_LABELS,
+                registry=self._registry,
+            )
+            for name in _OPERATIONS
+        ]
         self._operations: deque[tuple[str, ...]] = deque()
 
     def exposition(self) -> bytes:
@@ -62,20 +72,27 @@ class NodeAgentMetrics:
 
     def backup_enqueued(self) -> None:
         """A new PodVolumeBackup of this node was put into the queue."""
-        self._enqueued.inc()
+        self._count("enqueue")
 
     def backup_dequeued(self) -> None:
         """A PodVolumeBackup of this node ended, in whatever way."""
-        self._dequeued.inc()
+        self._count("dequeue")
 
     def restic_operation(self, operation: str, backup: str, pod_volume: str, seconds: float) -> None:
         """Count a Completed PodVolumeBackup; whole seconds are recorded."""
         of_it = (self._node, operation, backup, pod_volume)
         if of_it not in self._operations:
             self._operations.append(of_it)
-        self._latency.labels(*of_it).observe(int(seconds))
-        self._latency_gauge.labels(*of_it).set(int(seconds))
+        for latency in self._latencies:
+            latency.labels(*of_it).observe(int(seconds))
+        for gauge in self._latency_gauges:
+            gauge.labels(*of_it).set(int(seconds))
         if len(self._operations) > KEPT_OPERATIONS:
             oldest = self._operations.popleft()
-            self._latency.remove(*oldest)
-            self._latency_gauge.remove(*oldest)
+            for metric in (*self._latencies, *self._latency_gauges):
+                metric.remove(*oldest)
+
+    def _count(self, name: str) -> None:
+        for full_name, count in self._counts.items():
+            if full_name.endswith(f"_{name}_count"):
+                count.inc()

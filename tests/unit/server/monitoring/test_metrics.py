@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pinnace.server.monitoring.metrics import ServerMetrics
+from pinnace.server.monitoring.metrics import KEPT_BACKUPS, ServerMetrics
 
 COUNTERS = [
     "velero_backup_attempt_total",
@@ -14,6 +14,7 @@ COUNTERS = [
     "velero_backup_partial_failure_total",
     "velero_backup_success_total",
     "velero_backup_validation_failure_total",
+    "velero_backup_warning_total",
     "velero_restore_attempt_total",
     "velero_restore_failed_total",
     "velero_restore_partial_failure_total",
@@ -160,3 +161,79 @@ def test_two_servers_in_a_process_do_not_meet() -> None:
     first, second = ServerMetrics(), ServerMetrics()
     first.backup_attempted("")
     assert moved(second) == {}
+
+
+def later(metrics: ServerMetrics) -> dict[tuple[str, str], float]:
+    """The velero samples with another label than the schedule alone, by name and that label."""
+    return {
+        (
+            sample.name.removeprefix("velero_"),
+            sample.labels[min(sample.labels.keys() - {"schedule"})],
+        ): sample.value
+        for family in text_string_to_metric_families(metrics.exposition().decode())
+        for sample in family.samples
+        if sample.name.startswith("velero_")
+        and "le" not in sample.labels
+        and sample.labels.keys() - {"schedule"}
+    }
+
+
+def test_the_items_and_findings_of_a_backup_are_counted() -> None:
+    metrics = ServerMetrics()
+    metrics.backup_items("s", items=7, errors=2, warnings=3)
+    metrics.backup_items("s", items=8, errors=0, warnings=0)
+    assert moved(metrics) == {
+        ("velero_backup_items_total", "s"): 8.0,
+        ("velero_backup_warning_total", "s"): 1.0,
+    }
+
+
+def test_csi_snapshots_are_counted_by_backup_and_the_oldest_backups_are_dropped() -> None:
+    metrics = ServerMetrics()
+    metrics.csi_snapshots("s", "first", attempted=3, completed=1)
+    assert later(metrics) == {
+        ("csi_snapshot_attempt_total", "first"): 3.0,
+        ("csi_snapshot_success_total", "first"): 1.0,
+        ("csi_snapshot_failure_total", "first"): 2.0,
+    }
+    for number in range(KEPT_BACKUPS):
+        metrics.csi_snapshots("s", f"b{number}", attempted=1, completed=1)
+    assert ("csi_snapshot_attempt_total", "first") not in later(metrics)
+
+
+def test_locations_have_a_status_as_long_as_they_exist() -> None:
+    metrics = ServerMetrics()
+    metrics.location_status("good", available=True)
+    metrics.location_status("bad", available=False)
+    assert later(metrics) == {
+        ("backup_location_status_gauge", "good"): 1.0,
+        ("backup_location_status_gauge", "bad"): 0.0,
+    }
+    metrics.location_gone("bad")
+    metrics.location_gone("unknown")
+    assert later(metrics) == {("backup_location_status_gauge", "good"): 1.0}
+
+
+def test_maintenances_are_counted_by_repository() -> None:
+    metrics = ServerMetrics()
+    metrics.repository_maintained("r", 2.0, succeeded=True)
+    metrics.repository_maintained("r", 3.0, succeeded=False)
+    assert later(metrics) == {
+        ("repo_maintenance_success_total", "r"): 1.0,
+        ("repo_maintenance_failure_total", "r"): 1.0,
+        ("repo_maintenance_duration_seconds_count", "r"): 2.0,
+        ("repo_maintenance_duration_seconds_sum", "r"): 5.0,
+    }
+
+
+def test_the_series_of_a_deleted_schedule_are_removed() -> None:
+    metrics = ServerMetrics()
+    before = samples(metrics)
+    metrics.schedule_seen("s", "Enabled")
+    metrics.backup_finished("s", "Completed")
+    metrics.backup_duration("s", 1)
+
+    metrics.schedule_gone("s")
+    metrics.schedule_gone("unknown")
+
+    assert samples(metrics) == before

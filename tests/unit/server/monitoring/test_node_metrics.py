@@ -60,3 +60,18 @@ def test_old_operations_are_dropped() -> None:
     gauges = [name for name in samples(metrics) if name.startswith(f"{LATENCY}_gauge")]
     assert len(gauges) == KEPT_OPERATIONS
     assert not any("'b1-0'" in name for name in gauges)
+
+
+def test_each_figure_has_the_name_of_later_versions_too() -> None:
+    metrics = NodeAgentMetrics("n1")
+    metrics.backup_enqueued()
+    metrics.backup_dequeued()
+    metrics.restic_operation("backup", "velero/b1", "b1-x", 90.7)
+
+    text = metrics.exposition().decode()
+    former, later = (
+        sorted(line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix))
+        for prefix in ("restic_", "podVolume_")
+    )
+    assert later == sorted(line.replace("restic_operation", "pod_volume_operation") for line in former)
+    assert len(later) > 4
