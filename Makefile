@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs reference picture format unit integration e2e bench programs node-programs test-programs image cluster-up cluster-down lock clean
+.PHONY: help demo test check docs reference picture release format unit integration e2e bench programs node-programs test-programs image cluster-up cluster-down lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -77,6 +77,9 @@ TAG ?= pinnace:dev
 ARCHIVE ?= dist/pinnace-image.tar
 image: $(INSTALLED) ## make a container image without a container engine; TAG=, ARCHIVE=
 	@$(PYTHON) -m deploy.image.build --tag $(TAG) $(ARCHIVE)
+
+release: $(INSTALLED) ## make wheel, source archive, chart, image, SBOM and checksums in dist/release; RELEASE_FLAGS=
+	@$(PYTHON) -m hack.release $(RELEASE_FLAGS)
 
 cluster-up: $(if $(NODE),node-programs,programs) ## start a development cluster; NODE=1 with a node for pods
 	@$(PYTHON) -m hack.cluster up $(if $(NODE),--node)

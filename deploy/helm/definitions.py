@@ -1,13 +1,16 @@
-"""Write the custom resource definitions of the chart anew, from the types they are derived from.
+"""Write the generated files of the chart anew: definitions, alert rules, dashboard, schema of the values.
 
 python -m deploy.helm.definitions
 """
 
+import json
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from deploy.helm.monitoring import dashboard, rules
+from deploy.helm.values_schema import schema
 from pinnace.api.objects import JSONObject
 from pinnace.cli.install.resources import crds
 
@@ -28,6 +31,16 @@ def files() -> dict[Path, list[JSONObject]]:
     }
 
 
+def other_files() -> dict[Path, str]:
+    """The other generated files, and their content."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    return {
+        CHART / "files/rules.yaml": yaml.safe_dump(rules(), sort_keys=False, width=110),
+        CHART / "files/dashboard.json": json.dumps(dashboard(), indent=2) + "\n",
+        CHART / "values.schema.json": json.dumps(schema(values), indent=2) + "\n",
+    }
+
+
 def text(definitions: list[JSONObject]) -> str:
     """The content of a file."""
     return yaml.safe_dump_all(definitions, sort_keys=False, width=110)
@@ -40,3 +53,5 @@ def _kept(crd: JSONObject) -> JSONObject:
 if __name__ == "__main__":
     for path, definitions in files().items():
         path.write_text(text(definitions))
+    for path, content in other_files().items():
+        path.write_text(content)

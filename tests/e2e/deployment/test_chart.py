@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from deploy.helm import definitions
+from deploy.helm.monitoring import dashboard, rules
 from hack.cluster import binaries
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ProgramUnavailable
@@ -177,6 +178,37 @@ def test_its_definitions_are_those_of_this_version() -> None:
         assert path.read_text() == definitions.text(made), "run `python -m deploy.helm.definitions`"
 
 
+def test_its_other_generated_files_are_those_of_this_version() -> None:
+    for path, made in definitions.other_files().items():
+        assert path.read_text() == made, f"{path.name}: run `python -m deploy.helm.definitions`"
+
+
+def test_schedules_locations_and_monitoring_are_values(helm: Helm) -> None:
+    schedules = '{"nightly":{"schedule":"0 1 * * *","template":{"includedNamespaces":["shop"]}}}'
+    locations = '{"second":{"provider":"aws","objectStorage":{"bucket":"c"},"accessMode":"ReadOnly"}}'
+    rendered = by_name(
+        helm.render(
+            "velero",
+            *(*LOCATION, "--set", "metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true"),
+            *("--set", "metrics.dashboard.enabled=true,metrics.serviceMonitor.labels.release=prometheus"),
+            *("--set-json", f"schedules={schedules}", "--set-json", f"extraBackupLocations={locations}"),
+        )
+    )
+
+    assert rendered["Schedule/nightly"]["spec"] == json.loads(schedules)["nightly"]
+    second = rendered["BackupStorageLocation/second"]
+    assert second["spec"] == json.loads(locations)["second"]
+    monitor, service = rendered["ServiceMonitor/velero"], rendered["Service/velero-metrics"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    pod = rendered["Deployment/velero"]["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert rendered["PrometheusRule/velero"]["spec"] == rules()
+    shown = rendered["ConfigMap/velero-dashboard"]["data"]["pinnace.json"]
+    assert json.loads(shown) == dashboard()
+
+
 def test_helm_finds_nothing_to_complain_about(helm: Helm) -> None:
     assert "0 chart(s) failed" in helm("lint", "--strict", str(definitions.CHART), *SMALLEST, *LOCATION)
 
@@ -186,13 +218,15 @@ def test_helm_finds_nothing_to_complain_about(helm: Helm) -> None:
     [
         ([], "backupLocation.bucket is required"),
         ([*LOCATION, "--set", "image.repository="], "image.repository is required"),
+        ([*LOCATION, "--set", "bakupLocation.bucket=b"], "bakupLocation"),
+        ([*LOCATION, "--set", "server.uploaderType=rustic"], "uploaderType"),
         ([*LOCATION, "--set", "server.defaultVolumesToRestic=true"], "needs nodeAgent.enabled"),
         (
             [*LOCATION, "--set", "credentials.content=a,credentials.existingSecret=b"],
             "exclude each other",
         ),
     ],
-    ids=["bucket", "image", "node agent", "two credentials"],
+    ids=["bucket", "image", "misspelt", "no such value", "node agent", "two credentials"],
 )
 def test_what_cannot_work_is_refused(helm: Helm, values: list[str], text: str) -> None:
     done = helm.run("template", "x", str(definitions.CHART), *SMALLEST, *values)

@@ -1,0 +1,133 @@
+"""Alert rules and a dashboard for the metrics of the server; `definitions` writes them into the chart."""
+
+from typing import Any, Final
+
+from pinnace.api.objects import JSONObject
+
+_OVERDUE_SECONDS: Final = 8 * 86400
+"""A day more than a weekly schedule takes; single failures have an alert of their own."""
+
+_OF_SCHEDULE: Final = "sum by (namespace, schedule)"
+_LAST: Final = 'velero_backup_last_successful_timestamp{schedule!=""}'
+
+
+def rules() -> JSONObject:
+    """The groups of a PrometheusRule."""
+    return {
+        "groups": [
+            {
+                "name": "pinnace",
+                "rules": [
+                    _alert(
+                        "PinnaceServerAbsent",
+                        "absent(velero_backup_total)",
+                        "15m",
+                        "critical",
+                        "No backup server has been scraped for 15 minutes: no schedule runs.",
+                    ),
+                    _alert(
+                        "PinnaceBackupFailed",
+                        "sum by (namespace, schedule) (increase(velero_backup_failure_total[1h])) > 0",
+                        "",
+                        "critical",
+                        "A backup of schedule {{ $labels.schedule }} failed. `pinnace backup get` names it.",
+                    ),
+                    _alert(
+                        "PinnaceBackupPartiallyFailed",
+                        f"{_OF_SCHEDULE} (increase(velero_backup_partial_failure_total[1h])) > 0",
+                        "",
+                        "warning",
+                        "A backup of schedule {{ $labels.schedule }} lacks objects or volumes. "
+                        "`pinnace backup describe` names them.",
+                    ),
+                    _alert(
+                        "PinnaceNoRecentBackup",
+                        f"time() - max by (namespace, schedule) ({_LAST}) > {_OVERDUE_SECONDS}",
+                        "",
+                        "critical",
+                        "Schedule {{ $labels.schedule }} has had no Completed backup for eight days. "
+                        "`pinnace doctor` says why.",
+                    ),
+                    _alert(
+                        "PinnaceRestoreFailed",
+                        "sum by (namespace) (increase(velero_restore_failed_total[1h])) > 0",
+                        "",
+                        "warning",
+                        "A restore failed. `pinnace restore get` names it.",
+                    ),
+                    _alert(
+                        "PinnaceDeletionFailed",
+                        "sum by (namespace) (increase(velero_backup_deletion_failure_total[1d])) > 0",
+                        "",
+                        "warning",
+                        "Backups could not be deleted: storage grows. The DeleteBackupRequests say why.",
+                    ),
+                    _alert(
+                        "PinnaceSnapshotFailed",
+                        "sum by (namespace) (increase(velero_volume_snapshot_failure_total[1h])) > 0",
+                        "",
+                        "warning",
+                        "A snapshot of a volume failed. The log of the backup names the volume.",
+                    ),
+                ],
+            }
+        ]
+    }
+
+
+def _alert(name: str, expression: str, duration: str, severity: str, text: str) -> JSONObject:
+    rule: JSONObject = {"alert": name, "expr": expression}
+    if duration:
+        rule["for"] = duration
+    return {**rule, "labels": {"severity": severity}, "annotations": {"summary": text}}
+
+
+PANELS: Final = (
+    ("Backups", "stat", ("velero_backup_total",)),
+    ("Hours since the last Completed backup", "timeseries", (
+        "(time() - max by (schedule) (velero_backup_last_successful_timestamp)) / 3600",
+    )),
+    ("Backups a day by outcome", "timeseries", (
+        "sum(increase(velero_backup_success_total[1d]))",
+        "sum(increase(velero_backup_partial_failure_total[1d]))",
+        "sum(increase(velero_backup_failure_total[1d]))",
+    )),
+    ("Duration, 95th percentile (seconds)", "timeseries", (
+        "histogram_quantile(0.95, sum by (le, schedule) (rate(velero_backup_duration_seconds_bucket[1d])))",
+    )),
+    ("Size of tarballs (bytes)", "timeseries", ("max by (schedule) (velero_backup_tarball_size_bytes)",)),
+    ("Restores a day by outcome", "timeseries", (
+        "sum(increase(velero_restore_success_total[1d]))",
+        "sum(increase(velero_restore_partial_failure_total[1d]))",
+        "sum(increase(velero_restore_failed_total[1d]))",
+    )),
+    ("Snapshots a day by outcome", "timeseries", (
+        "sum(increase(velero_volume_snapshot_success_total[1d]))",
+        "sum(increase(velero_volume_snapshot_failure_total[1d]))",
+    )),
+)  # fmt: skip
+"""Title, type and queries of each panel."""
+
+
+def dashboard() -> JSONObject:
+    """A Grafana dashboard, two panels in a row; the data source is chosen in Grafana."""
+    return {
+        "title": "Pinnace",
+        "uid": "pinnace",
+        "schemaVersion": 39,
+        "tags": ["kubernetes", "backup"],
+        "time": {"from": "now-14d", "to": "now"},
+        "templating": {"list": [{"name": "datasource", "type": "datasource", "query": "prometheus"}]},
+        "panels": [_panel(number, *panel) for number, panel in enumerate(PANELS)],
+    }
+
+
+def _panel(number: int, title: str, kind: str, queries: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "id": number + 1,
+        "title": title,
+        "type": kind,
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "gridPos": {"x": 12 * (number % 2), "y": 8 * (number // 2), "w": 12, "h": 8},
+        "targets": [{"refId": chr(ord("A") + index), "expr": query} for index, query in enumerate(queries)],
+    }

@@ -1,0 +1,164 @@
+"""Makes everything that a release consists of, from one command: `make release`.
+
+Wheel, source archive, chart, image, a list of the components (CycloneDX), and checksums, in `dist/release`.
+All but the image come out the same to the byte wherever they are made from the same commit; the image does
+where the Debian packages are the same too (deploy/image).
+"""
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+from pinnace.api.objects import JSONObject
+
+ROOT = Path(__file__).resolve().parents[1]
+CHART = ROOT / "deploy" / "helm" / "pinnace"
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)")
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+
+
+class ReleaseError(Exception):
+    """The release cannot be made; the text says why."""
+
+
+def make(folder: Path, *, epoch: int, image: bool) -> list[Path]:
+    """Make all files in an empty folder, and return them, checksums last.
+
+    Args:
+        epoch: the time that archives note for their files, in seconds.
+        image: make the image too, which takes minutes and needs Debian's packages.
+
+    Raises:
+        ReleaseError: a part could not be made.
+    """
+    version = _version()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _build(folder, epoch)
+    (folder / f"pinnace-chart-{version}.tgz").write_bytes(chart(version, epoch))
+    components = json.dumps(components_of(version), indent=2, sort_keys=True)
+    (folder / f"pinnace-{version}.cdx.json").write_text(components + "\n")
+    if image:
+        from deploy.image.build import build
+
+        build(folder / f"pinnace-image-{version}.tar", [f"pinnace:v{version}"])
+    made = sorted(folder.iterdir())
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in made]
+    sums = folder / "SHA256SUMS"
+    sums.write_text("".join(lines))
+    return [*made, sums]
+
+
+def _version() -> str:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return str(tomllib.load(file)["project"]["version"])
+
+
+def check_tag(tag: str, version: str) -> None:
+    """Refuse a tag that names another version. Raises ReleaseError."""
+    if tag != f"v{version}":
+        raise ReleaseError(f"tag {tag} is not v{version}: change `version` in pyproject.toml, or the tag")
+
+
+def _build(folder: Path, epoch: int) -> None:
+    """Wheel and source archive, by the build backend of the lock file."""
+    environ = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ReleaseError(f"the wheel could not be built: {done.stderr.strip()}")
+
+
+def chart(version: str, epoch: int) -> bytes:
+    """The chart as Helm packages it, with this version; files in order, without owners or own times."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=epoch) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
+            content = path.read_bytes()
+            if path.name == "Chart.yaml":
+                content = re.sub(rb"(?m)^(version|appVersion): .*$", rb"\1: " + version.encode(), content)
+            member = tarfile.TarInfo(f"pinnace/{path.relative_to(CHART)}")
+            member.size, member.mtime, member.mode = len(content), epoch, 0o644
+            archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def components_of(version: str) -> JSONObject:
+    """What a wheel's installation consists of, from the lock file: CycloneDX 1.5."""
+    components: list[JSONObject] = []
+    for line in (ROOT / "requirements" / "runtime.txt").read_text().splitlines():
+        if found := _PINNED.match(line):
+            name, pinned = found[1], found[2]
+            purl = f"pkg:pypi/{name.lower()}@{pinned}"
+            components.append(
+                {
+                    "type": "library",
+                    "name": name,
+                    "version": pinned,
+                    "purl": purl,
+                    "bom-ref": purl,
+                    "hashes": [],
+                }
+            )
+        if components and (digest := _HASH.search(line)):
+            components[-1]["hashes"].append({"alg": "SHA-256", "content": digest[1]})
+    own = {
+        "type": "application",
+        "name": "pinnace",
+        "version": version,
+        "purl": f"pkg:pypi/pinnace@{version}",
+        "licenses": [{"license": {"id": "Apache-2.0"}}],
+    }
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": own},
+        "components": components,
+    }
+
+
+def _epoch() -> int:
+    """The time of the commit, so that the same commit gives the same files."""
+    done = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ReleaseError(f"no commit to take the time of: {done.stderr.strip()}")
+    return int(done.stdout)
+
+
+def main() -> int:
+    """Make a release and say where it is."""
+    parser = argparse.ArgumentParser(description="Make the files of a release.")
+    parser.add_argument("--tag", help="the tag that is released; it must be v and the version")
+    parser.add_argument("--no-image", action="store_true", help="leave out the image")
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "dist" / "release")
+    arguments = parser.parse_args()
+    try:
+        if arguments.tag:
+            check_tag(arguments.tag, _version())
+        made = make(arguments.folder, epoch=_epoch(), image=not arguments.no_image)
+    except ReleaseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for path in made:
+        print(f"{path.stat().st_size:>12} {path.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,56 @@
+"""The files of a release: complete, checked, and the same whenever they are made."""
+
+import hashlib
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from hack import release
+
+EPOCH = 1_772_366_400
+
+
+def test_two_releases_of_one_commit_are_the_same_to_the_byte(tmp_path: Path) -> None:
+    first = release.make(tmp_path / "a", epoch=EPOCH, image=False)
+    second = release.make(tmp_path / "b", epoch=EPOCH, image=False)
+
+    assert [path.name for path in first] == [path.name for path in second]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    suffixes = {path.name.split("-")[-1].lstrip("0123456789.") for path in first}
+    assert suffixes == {"SHA256SUMS", "any.whl", "tar.gz", "tgz", "cdx.json"}
+    for line in first[-1].read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((tmp_path / "a" / name).read_bytes()).hexdigest() == digest
+    (wheel,) = (path for path in first if path.suffix == ".whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "pinnace/cli/main.py" in names
+    assert any(name.endswith("entry_points.txt") for name in names)
+
+
+def test_the_chart_of_a_release_has_its_version(tmp_path: Path) -> None:
+    path = tmp_path / "chart.tgz"
+    path.write_bytes(release.chart("7.8.9", EPOCH))
+
+    with tarfile.open(path) as archive:
+        described = archive.extractfile("pinnace/Chart.yaml")
+        assert described is not None
+        text = described.read().decode()
+        assert archive.getmember("pinnace/values.yaml").mtime == EPOCH
+    assert "\nversion: 7.8.9\nappVersion: 7.8.9\n" in text
+
+
+def test_every_component_has_a_version_and_hashes() -> None:
+    listed = json.loads(json.dumps(release.components_of("1.0.0")))
+
+    names = {component["name"] for component in listed["components"]}
+    assert {"aiohttp", "click", "grpcio"} <= names
+    assert all(component["hashes"] and component["version"] for component in listed["components"])
+
+
+def test_a_tag_of_another_version_is_refused() -> None:
+    release.check_tag("v1.2.3", "1.2.3")
+    with pytest.raises(release.ReleaseError, match=r"tag v1\.2\.4 is not v1\.2\.3"):
+        release.check_tag("v1.2.4", "1.2.3")
