@@ -136,7 +136,7 @@ async def test_missing_definitions_are_said(tmp_path: Path) -> None:
 
     assert server.errors == (
         "An error occurred: Velero API group velero.io/v1 not found. "
-        "Please apply the custom resource definitions: `pinnace install --crds-only`\n"
+        "Please apply the custom resource definitions: `pinnace install --crds-only --apply`\n"
     )
 
 
