@@ -12,6 +12,7 @@ from typing import Final
 import orjson
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.selection.names import IncludesExcludes
 from pinnace.archive.content import checksum_of
 from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
@@ -158,15 +159,34 @@ class Live:
 
 
 class Selected:
-    """Admits the objects that a backup would have: of its namespaces, and with its labels."""
+    """Admits the live objects that a backup would have, as far as its namespaces tell.
 
-    def __init__(self, namespaces: frozenset[str], choice: Choice) -> None:
+    Args:
+        spec: of the backup. One that is limited to namespaces has only those cluster-scoped objects that an
+            object in it needs, so that others are not added.
+        namespaces: of the objects in the backup.
+    """
+
+    def __init__(self, spec: JSONObject, namespaces: frozenset[str], choice: Choice) -> None:
+        self._named = IncludesExcludes(
+            spec.get("includedNamespaces") or (), spec.get("excludedNamespaces") or ()
+        )
+        self._has_all_cluster_scoped = bool(
+            spec.get("includeClusterResources")
+            or spec.get("includedClusterScopedResources")
+            or self._named.includes_everything
+        )
         self._namespaces = namespaces
         self._choice = choice
 
     def __call__(self, item: Item, entry: Entry) -> bool:
         """Whether a live object, described by `entry`, counts as added."""
-        in_scope = not item.namespace or item.namespace in self._namespaces
+        if item.namespace:
+            in_scope = item.namespace in self._namespaces
+        elif entry.resource == "namespaces":
+            in_scope = self._named.matches(item.name)
+        else:
+            in_scope = self._has_all_cluster_scoped
         return in_scope and not item.deleting and self._choice.admits(entry)
 
 

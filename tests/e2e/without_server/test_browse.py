@@ -21,6 +21,10 @@ async def test_a_backup_is_compared_with_the_cluster(
     same = await pinnace("backup", "diff", "b1", "--cluster", *only)
     assert (same.code, same.out, same.err) == (0, "", "")
 
+    # Other namespaces are none of a backup that is limited to one.
+    namespaces = await pinnace("backup", "diff", "b1", "--cluster", "--include-resources", "namespaces")
+    assert (namespaces.code, namespaces.out, namespaces.err) == (0, "", "")
+
     await client.patch(CONFIGMAPS, "changes", {"data": {"x": "2"}}, world)
     await client.delete(CONFIGMAPS, "goes", world)
     body = {"metadata": {"name": "comes"}, "apiVersion": "v1", "kind": "ConfigMap"}

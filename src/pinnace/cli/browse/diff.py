@@ -27,6 +27,7 @@ from pinnace.cli.browse.rows import check_format, print_data
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, printable
+from pinnace.cli.kinds import BACKUP
 from pinnace.cli.output.printing import encode
 
 SAME, DIFFERENT, TROUBLE = 0, 1, 2
@@ -88,6 +89,7 @@ async def _against_cluster(
 ) -> list[Difference]:
     from pinnace.kube.discovery import Discovery
 
+    spec = (await library.backend.object(BACKUP.plural, old.name)).get("spec") or {}
     namespaces: set[str] = set()
     async for batch in old.entries():
         namespaces |= {entry.namespace for entry in batch}
@@ -95,7 +97,7 @@ async def _against_cluster(
         live = Live(
             client=client,
             discovery=await Discovery.load(client),
-            is_selected=Selected(frozenset(namespaces), choice),
+            is_selected=Selected(spec, frozenset(namespaces), choice),
         )
         return await _all(with_cluster(old, live, choice, rules))
 
