@@ -24,7 +24,7 @@ from pinnace.browse.stored import StoredBackup
 from pinnace.cli.browse.opening import Library, browse, chosen
 from pinnace.cli.browse.options import DiffOptions
 from pinnace.cli.browse.rows import check_format, print_data
-from pinnace.cli.connect import open_cluster
+from pinnace.cli.connect import open_cluster, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.kinds import BACKUP
@@ -33,6 +33,7 @@ from pinnace.cli.output.printing import encode
 SAME, DIFFERENT, TROUBLE = 0, 1, 2
 """The exit codes, as diff has them."""
 SIGNS: Final = {ADDED: "+", REMOVED: "-"}
+_COLOURS: Final = {"+": "green", "-": "red", "~": "yellow", "@": "cyan"}
 _MAX_VALUE_CHARACTERS: Final = 200
 
 
@@ -71,14 +72,16 @@ def _diff(ctx: click.Context, options: DiffOptions) -> int:
         return await _all(between_backups(old, new, choice, rules))
 
     found = browse(ctx, options, work)
+    colour = form == "table" and settings_of(ctx).colour
     if form in ("json", "yaml"):
         print_data([_as_data(difference) for difference in found], form)
     elif form == "name" or options.name_only:
         for difference in found:
-            click.echo(printable(f"{_sign(difference)} {title(difference)}"))
+            _print(f"{_sign(difference)} {title(difference)}", colour=colour)
     else:
         for difference in found:
-            click.echo(printable(_full(difference, options.names) if options.full else _fields(difference)))
+            text = _full(difference, options.names) if options.full else _fields(difference)
+            _print(text, colour=colour)
         if found:
             click.echo(_totals(found))
     return DIFFERENT if found else SAME
@@ -106,6 +109,14 @@ async def _all(differences: AsyncGenerator[Difference, None]) -> list[Difference
     async with aclosing(differences):
         found = [difference async for difference in differences]
     return sorted(found, key=lambda one: (one.namespace, one.resource, one.name))
+
+
+def _print(text: str, *, colour: bool) -> None:
+    """Print lines, each in the colour of its sign."""
+    lines = printable(text).split("\n")
+    if colour:
+        lines = [click.style(line, fg=_COLOURS.get(line.lstrip()[:1])) for line in lines]
+    click.echo("\n".join(lines), color=colour or None)
 
 
 def _sign(difference: Difference) -> str:

@@ -185,6 +185,27 @@ class TestDiff:
             (directory / f"{name}.tar.gz").write_bytes(b"")
         assert printed(capsys, "backup", "diff", "b1", "b2") == ""
 
+    @pytest.mark.parametrize(("variable", "is_coloured"), [("CLICOLOR_FORCE", True), ("NO_COLOR", False)])
+    def test_lines_are_coloured_by_their_sign_only_where_colour_is_wanted(
+        self,
+        variable: str,
+        is_coloured: bool,
+        location: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: Printed,
+    ) -> None:
+        store(location, "b1", [config_map("gone")])
+        store(location, "b2", [config_map("new\x1b[31m")])
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv(variable, "1")
+
+        assert run(["backup", "diff", "b1", "b2"]) == 1
+
+        out = capsys.readouterr().out
+        assert ("\x1b[32m+ configmaps/new" in out, "\x1b[31m- configmaps/gone" in out) == (is_coloured,) * 2
+        assert ("\x1b" in out) == is_coloured
+        assert "new\x1b[31m" not in out
+
     def test_trouble_is_2(self, location: Path, capsys: Printed) -> None:
         store(location, "b1", [])
         for words in (["b1", "b9"], ["b1"], ["b1", "b1", "--cluster"]):
