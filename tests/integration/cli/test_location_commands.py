@@ -36,8 +36,13 @@ async def test_a_backup_location_is_created_with_what_was_given(
         *("--backup-sync-period", "2m", "--validation-frequency=0s"),
     )
 
-    assert only_line(plain) == 'Backup storage location "plain" configured successfully.'
-    assert only_line(full) == 'Backup storage location "full" configured successfully.'
+    for created, name in ((plain, "plain"), (full, "full")):
+        asks = f"pinnace backup-location get {name} --kubeconfig {command.kubeconfig}"
+        assert (created.code, created.lines) == (
+            0,
+            [f'Backup storage location "{name}" configured successfully.'],
+        )
+        assert created.err == f"Whether the server can use it says `{asks}`.\n"
     assert await spec_of(client, namespace, "plain") == {
         "provider": "aws",
         "objectStorage": {"bucket": "b"},
@@ -116,7 +121,8 @@ async def test_backup_locations_are_listed_and_deleted(
     partly = await command("backup-location", "delete", "a", "nope", "--confirm")
     assert partly.code == 1
     assert partly.lines == ['Backup storage location "a" deleted successfully.']
-    assert partly.err == 'An error occurred: backupstoragelocations.velero.io "nope" not found\n'
+    missing = f'backupstoragelocations.velero.io "nope" not found; namespace {namespace} has a, b'
+    assert partly.err == f"An error occurred: {missing}\n"
     asked = await command("delete", "backup-locations", "--all", stdin="y\n")
     assert asked.lines[-1].endswith('Backup storage location "b" deleted successfully.')
     assert only_line(await command("backup-location", "delete", "--all", "--confirm")) == (

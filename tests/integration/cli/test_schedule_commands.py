@@ -62,19 +62,21 @@ async def test_a_schedule_from_creation_to_deletion(
 
     assert error(await command("schedule", "create", "daily", *DAILY)).endswith("already exists")
     assert only_line(await command("schedule", "delete", "daily", "--confirm")) == "Schedule deleted: daily"
-    assert error(await command("schedule", "delete", "daily", "--confirm")).endswith('"daily" not found')
+    missing = error(await command("schedule", "delete", "daily", "--confirm"))
+    assert missing.endswith(f'"daily" not found; there are no schedules in namespace {namespace}')
     assert only_line(await command("schedule", "delete", "--all", "--confirm")) == "No schedules found"
 
 
 async def test_locations_of_a_schedule_must_exist(
     client: KubeClient, namespace: str, command: Pinnace
 ) -> None:
-    for flag, kind in (
-        ("--storage-location", "backupstoragelocations"),
-        ("--volume-snapshot-locations", "volumesnapshotlocations"),
+    for flag, kind, things in (
+        ("--storage-location", "backupstoragelocations", "backup locations"),
+        ("--volume-snapshot-locations", "volumesnapshotlocations", "snapshot locations"),
     ):
         refused = await command("schedule", "create", "s", *DAILY, flag, "nope")
-        assert error(refused) == f'{kind}.velero.io "nope" not found'
+        none = f"there are no {things} in namespace {namespace}"
+        assert error(refused) == f'{kind}.velero.io "nope" not found; {none}'
     assert await client.list_all(SCHEDULES, namespace) == []
 
 
@@ -99,8 +101,9 @@ async def test_a_backup_from_a_schedule(client: KubeClient, namespace: str, comm
     assert first == "Creating backup from schedule, all other filters are ignored."
     name = second.removeprefix('Backup request "').removesuffix('" submitted successfully.')
     assert re.fullmatch(r"test-\d{14}", name)
+    there = f"{name} --kubeconfig {command.kubeconfig}"
     assert third == (
-        f"Run `pinnace backup describe {name}` or `pinnace backup logs {name}` for more details."
+        f"Run `pinnace backup describe {there}` or `pinnace backup logs {there}` for more details."
     )
     backup: dict[str, Any] = await client.get(BACKUPS, name, namespace)
     assert backup["spec"] == spec["template"]
@@ -122,7 +125,7 @@ async def test_a_backup_from_a_schedule(client: KubeClient, namespace: str, comm
     named = await command("backup", "create", "mine", "--from-schedule", "test", "-o", "json")
     assert json.loads(named.out)["metadata"]["name"] == "mine"
     missing = await command("backup", "create", "--from-schedule", "nope")
-    assert error(missing) == 'schedules.velero.io "nope" not found'
+    assert error(missing) == f'schedules.velero.io "nope" not found; namespace {namespace} has test'
     assert len(await client.list_all(BACKUPS, namespace)) == 1
 
 

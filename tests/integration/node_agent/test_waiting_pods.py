@@ -11,22 +11,32 @@ from pinnace.kube.resources import NODES, PODS
 from tests.support.node_stages import Stage, add_helper_config, volume_pod
 from tests.support.waiting import eventually
 
-MARK = "pinnace-test/disk"
 TIMED_OUT = "timed out waiting for all PodVolumeRestores to complete: "
 
 
 @pytest.fixture
 async def unschedulable(stage: Stage) -> AsyncIterator[Stage]:
-    """A backup of the pod `p`, whose node has lost what the pod wants, and no namespace any more."""
-    node = stage.cluster.nodes[0].name
-    await stage.client.patch(NODES, node, {"metadata": {"labels": {MARK: "fast"}}})
-    await stage.run_pod(volume_pod("p", "data", nodeSelector={MARK: "fast"}), "data")
+    """A backup of the pod `p`, whose namespace is gone, while no node takes pods."""
+    await stage.run_pod(volume_pod("p", "data"), "data")
     await stage.fill("p", "echo one > /data/file")
     with stage.agent():
         await stage.back_up()
-        await stage.client.patch(NODES, node, {"metadata": {"labels": {MARK: None}}})
         await stage.delete_app()
-        yield stage
+        await cordon(stage, True)
+        try:
+            yield stage
+        finally:
+            await cordon(stage, False)
+
+
+async def cordon(stage: Stage, cordoned: bool) -> None:
+    """Let the scheduler pass over the nodes, or use them again.
+
+    A label that the pod selects would not do: the kubelet looks at labels itself, and refuses the pod if it
+    hears of the label later than the scheduler.
+    """
+    for node in stage.cluster.nodes:
+        await stage.client.patch(NODES, node.name, {"spec": {"unschedulable": cordoned}})
 
 
 def errors_of(stage: Stage, restore: str) -> list[str]:
@@ -52,8 +62,7 @@ async def test_a_pod_that_nobody_schedules_is_waited_for_and_reported(
     await stage.begin_restore()
     await eventually(told)
     assert (await stage.orders("podvolumerestores"))["data"].get("status", {}).get("phase", "") == ""
-    node = stage.cluster.nodes[0].name
-    await stage.client.patch(NODES, node, {"metadata": {"labels": {MARK: "fast"}}})
+    await cordon(stage, False)
 
     restore = await stage.site.reached("restores", "r")
 
