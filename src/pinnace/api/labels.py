@@ -23,6 +23,8 @@ EXCLUDE_FROM_BACKUP_VALUE: Final = "true"
 MUST_INCLUDE_ADDITIONAL_ITEMS: Final = "backup.velero.io/must-include-additional-items"
 PLUGIN_CONFIG: Final = "velero.io/plugin-config"
 RESTORE_STATUS: Final = "velero.io/restore-status"
+ASYNC_OPERATION_ID: Final = "velero.io/async-operation-id"
+DYNAMIC_PV_RESTORE: Final = "velero.io/dynamic-pv-restore"
 
 # Labels that `install` puts on what it generates.
 COMPONENT: Final = "component"

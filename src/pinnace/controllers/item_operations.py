@@ -28,6 +28,7 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunKind
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import claim
+from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Conflict, NotFound
@@ -151,7 +152,11 @@ class OperationsReconciler(Generic[RunT]):
             if run.status.phase not in WAITING:
                 return await self._steps.finalize(store, plugins, run)
             following = Following(
-                store=store, plugins=plugins, clock=self._scope.clock, timeout=self._settings.timeout
+                store=store,
+                plugins=plugins,
+                clock=self._scope.clock,
+                builtin_restore_actions=[RestoreMovedData(self._scope.client, self._scope.namespace)],
+                timeout=self._settings.timeout,
             )
             return await self._steps.follow(following, run)
 

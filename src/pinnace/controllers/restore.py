@@ -27,6 +27,7 @@ from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_progress
+from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import (
@@ -229,6 +230,7 @@ class RestoreWork:
                 pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name, store),
                 options=self._options,
                 pod_volumes=restorer,
+                moved_data=RestoreMovedData(scope.client, scope.namespace) if restorer is not None else None,
                 trusted=confinement.trusted,
                 rights=confinement.rights,
                 modifiers=checked.modifiers,

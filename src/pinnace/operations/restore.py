@@ -7,6 +7,7 @@ from pinnace.api.backup import Backup
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.restore import Restore
 from pinnace.context import RunContext
+from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.snapshots import FEATURE, CSIError, handle_of
 from pinnace.hooks.limit import hook_limit
 from pinnace.hooks.restore_running import PodExecHooks
@@ -31,6 +32,7 @@ class RestoreOperation:
     Attributes:
         pod_volume_backups: asked for those of the backup; may raise KubeError, StorageError or RestoreFailed.
         pod_volumes: restores the content of pod volumes; without it such a volume is an error.
+        moved_data: restores data that was moved into the location; without it such data is an error.
         trusted, rights, modifiers: as in `RestoreRequest`.
     """
 
@@ -38,6 +40,7 @@ class RestoreOperation:
     pod_volume_backups: PodVolumeBackupSource
     options: RestoreOptions = field(default_factory=RestoreOptions)
     pod_volumes: PodVolumeRestorer | None = None
+    moved_data: RestoreMovedData | None = None
     trusted: bool = True
     rights: TenantRights | None = None
     modifiers: ResourceModifiers | None = None
@@ -59,6 +62,7 @@ class RestoreOperation:
                 volume_restorer=SnapshotVolumes(snapshotters_of(context)),
                 pod_volume_restorer=self.pod_volumes,
                 exec_hooks=hooks,
+                moved_data=self.moved_data,
             ),
             trusted=self.trusted,
             rights=self.rights,

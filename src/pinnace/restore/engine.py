@@ -26,6 +26,7 @@ from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.errors import MissingItem
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
+from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.restore import claims_with_snapshots
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.csi.snapshots import SNAPSHOTS as CSI_SNAPSHOTS
@@ -49,6 +50,7 @@ from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.moved_data import MovedData
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import (
     Cluster,
@@ -148,6 +150,7 @@ class Helpers:
     volume_restorer: VolumeRestorer | None = None
     pod_volume_restorer: PodVolumeRestorer | None = None
     exec_hooks: ExecHooks | None = None
+    moved_data: RestoreMovedData | None = None
 
 
 @dataclass(slots=True)
@@ -352,6 +355,12 @@ class RestoreEngine:
             volumes=self._new_volumes(request, pod_volumes, volume_data),
             volume_data=volume_data,
             follow_ups=follow_ups,
+            moved_data=MovedData(
+                volumes=volume_data.moved,
+                starter=self._helpers.moved_data,
+                location=request.backup.spec.storage_location,
+                started=request.started,
+            ),
             started=request.started,
             additional=AdditionalItems(
                 target=self._target,
@@ -378,6 +387,7 @@ class RestoreEngine:
             pod_volumes=self._helpers.pod_volume_restorer is not None,
             csi=csi,
             csi_claims=claims_with_snapshots(archive, request.restore.spec.backup_name),
+            moved_data=self._helpers.moved_data is not None,
         )
         return VolumeDataKeeper.of(saved, archive, request.restore, can)
 
@@ -393,6 +403,7 @@ class RestoreEngine:
                 snapshots=request.snapshots,
                 pod_volumes=pod_volumes,
                 claims_with_data=frozenset(volume_data.lost)
+                | frozenset(volume_data.moved)
                 | (frozenset(volume_data.can.csi_claims) if wanted else frozenset()),
             ),
             restorer=self._helpers.volume_restorer,

@@ -205,7 +205,8 @@ class _Run:
     async def _cancel_operations(self, reason: str) -> None:
         if not self.started.operations:
             return
-        given = self.context.plugins.restore_actions
+        moved = self.inputs.helpers.moved_data
+        given = [*self.context.plugins.restore_actions, *([moved] if moved is not None else [])]
         actions = {action.name: action for action in given if isinstance(action, RestoreItemActionV2)}
         await Operators(self.restore, actions, ProcessLog()).cancelled(self.started.operations, reason)
 

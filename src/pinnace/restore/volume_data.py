@@ -8,20 +8,23 @@ created with empty volumes and each is a warning.
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import orjson
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_volume import RESTIC
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
 from pinnace.api.restore import Restore
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
+from pinnace.csi.movement.objects import MovedVolume
 from pinnace.restore.item.metadata import clear_binding_info
 from pinnace.restore.item.reading import ItemRef
+from pinnace.restore.moved_data import moved_volumes, wait_for_data
 from pinnace.restore.results import Results
 from pinnace.volumes.pod_claims import claim_name, find_volume
 
@@ -49,11 +52,13 @@ class Abilities:
         pod_volumes: snapshots of pod volumes by restic and kopia.
         csi: CSI snapshots.
         csi_claims: the claims with usable CSI snapshots in the backup.
+        moved_data: data that was moved into the location.
     """
 
     pod_volumes: bool
     csi: bool
     csi_claims: Collection[Claim] = ()
+    moved_data: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +97,13 @@ def lost_claims(
                         reason=f"it is in the CSI snapshot {handle}, and the backup has no VolumeSnapshot",
                         advice="restore the snapshot with the tools of the storage system",
                     )
+        moved = _moved_volumes(saved, archive)
         for claim in _moved_claims(saved, archive):
-            found[claim] = DataLoss(
-                reason="it was moved into the backup location by a data mover, and this version cannot"
-                " restore moved data",
-                advice=_WITH_VELERO,
-            )
+            loss = _moved_loss(moved.get(claim), _claim_in_backup(archive, claim), can)
+            if loss is not None:
+                found[claim] = loss
+            else:
+                found.pop(claim, None)
     for info in saved.infos:
         if info.backup_method == BackupMethod.POD_VOLUME_BACKUP and info.pvb_info is not None:
             of_info = info.pvb_info
@@ -114,6 +120,49 @@ def lost_claims(
             if loss is not None:
                 found[(backup.spec.pod.namespace, name)] = loss
     return {claim: loss for claim, loss in found.items() if claim[1]}
+
+
+def restorable_moved(
+    saved: SavedData, archive: ArchiveIndex, lost: Collection[Claim]
+) -> dict[Claim, MovedVolume]:
+    """The moved data that is restored: that of all claims but the lost ones."""
+    found = _moved_volumes(saved, archive)
+    return {
+        claim: volume
+        for claim, volume in found.items()
+        if isinstance(volume, MovedVolume) and claim not in lost
+    }
+
+
+def _moved_volumes(saved: SavedData, archive: ArchiveIndex) -> dict[Claim, MovedVolume | str]:
+    return moved_volumes(saved.operations, partial(_read, archive))
+
+
+def _moved_loss(moved: MovedVolume | str | None, claim: JSONObject, can: Abilities) -> DataLoss | None:
+    """Why the moved data of a claim is not restored; None if it is."""
+    if moved is None:
+        return DataLoss(
+            reason="it was moved into the backup location by a data mover, and the backup has no record of"
+            " the operation that would tell where",
+            advice=_WITH_VELERO,
+        )
+    if isinstance(moved, str):
+        return DataLoss(
+            reason=f"it was to be moved into the backup location, but {moved}", advice=_WITH_VELERO
+        )
+    if text(claim, "spec", "volumeMode") == "Block":
+        return DataLoss(
+            reason=f"it was moved into the backup location (snapshot {moved.snapshot}), and this version"
+            " cannot move volumes in Block mode",
+            advice=_WITH_VELERO,
+        )
+    if not can.moved_data:
+        return DataLoss(
+            reason=f"it was moved into the backup location (snapshot {moved.snapshot}), from where node"
+            " agents of a server restore it, and this restore is made without them",
+            advice="restore the backup with a server that has node agents",
+        )
+    return None
 
 
 def pod_volume_loss(uploader: str, snapshot: str, can: Abilities) -> DataLoss | None:
@@ -167,6 +216,11 @@ def _read(archive: ArchiveIndex, group_resource: str, namespace: str, name: str)
     return found if isinstance(found, dict) else None
 
 
+def _claim_in_backup(archive: ArchiveIndex, claim: Claim) -> JSONObject:
+    namespace, name = claim
+    return _read(archive, "persistentvolumeclaims", namespace, name) or {}
+
+
 def _claim_of_pod(archive: ArchiveIndex, namespace: str, pod: str, volume: str) -> str:
     """The claim behind a volume of a stored pod; empty if there is none."""
     found = _read(archive, "pods", namespace, pod)
@@ -194,6 +248,9 @@ class VolumeDataKeeper:
     can: Abilities
     accepted: bool
     """Whether the user accepts empty volumes."""
+    restore: Restore
+    moved: dict[Claim, MovedVolume] = field(default_factory=dict)
+    """The moved data that is restored."""
     is_tuned: bool = False
     """Whether the restore has settings for the uploader, of which restic has none."""
     _handled: set[Claim] = field(default_factory=set)
@@ -207,11 +264,17 @@ class VolumeDataKeeper:
         config = restore.spec.uploader_config
         is_tuned = config is not None and bool(config.write_sparse_files or config.parallel_files_download)
         lost = lost_claims(saved, archive, restore, can)
-        return cls(lost, saved.pod_volumes, can, accepted, is_tuned=is_tuned)
+        wanted = restore.spec.restore_pvs is not False
+        moved = restorable_moved(saved, archive, lost) if can.moved_data and wanted else {}
+        return cls(lost, saved.pod_volumes, can, accepted, restore, moved, is_tuned=is_tuned)
 
     async def prepare_claim(self, ref: ItemRef, claim: JSONObject, exists: Exists, results: Results) -> None:
         """Change a claim whose data is lost, in place, so that it stays unbound and no pod uses it."""
         key = (ref.original_namespace, ref.name)
+        if key in self.moved and not await exists():
+            _forget_volume(claim)
+            wait_for_data(self.restore, ref, claim)
+            return
         loss = self.lost.get(key)
         if loss is None or await exists():
             return

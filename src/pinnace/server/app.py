@@ -18,6 +18,7 @@ from pinnace.aio.racing import unless_stopped
 from pinnace.api.values.times import utcnow
 from pinnace.controllers import (
     backup,
+    data_movement,
     download_request,
     foreign_runs,
     item_operations,
@@ -69,6 +70,7 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
     restore.NAME: restore.controller,
     item_operations.BACKUPS_NAME: item_operations.backups_controller,
     item_operations.RESTORES_NAME: item_operations.restores_controller,
+    data_movement.DOWNLOADS_NAME: data_movement.downloads_controller,
     storage_location.NAME: storage_location.controller,
     download_request.NAME: download_request.controller,
     server_status.NAME: server_status.controller,

@@ -11,13 +11,19 @@ from pinnace import __version__
 from pinnace.aio.clock import Clock
 from pinnace.aio.racing import unless_stopped
 from pinnace.api.values.times import utcnow
-from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
+from pinnace.controllers.node import data_download, data_upload, pod_volume_backup, pod_volume_restore
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import ClusterConfig
-from pinnace.kube.resources import POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, PODS
+from pinnace.kube.resources import (
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
+    PODS,
+)
 from pinnace.operations.workdir import work_directory
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
@@ -61,6 +67,8 @@ class NodeAgentOptions:
 CONTROLLERS: Final[Mapping[str, Callable[[NodeParts], NodeController]]] = {
     pod_volume_backup.NAME: pod_volume_backup.controller,
     pod_volume_restore.NAME: pod_volume_restore.controller,
+    data_upload.NAME: data_upload.controller,
+    data_download.NAME: data_download.controller,
 }
 """The controllers of a node agent by name, in the order in which they start."""
 
@@ -127,6 +135,8 @@ class NodeAgent:
             uploaders=uploaders or Uploaders.of(AccessProvider(client, namespace, workdir)),
             backups=Informer(client, POD_VOLUME_BACKUPS, namespace, indexes=pod_volume_backup.indexes()),
             restores=Informer(client, POD_VOLUME_RESTORES, namespace, indexes=pod_volume_restore.indexes()),
+            uploads=Informer(client, DATA_UPLOADS, namespace),
+            downloads=Informer(client, DATA_DOWNLOADS, namespace),
             pods=Informer(client, PODS, selectors=Selectors(fields=f"spec.nodeName={options.node}")),
             backup_workers=options.backup_workers,
             restore_workers=options.restore_workers,
@@ -139,7 +149,7 @@ class NodeAgent:
         page = StatusServer(self._options.metrics_address, self.metrics.exposition, lambda: manager.health)
         manager.add_service("status", page)
         # Pods first: they decide which PodVolumeRestores can begin.
-        for informer in (parts.pods, parts.backups, parts.restores):
+        for informer in (parts.pods, parts.backups, parts.restores, parts.uploads, parts.downloads):
             manager.add_informer(informer)
         for name, make in CONTROLLERS.items():
             made = make(parts)

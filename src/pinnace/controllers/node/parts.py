@@ -18,6 +18,7 @@ class NodeParts:
     Attributes:
         backups: the PodVolumeBackups of the namespace, with the indexes of `pod_volume_backup`.
         restores: the PodVolumeRestores of the namespace, with the index of `pod_volume_restore`.
+        uploads, downloads: the DataUploads and DataDownloads of the namespace.
         pods: those of this node.
         backup_workers, restore_workers: how many volumes are saved, and restored, at once.
         timers: what controllers wait by; the event loop's if None.
@@ -28,6 +29,8 @@ class NodeParts:
     uploaders: Uploaders
     backups: Informer
     restores: Informer
+    uploads: Informer
+    downloads: Informer
     pods: Informer
     backup_workers: int = 1
     restore_workers: int = 1

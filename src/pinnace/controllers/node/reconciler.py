@@ -1,4 +1,5 @@
-"""The life of one PodVolumeBackup or PodVolumeRestore under the agent of its node.
+"""The life of one PodVolumeBackup or PodVolumeRestore under the agent of its node, and of a DataUpload or
+DataDownload from the moment that a server has made its volume reachable on that node.
 
     New ──claim──> InProgress ──carry out──> Completed, Failed
      └─ refused: Failed           └─ given up, interrupted, or left by a dead agent: Failed
@@ -15,6 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from pinnace.aio.racing import unless_stopped
 from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.data_movement import DataDownload, DataUpload
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase, PodVolumeProgress, PodVolumeRestore
 from pinnace.api.values.times import format_time
@@ -30,8 +32,10 @@ from pinnace.volumes.uploader.output import Progress
 
 log = get_logger(__name__)
 
-PodVolumeT = TypeVar("PodVolumeT", PodVolumeBackup, PodVolumeRestore)
-AnyPodVolumeT = TypeVar("AnyPodVolumeT", PodVolumeBackup, PodVolumeRestore, contravariant=True)
+PodVolumeT = TypeVar("PodVolumeT", PodVolumeBackup, PodVolumeRestore, DataUpload, DataDownload)
+AnyPodVolumeT = TypeVar(
+    "AnyPodVolumeT", PodVolumeBackup, PodVolumeRestore, DataUpload, DataDownload, contravariant=True
+)
 
 NODE_ANNOTATION: Final = "pinnace.io/node"
 """The node whose agent has claimed the object. The pod would tell it too, but may be gone."""
@@ -63,6 +67,15 @@ def is_new(obj: JSONObject) -> bool:
 def is_cancel_wanted(obj: JSONObject) -> bool:
     """Whether a user has asked to give the work up."""
     return (obj.get("spec") or {}).get("cancel") is True
+
+
+def _volume_of(pod_volume: PodVolumeBackup | PodVolumeRestore | DataUpload | DataDownload) -> str:
+    """The volume, or the claim whose volume it is, for the log."""
+    if isinstance(pod_volume, DataUpload):
+        return pod_volume.spec.source_pvc
+    if isinstance(pod_volume, DataDownload):
+        return pod_volume.spec.target_volume.pvc
+    return pod_volume.spec.volume
 
 
 class Work(Protocol[AnyPodVolumeT]):
@@ -99,12 +112,23 @@ class _InFlight:
 
 
 class PodVolumeReconciler(Generic[PodVolumeT]):
-    """Takes PodVolumeBackups or PodVolumeRestores from New to their terminal phase."""
+    """Takes objects of one kind from New, or from the phase that stands for it, to their terminal phase.
+
+    Args:
+        startable: the phases in which no agent has claimed an object yet.
+    """
 
     def __init__(
-        self, scope: NodeScope, resource: APIResource, struct: type[PodVolumeT], work: Work[PodVolumeT]
+        self,
+        scope: NodeScope,
+        resource: APIResource,
+        struct: type[PodVolumeT],
+        work: Work[PodVolumeT],
+        *,
+        startable: frozenset[str] = _NEW,
     ) -> None:
         self._scope = scope
+        self._startable = startable
         self._resource = resource
         self._struct: type[PodVolumeT] = struct
         self._work: Work[PodVolumeT] = work
@@ -145,7 +169,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
     async def _take(self, key: Key) -> None:
         while (obj := await self._read(key)) is not None:
             ours = obj["metadata"]["uid"] in self._claimed and phase_of(obj) == PodVolumePhase.IN_PROGRESS
-            if not ours and not is_new(obj):
+            if not ours and phase_of(obj) not in self._startable:
                 return
             if not ours and is_cancel_wanted(obj):
                 await self._store(obj["metadata"]["uid"], key, self._canceled())
@@ -201,7 +225,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         if pod_volume.spec.cancel:  # since it was read, and before its events had this to act on
             work.is_canceled = True
             work.given_up.set()
-        log.info(f"{self._resource.kind} begins", volume=pod_volume.spec.volume)
+        log.info(f"{self._resource.kind} begins", volume=_volume_of(pod_volume))
         status: JSONObject
         try:
             done = await unless_stopped(

@@ -31,6 +31,7 @@ from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
 from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.moved_data import MovedData
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
@@ -83,6 +84,7 @@ class ItemParts:
     namespaces: NamespaceKeeper
     volumes: VolumePreparer
     volume_data: VolumeDataKeeper
+    moved_data: MovedData
     follow_ups: FollowUps
     started: StartedOperations
     additional: AdditionalItems
@@ -108,6 +110,7 @@ class ItemRestorer:
         self._namespaces = parts.namespaces
         self._volumes = parts.volumes
         self._volume_data = parts.volume_data
+        self._moved_data = parts.moved_data
         self._claims = parts.claims
         self._follow_ups = parts.follow_ups
         self._started = parts.started
@@ -256,6 +259,8 @@ class ItemRestorer:
         kind = f"{resource.api_version}/{resource.kind}"
         self._outcomes.record(kind, ref.key, applied.outcome, applied.reason)
         if applied.created is not None:
+            if ref.group_resource == "persistentvolumeclaims":
+                await self._moved_data.restore(self._restore, ref, applied.created, results)
             await self._follow_ups.created(
                 ref, resource, applied.created, results, additional=chain.nesting > 0
             )

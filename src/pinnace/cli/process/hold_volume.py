@@ -1,0 +1,17 @@
+"""`hold-volume`: what a pod runs that has a volume mounted for a node agent. (docs/spec: BEY 6.7)"""
+
+import signal
+
+import click
+
+from pinnace.cli.flags import Command
+
+
+@click.command("hold-volume", cls=Command, short_help="Keep a volume mounted.", hidden=True)
+def command() -> int:
+    """Do nothing until ended; run by the pods that mount volumes whose data is moved."""
+    ends = {signal.SIGTERM, signal.SIGINT}
+    # Blocked and waited for: a first process has no default action for them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    signal.sigwait(ends)
+    return 0

@@ -1,0 +1,257 @@
+"""The server's part of DataUploads and DataDownloads: makes their volumes reachable, and cleans up.
+
+    New ──> Accepted: claim and pod are made ──> Prepared: mounted on a node, whose agent does the transfer
+                 └── cancelled, or not mounted within half an hour ──> Canceled, Failed
+    Completed ──> a filled volume is given to its claim ──┐
+    Failed, Canceled ─────────────────────────────────────┴─> everything made for it is removed, the finalizer
+                                                              last: only then is the operation over
+
+A pass looks at what is there and takes the next step, so that any server can go on where another one ended.
+Objects for another mover are left alone. (docs/spec: BEY 6.7; docs/adr/065)
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Protocol
+
+from pinnace.api.data_movement import DataMovementPhase
+from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.values.times import format_time, parse_time
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import PASSING_ERRORS
+from pinnace.csi.movement.errors import MovementError
+from pinnace.csi.movement.exposing import Exposer, selected_node
+from pinnace.csi.movement.objects import (
+    ENDED,
+    FINALIZER,
+    TIMEOUT_SECONDS,
+    claim_like,
+    has_finalizer,
+    is_built_in,
+    phase,
+)
+from pinnace.csi.movement.rebinding import drop_filled, rebind, target_claim
+from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.kube.resources import DATA_DOWNLOADS, APIResource
+from pinnace.runtime.controller import DONE, Controller, Result
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.volumes.repositories import Repositories, RepositoryUnavailable
+from pinnace.volumes.uploader.interface import KOPIA
+
+log = get_logger(__name__)
+
+DOWNLOADS_NAME: Final = "data-download"
+POLL_SECONDS: Final = 1.0
+TRANSFER_POLL_SECONDS: Final = 10.0
+CONSUMER_SECONDS: Final = 30.0
+"""How long the first pod of a restored claim is waited for, whose node then decides where the volume is."""
+SETTLE_SECONDS: Final = 600.0
+"""How long a filled volume may take to be bound to its claim."""
+_WORKERS: Final = 4
+
+CANCELED: Final = "it was canceled, as spec.cancel asks for it"
+DELETED: Final = "it was deleted"
+POD_GONE: Final = "the pod that had the volume mounted is gone: its node may have failed"
+
+
+class Kind(Protocol):
+    """What is different for DataUploads and DataDownloads. All may raise KubeError and MovementError."""
+
+    @property
+    def resource(self) -> APIResource:
+        """The kind."""
+        ...
+
+    async def node(self, movement: JSONObject, *, waited_seconds: float) -> str:
+        """The node on which its volume is mounted; empty while that is not so yet."""
+        ...
+
+    async def completed(self, movement: JSONObject) -> bool:
+        """Take the next step after the transfer; whether nothing is left to do."""
+        ...
+
+    async def removed(self, movement: JSONObject) -> bool:
+        """Take the next step of removing what was made; whether nothing is left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Downloads:
+    """DataDownloads: a new volume like the claim's, which gets it when it is filled."""
+
+    scope: Scope
+    exposer: Exposer
+    repositories: Repositories
+
+    @property
+    def resource(self) -> APIResource:
+        """DataDownloads."""
+        return DATA_DOWNLOADS
+
+    async def node(self, movement: JSONObject, *, waited_seconds: float) -> str:
+        """Make the volume, where the claim's pod is to run if that is known."""
+        target = await target_claim(self.scope.client, movement)
+        if bound := text(target, "spec", "volumeName"):
+            raise MovementError(f"the claim is bound to the volume {bound} already")
+        if text(target, "spec", "volumeMode") == "Block":
+            raise MovementError("volumes in Block mode cannot be moved by this version")
+        on_node = ""
+        if await self.exposer.waits_for_consumer(text(target, "spec", "storageClassName")):
+            on_node = selected_node(target)
+            if not on_node and waited_seconds < CONSUMER_SECONDS:
+                return ""
+        spec = movement["spec"]
+        try:
+            await self.repositories.ensure(
+                spec["sourceNamespace"], spec["backupStorageLocation"], uploader=KOPIA
+            )
+        except RepositoryUnavailable as error:
+            raise MovementError(str(error)) from error
+        return await self.exposer.node(movement, claim_like(target), on_node=on_node)
+
+    async def completed(self, movement: JSONObject) -> bool:
+        """Bind the claim to the volume."""
+        return await rebind(self.scope.client, self.exposer, movement)
+
+    async def removed(self, movement: JSONObject) -> bool:
+        """Delete the volume, unless the claim has it."""
+        if not await self.exposer.remove(movement):
+            return False
+        await drop_filled(self.scope.client, movement)
+        return True
+
+
+class MovementReconciler:
+    """Takes the steps for the objects of one kind."""
+
+    def __init__(self, scope: Scope, exposer: Exposer, kind: Kind) -> None:
+        self._scope = scope
+        self._exposer = exposer
+        self._kind = kind
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass."""
+        try:
+            obj = await self._scope.client.get(self._kind.resource, key.name, key.namespace)
+        except NotFound:
+            return DONE
+        if not concerns(obj):
+            return DONE
+        with bound_fields(**{self._kind.resource.kind.lower(): str(key)}):
+            try:
+                return await self._step(obj)
+            except PASSING_ERRORS:
+                raise
+            except Conflict:
+                return Result.after(0)
+            except (MovementError, KubeError) as error:
+                return await self._failed(obj, str(error))
+
+    async def _step(self, obj: JSONObject) -> Result:
+        now = phase(obj)
+        if now in ENDED:
+            return await self._end(obj, now)
+        if "deletionTimestamp" in obj["metadata"]:
+            return await self._give_up(obj, DataMovementPhase.CANCELED, DELETED)
+        if now == DataMovementPhase.IN_PROGRESS:
+            if not await self._exposer.is_mounted(obj):
+                return await self._give_up(obj, DataMovementPhase.FAILED, POD_GONE)
+            return Result.after(TRANSFER_POLL_SECONDS)
+        if obj["spec"].get("cancel") is True:
+            return await self._give_up(obj, DataMovementPhase.CANCELED, CANCELED)
+        if now == DataMovementPhase.NEW:
+            return await self._accept(obj)
+        waited = self._waited_seconds(obj)
+        if waited > TIMEOUT_SECONDS:
+            reason = await self._exposer.why_not(obj)
+            text_of = f"no node agent took it up within {TIMEOUT_SECONDS / 60:g} minutes: {reason}"
+            return await self._give_up(obj, DataMovementPhase.FAILED, text_of)
+        if now == DataMovementPhase.ACCEPTED:
+            node = await self._kind.node(obj, waited_seconds=waited)
+            if node:
+                log.info("The volume is mounted", node=node)
+                await self._patch(obj, {"status": {"phase": str(DataMovementPhase.PREPARED), "node": node}})
+        return Result.after(POLL_SECONDS)
+
+    async def _accept(self, obj: JSONObject) -> Result:
+        finalizers = listed(obj, "metadata", "finalizers")
+        patch = {
+            "metadata": {"finalizers": list(dict.fromkeys([*finalizers, FINALIZER]))},
+            "status": {
+                "phase": str(DataMovementPhase.ACCEPTED),
+                "acceptedTimestamp": format_time(self._scope.clock()),
+            },
+        }
+        await self._patch(obj, patch)
+        return Result.after(0)
+
+    async def _end(self, obj: JSONObject, now: str) -> Result:
+        """Do what is left of an object in its terminal phase, and remove the finalizer."""
+        if not has_finalizer(obj):
+            return DONE
+        if now == DataMovementPhase.COMPLETED and not await self._kind.completed(obj):
+            ended = text(obj, "status", "completionTimestamp")
+            late = ended and self._scope.clock() - parse_time(ended) > timedelta(seconds=SETTLE_SECONDS)
+            if late:
+                raise MovementError("the data was restored, but its claim was not bound in time")
+            return Result.after(POLL_SECONDS)
+        if not await self._kind.removed(obj):
+            return Result.after(POLL_SECONDS)
+        kept = [each for each in listed(obj, "metadata", "finalizers") if each != FINALIZER]
+        await self._patch(obj, {"metadata": {"finalizers": kept}})
+        return DONE
+
+    async def _failed(self, obj: JSONObject, reason: str) -> Result:
+        if phase(obj) in ENDED and phase(obj) != DataMovementPhase.COMPLETED:
+            # Clean-up did not work; the object stays until it does.
+            log.error("What was made to move data cannot be removed yet", reason=reason)
+            return Result.after(TRANSFER_POLL_SECONDS)
+        return await self._give_up(obj, DataMovementPhase.FAILED, reason)
+
+    async def _give_up(self, obj: JSONObject, to: DataMovementPhase, reason: str) -> Result:
+        log.warning("Data is not moved", phase=to, reason=reason)
+        status = {
+            "phase": str(to),
+            "message": reason,
+            "completionTimestamp": format_time(self._scope.clock()),
+        }
+        try:
+            await self._patch(obj, {"status": status})
+        except NotFound:
+            return DONE
+        except Conflict:
+            pass  # its present state decides
+        return Result.after(0)
+
+    async def _patch(self, obj: JSONObject, patch: JSONObject) -> None:
+        """Change the object, unless it has changed since it was read."""
+        metadata = obj["metadata"]
+        patch.setdefault("metadata", {})["resourceVersion"] = metadata["resourceVersion"]
+        await self._scope.client.patch(self._kind.resource, metadata["name"], patch, metadata["namespace"])
+
+    def _waited_seconds(self, obj: JSONObject) -> float:
+        since = text(obj, "status", "acceptedTimestamp")
+        return (self._scope.clock() - parse_time(since)).total_seconds() if since else 0.0
+
+
+def concerns(obj: JSONObject) -> bool:
+    """Whether something is to be done about an object."""
+    if not is_built_in(obj):
+        return False
+    return phase(obj) not in ENDED or FINALIZER in (mapping(obj, "metadata").get("finalizers") or [])
+
+
+def downloads_controller(parts: Parts) -> Controller:
+    """The DataDownload controller of a server."""
+    scope = parts.scope
+    exposer = Exposer(scope.client, scope.namespace)
+    repositories = Repositories(scope.client, scope.namespace, frequency=parts.options.restic_prune_frequency)
+    kind = Downloads(scope, exposer, repositories)
+    reconciler = MovementReconciler(scope, exposer, kind)
+    made = Controller(
+        DOWNLOADS_NAME, reconciler.reconcile, workers=_WORKERS, clock=parts.timers, queue=parts.queue()
+    )
+    made.watch(parts.informers.of(DATA_DOWNLOADS), predicate=concerns)
+    return made

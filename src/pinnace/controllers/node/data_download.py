@@ -1,0 +1,82 @@
+"""The DataDownload controller of a node: fills volumes that are mounted on it. (docs/spec: BEY 6.7)"""
+
+from typing import Final, Protocol
+
+from pinnace.api.data_movement import DataDownload
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.node.moving import STARTABLE, Moving, fail_left
+from pinnace.controllers.node.parts import NodeController, NodeParts
+from pinnace.controllers.node.pod_volume_backup import whole_number
+from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
+from pinnace.kube.resources import DATA_DOWNLOADS
+from pinnace.runtime.controller import Controller
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import UploaderError
+from pinnace.volumes.uploader.interface import KOPIA, Target
+from pinnace.volumes.uploader.progress import OnProgress
+
+NAME: Final = "data-download"
+
+
+class Filler(Protocol):
+    """Writes the content of a snapshot into a volume. Raises UploaderError."""
+
+    async def fill(
+        self,
+        repository: Repository,
+        snapshot: str,
+        target: Target,
+        *,
+        on_progress: OnProgress | None = None,
+    ) -> None: ...
+
+
+class DataDownloadWork:
+    """What is done with one DataDownload."""
+
+    def __init__(self, moving: Moving, uploaders: Filler) -> None:
+        self._moving = moving
+        self._uploaders = uploaders
+
+    async def is_due(self, movement: DataDownload) -> bool:
+        """Whether its volume is mounted here."""
+        return self._moving.is_due(movement)
+
+    async def carry_out(self, movement: DataDownload, report: Report) -> JSONObject:
+        """Fill the volume. Raises PodVolumeFailed."""
+        spec, path = movement.spec, await self._moving.path(movement)
+        place = Repository(
+            location=spec.backup_storage_location, namespace=spec.source_namespace, uploader=KOPIA
+        )
+        config = spec.data_mover_config
+        target = Target(
+            path=path,
+            size_bytes=spec.snapshot_size,
+            parallel=whole_number(config.get("ParallelFilesDownload", "")),
+            sparse=config.get("WriteSparseFiles") == "true",
+        )
+        try:
+            await self._uploaders.fill(place, spec.snapshot_id, target, on_progress=report)
+        except UploaderError as error:
+            raise PodVolumeFailed(f"error restoring snapshot {spec.snapshot_id}: {error}") from error
+        return {}
+
+    def ended(self, movement: DataDownload | None = None, status: JSONObject | None = None) -> None:
+        """Nothing is counted."""
+
+
+def controller(parts: NodeParts) -> NodeController:
+    """The DataDownload controller of a node agent."""
+    moving = Moving(parts.scope, parts.volumes)
+    work = DataDownloadWork(moving, parts.uploaders)
+    reconciler = PodVolumeReconciler(parts.scope, DATA_DOWNLOADS, DataDownload, work, startable=STARTABLE)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.restore_workers, clock=parts.timers)
+    made.watch(parts.downloads, predicate=moving.is_wanted)
+    parts.downloads.add_handlers(
+        on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
+    )
+
+    async def fail_orphans() -> None:
+        await fail_left(reconciler, moving.orphans(parts.downloads))
+
+    return NodeController(controller=made, fail_orphans=fail_orphans)

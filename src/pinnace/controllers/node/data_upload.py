@@ -1,0 +1,96 @@
+"""The DataUpload controller of a node: saves mounted volumes of snapshots. (docs/spec: BEY 6.7)"""
+
+from typing import Final, Protocol
+
+from pinnace.api import labels
+from pinnace.api.data_movement import DataUpload
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.node.moving import REQUESTER, STARTABLE, Moving, fail_left
+from pinnace.controllers.node.parts import NodeController, NodeParts
+from pinnace.controllers.node.pod_volume_backup import REQUESTER_TAG, whole_number
+from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
+from pinnace.kube.resources import DATA_UPLOADS
+from pinnace.runtime.controller import Controller
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import UploaderError
+from pinnace.volumes.uploader.interface import KOPIA, Saved, Source
+from pinnace.volumes.uploader.progress import OnProgress
+
+NAME: Final = "data-upload"
+
+
+class Saver(Protocol):
+    """Saves a volume. Raises UploaderError."""
+
+    async def save(
+        self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
+    ) -> Saved: ...
+
+
+class DataUploadWork:
+    """What is done with one DataUpload."""
+
+    def __init__(self, moving: Moving, uploaders: Saver) -> None:
+        self._moving = moving
+        self._uploaders = uploaders
+
+    async def is_due(self, movement: DataUpload) -> bool:
+        """Whether its volume is mounted here."""
+        return self._moving.is_due(movement)
+
+    async def carry_out(self, movement: DataUpload, report: Report) -> JSONObject:
+        """Save the volume. Raises PodVolumeFailed."""
+        spec, path = movement.spec, await self._moving.path(movement)
+        place = Repository(
+            location=spec.backup_storage_location,
+            namespace=spec.source_namespace,
+            source=spec.source_namespace,
+            uploader=KOPIA,
+        )
+        source = Source(
+            path=path,
+            name=f"{REQUESTER}/kopia/{spec.source_namespace}/{spec.source_pvc}",
+            tags=tags_of(movement),
+            parallel=whole_number(spec.data_mover_config.get("ParallelFilesUpload", "")),
+        )
+        try:
+            saved = await self._uploaders.save(place, source, on_progress=report)
+        except UploaderError as error:
+            raise PodVolumeFailed(f"error saving the data of the snapshot: {error}") from error
+        ended: JSONObject = {"path": str(path), "snapshotID": saved.snapshot}
+        if saved.new_bytes >= 0:
+            ended["incrementalBytes"] = saved.new_bytes
+        return ended
+
+    def ended(self, movement: DataUpload | None = None, status: JSONObject | None = None) -> None:
+        """Nothing is counted."""
+
+
+def tags_of(movement: DataUpload) -> dict[str, str]:
+    """The tags of the snapshot in the repository. (docs/spec: KOP 3)"""
+    marks, spec = movement.metadata.labels, movement.spec
+    return {
+        "backup": marks.get(labels.BACKUP_NAME, ""),
+        "backup-uid": marks.get(labels.BACKUP_UID, ""),
+        "ns": spec.source_namespace,
+        "volume": spec.source_pvc,
+        "pvc-uid": marks.get(labels.PVC_UID, ""),
+        REQUESTER_TAG: REQUESTER,
+    }
+
+
+def controller(parts: NodeParts) -> NodeController:
+    """The DataUpload controller of a node agent."""
+    moving = Moving(parts.scope, parts.volumes)
+    work = DataUploadWork(moving, parts.uploaders)
+    reconciler = PodVolumeReconciler(parts.scope, DATA_UPLOADS, DataUpload, work, startable=STARTABLE)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.backup_workers, clock=parts.timers)
+    made.watch(parts.uploads, predicate=moving.is_wanted)
+    parts.uploads.add_handlers(
+        on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
+    )
+
+    async def fail_orphans() -> None:
+        await fail_left(reconciler, moving.orphans(parts.uploads))
+
+    return NodeController(controller=made, fail_orphans=fail_orphans)

@@ -1,0 +1,76 @@
+"""What DataUploads and DataDownloads have in common on a node: the mounted volume. (docs/spec: BEY 6.7)
+
+The server has made a pod that has the volume mounted, and says in the status on which node it runs.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from pinnace.api.data_movement import BUILT_IN_MOVERS, DataDownload, DataMovementPhase, DataUpload
+from pinnace.api.objects import JSONObject, text
+from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler
+from pinnace.controllers.node.scope import NodeScope
+from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.controllers.shared.writes import PASSING_ERRORS
+from pinnace.csi.movement.objects import VOLUME
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import PODS
+from pinnace.runtime.informer import Informer
+from pinnace.volumes.host_paths import HostPathError
+from pinnace.volumes.outcomes import phase_of
+
+STARTABLE: Final = frozenset({str(DataMovementPhase.PREPARED)})
+REQUESTER: Final = "snapshot-data-upload-download"
+
+
+class Moving:
+    """The part of both kinds."""
+
+    def __init__(self, scope: NodeScope, volumes: NodeVolumes) -> None:
+        self._scope = scope
+        self._volumes = volumes
+
+    def is_ours(self, obj: JSONObject) -> bool:
+        """Whether the volume is mounted on this node, and the work is not another program's."""
+        mover = text(obj, "spec", "datamover")
+        return mover in BUILT_IN_MOVERS and text(obj, "status", "node") == self._scope.node
+
+    def is_wanted(self, obj: JSONObject) -> bool:
+        """Whether this agent should claim the object."""
+        return self.is_ours(obj) and phase_of(obj) in STARTABLE
+
+    def is_due(self, movement: DataUpload | DataDownload) -> bool:
+        """The same of a decoded object."""
+        return movement.status.node == self._scope.node and movement.spec.datamover in BUILT_IN_MOVERS
+
+    def orphans(self, objects: Informer) -> list[JSONObject]:
+        """What a former agent of this node left InProgress."""
+        return [
+            obj
+            for obj in objects.objects()
+            if self.is_ours(obj) and phase_of(obj) == DataMovementPhase.IN_PROGRESS
+        ]
+
+    async def path(self, movement: DataUpload | DataDownload) -> Path:
+        """Where the volume is on this node. Raises PodVolumeFailed."""
+        name, namespace = movement.metadata.name, movement.metadata.namespace
+        try:
+            pod = await self._scope.client.get(PODS, name, namespace)
+        except PASSING_ERRORS:
+            raise
+        except KubeError as error:
+            raise PodVolumeFailed(f"error getting the pod that has the volume mounted: {error}") from error
+        directory = await self._volumes.directory(pod, VOLUME)
+        try:
+            return await self._volumes.path(pod["metadata"]["uid"], directory)
+        except HostPathError as error:
+            raise PodVolumeFailed(f"error identifying path of volume: {error}") from error
+
+
+async def fail_left(
+    reconciler: PodVolumeReconciler[DataUpload] | PodVolumeReconciler[DataDownload],
+    orphans: list[JSONObject],
+) -> None:
+    """Fail these objects: a second try could end as the first one did."""
+    for obj in orphans:
+        await reconciler.fail_orphan(obj)

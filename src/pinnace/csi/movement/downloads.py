@@ -1,0 +1,108 @@
+"""The restore's side of moved data: creates DataDownloads, follows and cancels them. (docs/spec: BEY 6.7)"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.data_movement import DataMovementPhase
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.restore import Restore
+from pinnace.csi.movement.objects import (
+    ENDED,
+    MovedVolume,
+    has_finalizer,
+    new_download,
+    operation_id,
+    phase,
+)
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import DATA_DOWNLOADS
+from pinnace.plugins.asynchronous import OperationProgress
+from pinnace.plugins.protocols import (
+    ResourceIdentifier,
+    ResourceSelector,
+    RestoreItemInput,
+    RestoreItemOutput,
+)
+from pinnace.volumes.creating import create_generated
+
+ACTION: Final = "pinnace.io/restore-moved-data"
+_GONE: Final = "its DataDownload was deleted before the data was restored"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreMovedData:
+    """Fills new volumes with data that was moved into the location; the work is node agents'.
+
+    As an action it only follows the operations that `start` began: claims are changed by the engine, which
+    knows the whole backup.
+
+    Args:
+        namespace: the server's.
+    """
+
+    client: KubeClient
+    namespace: str
+
+    @property
+    def name(self) -> str:
+        """The name under which operations are stored."""
+        return ACTION
+
+    async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:
+        """Create the DataDownload for a claim that was just created; the id of the operation.
+
+        Raises:
+            KubeError: it was not created, as far as can be told.
+        """
+        body = new_download(restore, claim, moved, location)
+        await create_generated(self.client, DATA_DOWNLOADS, body, self.namespace)
+        return operation_id(restore.metadata.uid, claim["metadata"]["uid"])
+
+    async def applies_to(self) -> ResourceSelector:
+        """To no item."""
+        return ResourceSelector(included_resources=("datadownloads.velero.io",))
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        """Leave the item as it is."""
+        return RestoreItemOutput(item=given.item)
+
+    async def progress(self, operation: str, restore: Restore) -> OperationProgress:
+        """How far the DataDownload is. It has ended when the volume is bound to its claim."""
+        found = await self._find(operation, restore)
+        if found is None:
+            return OperationProgress(completed=True, error=_GONE)
+        now, done = phase(found), mapping(found, "status", "progress")
+        is_over = now in ENDED and not has_finalizer(found)
+        error = ""
+        if is_over and now != DataMovementPhase.COMPLETED:
+            error = text(found, "status", "message") or f"its DataDownload is {now}"
+        return OperationProgress(
+            completed=is_over,
+            error=error,
+            done=int(done.get("bytesDone") or 0),
+            total=int(done.get("totalBytes") or 0),
+            units="Bytes",
+            description=now,
+        )
+
+    async def cancel(self, operation: str, restore: Restore) -> None:
+        """Give the work up."""
+        found = await self._find(operation, restore)
+        if found is not None and phase(found) not in ENDED:
+            patch = {"spec": {"cancel": True}}
+            await self.client.patch(DATA_DOWNLOADS, found["metadata"]["name"], patch, self.namespace)
+
+    async def are_additional_items_ready(self, items: Sequence[ResourceIdentifier], restore: Restore) -> bool:
+        """There are none to wait for."""
+        return True
+
+    async def _find(self, operation: str, restore: Restore) -> JSONObject | None:
+        marks = {
+            labels.RESTORE_UID: restore.metadata.uid,
+            labels.ASYNC_OPERATION_ID: labels.label_value(operation),
+        }
+        selector = ",".join(f"{key}={value}" for key, value in marks.items())
+        found = await self.client.list_all(DATA_DOWNLOADS, self.namespace, label_selector=selector)
+        return found[0] if found else None

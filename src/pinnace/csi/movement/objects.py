@@ -1,0 +1,184 @@
+"""The objects that are made to move the data of a volume: pure. (docs/spec: BEY 6.7)"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
+from pinnace.api.data_movement import BUILT_IN_MOVERS, DataMovementPhase, DataUpload
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.restore import Restore
+from pinnace.kube.resources import DATA_DOWNLOADS
+
+VOLUME: Final = "data"
+"""The volume of a temporary pod."""
+
+FINALIZER: Final = "velero.io/data-upload-download-finalizer"
+"""Kept on an object until everything that was made for it is gone."""
+
+TIMEOUT_SECONDS: Final = 1800.0
+"""How long a volume may take until a node agent can read or write it; Velero's default."""
+
+_HOLD: Final = ("pinnace", "hold-volume")
+_USER: Final = 65534
+_SUFFIX_DIGITS: Final = 8
+
+ENDED: Final = frozenset({DataMovementPhase.COMPLETED, DataMovementPhase.FAILED, DataMovementPhase.CANCELED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedVolume:
+    """The data of a claim in a repository.
+
+    Attributes:
+        snapshot: id of the snapshot in the repository.
+        source_namespace: the namespace of the claim that was saved, after which the repository is named.
+        mover: the program that moved the data.
+    """
+
+    snapshot: str
+    source_namespace: str
+    mover: str = ""
+    node_os: str = ""
+    size_bytes: int = 0
+    config: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(cls, upload: DataUpload) -> "MovedVolume":
+        """What a completed DataUpload says."""
+        spec, status = upload.spec, upload.status
+        return cls(
+            snapshot=status.snapshot_id,
+            source_namespace=spec.source_namespace,
+            mover=spec.datamover,
+            node_os=status.node_os,
+            size_bytes=status.progress.total_bytes,
+        )
+
+
+def is_built_in(obj: JSONObject) -> bool:
+    """Whether a DataUpload or DataDownload is for the built-in mover, and not for another program."""
+    return text(obj, "spec", "datamover") in BUILT_IN_MOVERS
+
+
+def awaited_volume(namespace: str, claim: str, restore_uid: str) -> dict[str, str]:
+    """The label of the volume that a restored claim waits for; its selector keeps others from it."""
+    digest = sha256(f"{restore_uid}/{namespace}/{claim}".encode()).hexdigest()[:_SUFFIX_DIGITS]
+    return {labels.DYNAMIC_PV_RESTORE: labels.label_value(f"{namespace}.{claim}.{digest}")}
+
+
+def operation_id(restore_uid: str, claim_uid: str) -> str:
+    """The id of the operation that restores the data of a claim."""
+    return f"dd-{restore_uid}.{claim_uid}"
+
+
+def new_download(restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> JSONObject:
+    """The DataDownload that fills the volume of a claim that was just created; its name is generated."""
+    owner, target = restore.metadata, claim["metadata"]
+    timeout = restore.spec.item_operation_timeout
+    return {
+        "apiVersion": ALPHA_API_VERSION,
+        "kind": DATA_DOWNLOADS.kind,
+        "metadata": {
+            "generateName": f"{owner.name}-",
+            "namespace": owner.namespace,
+            "labels": {
+                labels.RESTORE_NAME: labels.label_value(owner.name),
+                labels.RESTORE_UID: owner.uid,
+                labels.ASYNC_OPERATION_ID: labels.label_value(operation_id(owner.uid, target["uid"])),
+            },
+            "ownerReferences": [_owner(API_VERSION, "Restore", owner.name, owner.uid)],
+        },
+        "spec": {
+            "targetVolume": {"namespace": target["namespace"], "pvc": target["name"], "pv": ""},
+            "backupStorageLocation": location,
+            "datamover": moved.mover,
+            "snapshotID": moved.snapshot,
+            "sourceNamespace": moved.source_namespace,
+            "operationTimeout": str(timeout) if timeout is not None else "10m0s",
+            **({"nodeOS": moved.node_os} if moved.node_os else {}),
+            **({"snapshotSize": moved.size_bytes} if moved.size_bytes else {}),
+        },
+        "status": {"progress": {}},
+    }
+
+
+def temporary_claim(movement: JSONObject, spec: JSONObject) -> JSONObject:
+    """The claim in the server's namespace by which the data is reached."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": _temporary(movement),
+        "spec": spec,
+    }
+
+
+def claim_like(target: JSONObject) -> JSONObject:
+    """The spec of a new claim that gets a volume like the one that a restored claim asks for."""
+    spec = target["spec"]
+    kept = ("accessModes", "resources", "storageClassName", "volumeMode")
+    return {key: spec[key] for key in kept if key in spec}
+
+
+def temporary_pod(movement: JSONObject, image: str, *, node: str = "") -> JSONObject:
+    """A pod that does nothing but have the volume mounted, so that the agent of its node reaches it.
+
+    Args:
+        image: the server's.
+        node: the node that it must run on; empty for any.
+    """
+    container: JSONObject = {
+        "name": "hold",
+        "image": image,
+        "command": list(_HOLD),
+        "resources": {"requests": {"cpu": "1m", "memory": "16Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": VOLUME, "mountPath": "/volume"}],
+    }
+    spec: JSONObject = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+        "volumes": [{"name": VOLUME, "persistentVolumeClaim": {"claimName": movement["metadata"]["name"]}}],
+    }
+    if node:
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        required = {"nodeSelectorTerms": [term]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _temporary(movement), "spec": spec}
+
+
+def _temporary(movement: JSONObject) -> JSONObject:
+    """Name and owner: what is left behind is deleted with the object it was made for."""
+    metadata: dict[str, Any] = movement["metadata"]
+    return {
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        # A backup of the server's namespace has no use for it.
+        "labels": {labels.EXCLUDE_FROM_BACKUP: labels.EXCLUDE_FROM_BACKUP_VALUE},
+        "ownerReferences": [_owner(ALPHA_API_VERSION, movement["kind"], metadata["name"], metadata["uid"])],
+    }
+
+
+def _owner(api_version: str, kind: str, name: str, uid: str) -> JSONObject:
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def phase(obj: JSONObject) -> str:
+    """The phase of a DataUpload or DataDownload; an empty one counts as New."""
+    return text(obj, "status", "phase") or DataMovementPhase.NEW
+
+
+def has_finalizer(obj: JSONObject) -> bool:
+    """Whether things that were made for the object may still be there."""
+    return FINALIZER in (mapping(obj, "metadata").get("finalizers") or [])
