@@ -153,6 +153,9 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         uploader_config: How the content of volumes is saved. A field of later versions of Velero.
         item_operation_timeout: How long an operation that a plugin has started may take; 4h when absent or
             zero. A field of later versions of Velero. (docs/spec: BEY 4.3)
+        snapshot_move_data: Whether the data of CSI snapshots is moved into the storage location. A field of
+            later versions of Velero. (docs/spec: BEY 6.7)
+        datamover: The program that moves it; the server's own when empty or `velero`, the only one known.
     """
 
     included_namespaces: Annotated[list[str], NULLABLE] = []
@@ -178,6 +181,8 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     excluded_namespace_scoped_resources: Annotated[list[str], NULLABLE] = []
     resource_policy: Annotated[ConfigReference | None, NULLABLE] = None
     uploader_config: Annotated[BackupUploader | None, NULLABLE] = None
+    snapshot_move_data: Annotated[bool | None, NULLABLE] = None
+    datamover: str = ""
     item_operation_timeout: Duration | None = None
 
 

@@ -70,20 +70,6 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             schema=_TEXT,
             same=("velero.io/volume-group",),  # written into every spec by Velero 1.18
         ),
-        "snapshotMoveData": NotSupported(
-            since="1.12",
-            effect="moving the data of CSI snapshots into the backup storage location",
-            instead="leave it out to keep the snapshots in the storage system, or save the volumes with "
-            "restic (defaultVolumesToFsBackup)",
-            schema=_SWITCH,
-        ),
-        "datamover": NotSupported(
-            since="1.12",
-            effect="a program that moves the data of snapshots",
-            instead="leave it out: data is not moved",
-            schema=_TEXT,
-            same=("velero",),
-        ),
     },
 }
 

@@ -33,6 +33,7 @@ class DataMovementInfo(Struct, rename="camel", kw_only=True):
     data_mover: str = ""
     uploader_type: str = ""
     snapshot_handle: str = ""
+    operation_id: str = field(name="operationID", default="")
     phase: str = field(name="Phase", default="")
 
 

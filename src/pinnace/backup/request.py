@@ -10,6 +10,7 @@ from datetime import datetime
 
 from pinnace.api import GROUP
 from pinnace.api.backup import Backup, BackupPhase
+from pinnace.api.data_movement import BUILT_IN_MOVERS
 from pinnace.api.labels import (
     SOURCE_CLUSTER_GIT_VERSION,
     SOURCE_CLUSTER_MAJOR_VERSION,
@@ -97,6 +98,7 @@ def prepare_backup(
     problems += namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
     if spec.uploader_config is not None and spec.uploader_config.parallel_files_upload < 0:
         problems.append("uploaderConfig.parallelFilesUpload must not be negative")
+    problems += _movement_errors(prepared)
     problems += label_choice_errors(spec.label_selector, spec.or_label_selectors, "backup")
 
     status.validation_errors = problems
@@ -106,6 +108,16 @@ def prepare_backup(
         status.phase = BackupPhase.IN_PROGRESS
         status.start_timestamp = now
     return prepared
+
+
+def _movement_errors(backup: Backup) -> list[str]:
+    """What is wrong with how data of snapshots is to be moved."""
+    spec = backup.spec
+    if spec.snapshot_move_data and spec.datamover not in BUILT_IN_MOVERS:
+        return [
+            f"spec.datamover {spec.datamover} is not known: this server has only the built-in mover, velero"
+        ]
+    return []
 
 
 def _choose_pod_volumes(backup: Backup, defaults: ServerDefaults) -> list[str]:

@@ -40,6 +40,8 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
         included_namespace_scoped_resources=list(options.include_namespace_scoped_resources),
         excluded_namespace_scoped_resources=list(options.exclude_namespace_scoped_resources),
         item_operation_timeout=options.item_operation_timeout,
+        snapshot_move_data=options.snapshot_move_data,
+        datamover=options.data_mover,
     )
     if options.parallel_files_upload:
         spec.uploader_config = BackupUploader(parallel_files_upload=options.parallel_files_upload)

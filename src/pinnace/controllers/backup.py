@@ -28,7 +28,7 @@ from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import BACKUP_RUNS, Plan, RunReconciler, failed, refused
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_progress
-from pinnace.csi.snapshots import CSIError
+from pinnace.csi.snapshots import FEATURE, CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUPS, NAMESPACES, velero
@@ -101,6 +101,10 @@ class BackupWork:
             policies = await policies_of(scope.client, scope.namespace, prepared.spec)
         except PolicyError as error:
             problems.append(str(error))
+        if prepared.spec.snapshot_move_data and FEATURE not in scope.features:
+            problems.append(
+                f"spec.snapshotMoveData needs CSI snapshots: start the server with --features {FEATURE}"
+            )
         valid = prepared.status.phase == BackupPhase.IN_PROGRESS
         cluster = _Cluster(discovery=discovery, policies=policies)
         execute = partial(self._execute, cluster, caveats) if valid else None

@@ -32,8 +32,11 @@ from pinnace.csi.movement.objects import (
     phase,
 )
 from pinnace.csi.movement.rebinding import drop_filled, rebind, target_claim
+from pinnace.csi.movement.snapshots import MovedSnapshots
+from pinnace.csi.movement.uploads import is_for_us
+from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.errors import Conflict, KubeError, NotFound
-from pinnace.kube.resources import DATA_DOWNLOADS, APIResource
+from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS, APIResource
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -43,6 +46,7 @@ from pinnace.volumes.uploader.interface import KOPIA
 log = get_logger(__name__)
 
 DOWNLOADS_NAME: Final = "data-download"
+UPLOADS_NAME: Final = "data-upload"
 POLL_SECONDS: Final = 1.0
 TRANSFER_POLL_SECONDS: Final = 10.0
 CONSUMER_SECONDS: Final = 30.0
@@ -121,6 +125,43 @@ class Downloads:
             return False
         await drop_filled(self.scope.client, movement)
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """DataUploads: a volume made of the snapshot, which is deleted with the snapshot in the end."""
+
+    scope: Scope
+    exposer: Exposer
+    repositories: Repositories
+    snapshots: MovedSnapshots
+
+    @property
+    def resource(self) -> APIResource:
+        """DataUploads."""
+        return DATA_UPLOADS
+
+    async def node(self, movement: JSONObject, *, waited_seconds: float) -> str:
+        """Make the volume of the snapshot."""
+        spec = movement["spec"]
+        claim = await self.snapshots.claim_spec(movement)
+        if claim is None:
+            return ""
+        try:
+            await self.repositories.ensure(
+                spec["sourceNamespace"], spec["backupStorageLocation"], uploader=KOPIA, initialize=True
+            )
+        except RepositoryUnavailable as error:
+            raise MovementError(str(error)) from error
+        return await self.exposer.node(movement, claim)
+
+    async def completed(self, movement: JSONObject) -> bool:
+        """Nothing is left but to remove what was made."""
+        return True
+
+    async def removed(self, movement: JSONObject) -> bool:
+        """Delete the volume, and then the snapshot."""
+        return await self.exposer.remove(movement) and await self.snapshots.remove(movement)
 
 
 class MovementReconciler:
@@ -241,6 +282,35 @@ def concerns(obj: JSONObject) -> bool:
     if not is_built_in(obj):
         return False
     return phase(obj) not in ENDED or FINALIZER in (mapping(obj, "metadata").get("finalizers") or [])
+
+
+def uploads_controller(parts: Parts) -> Controller:
+    """The DataUpload controller of a server."""
+    scope = parts.scope
+    exposer = Exposer(scope.client, scope.namespace)
+    repositories = Repositories(scope.client, scope.namespace, frequency=parts.options.restic_prune_frequency)
+    kinds = SnapshotKinds.served(parts.discovery)
+    made = Controller(
+        UPLOADS_NAME,
+        queue=parts.queue(),
+        clock=parts.timers,
+        resync=None,
+        workers=_WORKERS,
+        reconcile=_unserved
+        if kinds is None
+        else MovementReconciler(
+            scope,
+            exposer,
+            Uploads(scope, exposer, repositories, MovedSnapshots(scope.client, kinds, scope.namespace)),
+        ).reconcile,
+    )
+    made.watch(parts.informers.of(DATA_UPLOADS), predicate=lambda obj: concerns(obj) and is_for_us(obj))
+    return made
+
+
+async def _unserved(key: Key) -> Result:
+    log.warning("The cluster serves no CSI snapshots, so that none can be moved", dataupload=str(key))
+    return DONE
 
 
 def downloads_controller(parts: Parts) -> Controller:

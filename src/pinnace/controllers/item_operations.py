@@ -29,6 +29,7 @@ from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunKind
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import claim
 from pinnace.csi.movement.downloads import RestoreMovedData
+from pinnace.csi.movement.uploads import FollowUploads
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Conflict, NotFound
@@ -155,6 +156,7 @@ class OperationsReconciler(Generic[RunT]):
                 store=store,
                 plugins=plugins,
                 clock=self._scope.clock,
+                builtin_backup_actions=[FollowUploads(self._scope.client, self._scope.namespace)],
                 builtin_restore_actions=[RestoreMovedData(self._scope.client, self._scope.namespace)],
                 timeout=self._settings.timeout,
             )

@@ -95,12 +95,23 @@ class SnapshotClaim:
         Raises:
             CSIError, KubeError: the snapshot that the claim needs could not be taken.
         """
-        if backup.spec.snapshot_volumes is False and not self._policies.decide:
+        fields = _fields(item)
+        snapshot = await self.take(item, backup)
+        if snapshot is None:
             return item, NOTHING_MORE
+        # The filters of the backup are about snapshots of users; this one is the volume's data. (BEY 4.4)
+        item["metadata"].setdefault("annotations", {})[labels.MUST_INCLUDE_ADDITIONAL_ITEMS] = "true"
+        csi.annotate_claim(item, snapshot["metadata"]["name"], backup.metadata.name)
+        return item, [_identifier(csi.SNAPSHOTS, snapshot["metadata"]["name"], fields["namespace"])]
+
+    async def take(self, item: JSONObject, backup: Backup) -> JSONObject | None:
+        """Create the snapshot; None for claims that need none. Raises CSIError, KubeError."""
+        if backup.spec.snapshot_volumes is False and not self._policies.decide:
+            return None
         spec, fields = item.get("spec") or {}, _fields(item)
         if not spec.get("volumeName") or (item.get("status") or {}).get("phase") != "Bound":
             log.info("The claim is not bound, so there is no volume to take a snapshot of", extra=fields)
-            return item, NOTHING_MORE
+            return None
         try:
             volume = await self._client.get(PERSISTENT_VOLUMES, spec["volumeName"])
         except Forbidden as error:
@@ -108,17 +119,13 @@ class SnapshotClaim:
                 f"The claim is saved without a CSI snapshot, as its volume may not be read: {error}",
                 extra=fields,
             )
-            return item, NOTHING_MORE
+            return None
         if not (volume.get("spec") or {}).get("csi"):
-            return item, NOTHING_MORE
+            return None
         if reason := await self._reason_against(item, volume, backup):
             log.info(f"No CSI snapshot is taken: {reason}", extra=fields)
-            return item, NOTHING_MORE
-        snapshot = await self._snapshot(item, volume, backup)
-        # The filters of the backup are about snapshots of users; this one is the volume's data. (BEY 4.4)
-        item["metadata"].setdefault("annotations", {})[labels.MUST_INCLUDE_ADDITIONAL_ITEMS] = "true"
-        csi.annotate_claim(item, snapshot["metadata"]["name"], backup.metadata.name)
-        return item, [_identifier(csi.SNAPSHOTS, snapshot["metadata"]["name"], fields["namespace"])]
+            return None
+        return await self._snapshot(item, volume, backup)
 
     async def _reason_against(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> str:
         """Why the volume needs no snapshot; empty if it needs one. (docs/spec: BEY 4.7)"""

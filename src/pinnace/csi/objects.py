@@ -11,7 +11,7 @@ from typing import Final
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import DataMovementInfo, VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.csi.snapshots import (
     DELETE_WITH_OBJECT,
@@ -79,6 +79,26 @@ class TakenSnapshots:
         key = metadata["namespace"], metadata["name"]
         self._made[key] = _Taken(uid=metadata.get("uid", ""), claim=claim["metadata"]["name"], volume=volume)
 
+    def moved(self, namespace: str, name: str, operation: str) -> None:
+        """Leave a snapshot to the DataUpload that moves its data, which removes it in the end."""
+        taken = self._made[namespace, name]
+        taken.is_moved = True
+        if taken.info is not None:
+            taken.info.snapshot_data_moved = True
+            taken.info.csi_snapshot_info = None
+            taken.info.snapshot_data_movement_info = DataMovementInfo(
+                data_mover="velero", uploader_type="kopia", operation_id=operation
+            )
+
+    async def drop(self, namespace: str, name: str) -> None:
+        """Delete one snapshot whose data is not to be moved after all. Raises KubeError."""
+        taken = self._made.pop((namespace, name))
+        if taken.content:
+            await _release(self._client, self._kinds, taken.content)
+        await _delete(self._client, self._kinds.snapshots, name, namespace, uid=taken.uid)
+        if taken.content:
+            await _delete(self._client, self._kinds.contents, taken.content)
+
     def is_ours(self, namespace: str, name: str) -> bool:
         """Whether this backup created a VolumeSnapshot. A label is no proof, as any user can write it."""
         return (namespace, name) in self._made
@@ -115,14 +135,15 @@ class TakenSnapshots:
         """
         async with asyncio.TaskGroup() as group:
             for (namespace, name), taken in self._made.items():
-                if taken.content:
+                if taken.content and not taken.is_moved:
                     group.create_task(self._await_ready(namespace, name, taken, log))
         return await self._list(self._kinds.snapshots, log), await self._list(self._kinds.contents, log)
 
     @property
     def counts(self) -> tuple[int, int]:
         """How many snapshots were begun, and how many are ready."""
-        return len(self._made), sum(taken.is_ready for taken in self._made.values())
+        taken = self._made.values()
+        return len(taken), sum(each.is_ready or each.is_moved for each in taken)
 
     @property
     def volume_infos(self) -> Sequence[VolumeInfo]:
@@ -136,7 +157,7 @@ class TakenSnapshots:
         """
         problems = []
         for (namespace, name), taken in self._made.items():
-            if not taken.is_ready:
+            if not taken.is_ready or taken.is_moved:
                 continue
             try:
                 await _delete(self._client, self._kinds.snapshots, name, namespace, uid=taken.uid)
@@ -149,6 +170,8 @@ class TakenSnapshots:
         """Delete the snapshots of a backup that was not stored, and return the errors."""
         problems = []
         for (namespace, name), taken in self._made.items():
+            if taken.is_moved:
+                continue
             try:
                 found = await self._client.get(self._kinds.snapshots, name, namespace)
                 if content := taken.content or bound_content(found):
@@ -192,7 +215,13 @@ class TakenSnapshots:
         except KubeError as error:
             log.error("Error listing the CSI snapshots of the backup", error=error, resource=resource.name)
             return ()
-        return [obj for obj in found if "deletionTimestamp" not in obj["metadata"]]
+        moved = {name for (_, name), taken in self._made.items() if taken.is_moved}
+        moved |= {taken.content for taken in self._made.values() if taken.is_moved}
+        return [
+            obj
+            for obj in found
+            if "deletionTimestamp" not in obj["metadata"] and obj["metadata"]["name"] not in moved
+        ]
 
 
 @dataclass(slots=True)
@@ -204,6 +233,7 @@ class _Taken:
     volume: JSONObject
     content: str = ""
     is_ready: bool = False
+    is_moved: bool = False
     info: VolumeInfo | None = None
 
 

@@ -4,8 +4,9 @@
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -15,12 +16,14 @@ import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import RESTIC
+from pinnace.api.pod_volume import KOPIA, RESTIC
 from pinnace.api.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi import snapshots as csi
+from pinnace.csi.movement.objects import MovedVolume
+from pinnace.csi.movement.stored import Claim, NotMoved, moved_volumes
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound
 
@@ -96,15 +99,66 @@ async def read_volume_data(store: BackupStore, backup: str, workdir: Path | None
     for snapshot in snapshots:  # the first has the most details
         unique.setdefault(f"{snapshot.driver}/{snapshot.handle}", snapshot)
     operations = await store.read_item_operations(backup)
-    moved = [f"claim {namespace}/{name}" for namespace, name in moved_claims(infos, operations)]
-    if not moved:
+    claims = list(moved_claims(infos, operations))
+    volumes = await moved_volumes_of(store, backup, operations, workdir) if claims else {}
+    moved = [
+        f"claim {namespace}/{name}" for namespace, name in claims if _is_left((namespace, name), volumes)
+    ]
+    if not claims:
         moved = [f"DataUpload {name}" for key in listed if key.endswith(_DATA_UPLOAD) for name in listed[key]]
     return StoredVolumeData(
         native=[each for each in await store.read_snapshots(backup) if each.status.provider_snapshot_id],
         csi=list(unique.values()),
-        pod_volumes=saved_pod_volumes(await store.read_pod_volume_backups(backup), infos),
+        pod_volumes=[
+            *saved_pod_volumes(await store.read_pod_volume_backups(backup), infos),
+            *saved_moved_volumes(volumes),
+        ],
         moved=list(dict.fromkeys(moved)),
     )
+
+
+async def moved_volumes_of(
+    store: BackupStore, backup: str, operations: Sequence[JSONObject], workdir: Path | None
+) -> dict[Claim, MovedVolume | NotMoved]:
+    """The data that a backup moved, by claim, as its tarball tells; none if it cannot be read.
+
+    Raises:
+        StorageError: the tarball cannot be fetched.
+    """
+    with tempfile.TemporaryDirectory(prefix="deletion-", dir=workdir) as folder:
+        path = Path(folder) / "contents.tar.gz"
+        try:
+            await store.download_contents(backup, path)
+        except ObjectNotFound:
+            return {}
+        try:
+            with await ArchiveIndex.open(path, Path(folder)) as archive:
+                return moved_volumes(operations, partial(_read, archive))
+        except ArchiveError:
+            return {}  # each claim is then reported as one whose data cannot be deleted
+
+
+def saved_moved_volumes(volumes: Mapping[Claim, MovedVolume | NotMoved]) -> list[SavedPodVolume]:
+    """The snapshots of moved data, which are in the same repositories as those of pod volumes."""
+    return [
+        SavedPodVolume(uploader=KOPIA, snapshot=volume.snapshot, namespace=volume.source_namespace)
+        for volume in volumes.values()
+        if isinstance(volume, MovedVolume)
+    ]
+
+
+def _is_left(claim: Claim, volumes: Mapping[Claim, MovedVolume | NotMoved]) -> bool:
+    """Whether moved data of a claim may be there that cannot be deleted."""
+    found = volumes.get(claim)
+    return found is None or (isinstance(found, NotMoved) and not found.is_known)
+
+
+def _read(archive: ArchiveIndex, group_resource: str, namespace: str, name: str) -> JSONObject | None:
+    try:
+        obj = orjson.loads(archive.read(group_resource, namespace, name))
+    except (ArchiveError, orjson.JSONDecodeError):
+        return None
+    return obj if isinstance(obj, dict) else None
 
 
 def saved_pod_volumes(

@@ -182,6 +182,12 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
         policies = await policies_of(run.client, run.namespace, prepared.spec)
     except PolicyError as error:
         raise InvalidRun(f"the backup is not valid:\n  {error}") from error
+    if prepared.spec.snapshot_move_data:
+        raise InvalidRun(
+            "the backup is not valid:\n  spec.snapshotMoveData: the data of CSI snapshots is moved by a"
+            " server and its node agents, and this backup is made without them; make it with the server, or"
+            " leave the setting out to keep the snapshots in the storage system"
+        )
     if await run.store.exists(prepared.metadata.name):
         raise NameTaken(f"{BackupExists(prepared.metadata.name)}; choose another name or delete it")
     ids = ActionRegistry(builtin_backup_actions=backup_actions(run.client, discovery)).ids

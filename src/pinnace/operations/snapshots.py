@@ -6,15 +6,17 @@ from pathlib import Path
 from pinnace.api.backup import Backup
 from pinnace.api.storage_location import SecretKeySelector
 from pinnace.context import RunContext
-from pinnace.csi.backup import csi_backup_actions
+from pinnace.csi.backup import SnapshotClaim, csi_backup_actions
+from pinnace.csi.movement.uploads import FollowUploads, MoveClaim
 from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.restore import csi_restore_actions
 from pinnace.csi.snapshots import FEATURE, CSIError, SnapshotKinds, synced_content
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, BadRequest, Invalid
+from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.kinds import PluginId
-from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
+from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import CredentialsStore, save_credential
@@ -53,13 +55,20 @@ def taken_snapshots(context: RunContext, backup: Backup) -> TakenSnapshots | Non
 
 def csi_backup_actions_of(
     context: RunContext, taken: TakenSnapshots | None, *, restic: bool, policies: VolumePolicies
-) -> list[BackupItemAction]:
+) -> list[AnyBackupItemAction]:
     """The built-in actions with the feature on, except those that a plugin brings itself."""
     if taken is None:
         return []
     brought = {action.name for action in context.plugins.backup_actions}
     actions = csi_backup_actions(context.client, context.discovery, taken, restic=restic, policies=policies)
-    return [action for action in actions if action.name not in brought]
+    found: list[AnyBackupItemAction] = []
+    for action in actions:
+        if isinstance(action, SnapshotClaim):
+            following = FollowUploads(context.client, context.namespace)
+            found.append(MoveClaim(context.client, action, taken, following))
+        else:
+            found.append(action)
+    return [action for action in found if action.name not in brought]
 
 
 def csi_restore_actions_of(

@@ -14,7 +14,7 @@ from pinnace.plugins.asynchronous import (
 )
 from pinnace.plugins.errors import DuplicatePlugin
 from pinnace.plugins.kinds import PluginId, PluginKind
-from pinnace.plugins.protocols import BackupItemAction, DeleteItemAction, RestoreItemAction
+from pinnace.plugins.protocols import DeleteItemAction, RestoreItemAction
 
 
 class _Named(Protocol):
@@ -35,7 +35,7 @@ class ActionRegistry:
     def __init__(
         self,
         *,
-        builtin_backup_actions: Iterable[BackupItemAction] = (),
+        builtin_backup_actions: Iterable[AnyBackupItemAction] = (),
         builtin_restore_actions: Iterable[RestoreItemAction] = (),
         backup_actions: Sequence[AnyBackupItemAction] = (),
         restore_actions: Sequence[RestoreItemAction] = (),

@@ -1,19 +1,13 @@
-"""Data that was moved into the location, by the claims that it is of. (docs/spec: BEY 6.7)
+"""Starts the restore of data that was moved into the location. (docs/spec: BEY 6.7)"""
 
-The author of a backed up object can write anything into it. So a DataUpload of the tarball counts only where
-the server's own list of operations names it for this claim.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
 from pinnace.api import labels
-from pinnace.api.codec import DecodeError, decode
-from pinnace.api.data_movement import BUILT_IN_MOVERS, DataMovementPhase, DataUpload
-from pinnace.api.objects import JSONObject, mapping, objects, text
+from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.restore import Restore
 from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.movement.objects import MovedVolume, awaited_volume
@@ -27,51 +21,6 @@ Claim = tuple[str, str]
 """Namespace in the backup, and name."""
 
 _CLAIMS: Final = "persistentvolumeclaims"
-_UPLOADS: Final = "datauploads"
-_OPERATION: Final = "du-"
-
-ReadItem = Callable[[str, str, str], JSONObject | None]
-"""Reads an object of the tarball by group resource, namespace and name; None if it cannot be read."""
-
-
-def moved_volumes(operations: Sequence[JSONObject], read: ReadItem) -> dict[Claim, MovedVolume | str]:
-    """The moved data by claim, or why a claim's data cannot be restored; pure but for `read`.
-
-    Args:
-        operations: of the backup's list of item operations, not checked.
-    """
-    found: dict[Claim, MovedVolume | str] = {}
-    for operation in operations:
-        about = mapping(operation, "spec", "resourceIdentifier")
-        is_upload = text(operation, "spec", "operationID").startswith(_OPERATION)
-        if not is_upload or text(about, "Resource") != _CLAIMS:
-            continue
-        claim = text(about, "Namespace"), text(about, "Name")
-        for item in objects(operation, "spec", "postOperationItems"):
-            if text(item, "Resource") == _UPLOADS:
-                stored = read(f"{_UPLOADS}.velero.io", text(item, "Namespace"), text(item, "Name"))
-                found[claim] = _usable(stored, claim)
-    return found
-
-
-def _usable(stored: JSONObject | None, claim: Claim) -> MovedVolume | str:
-    """What a stored DataUpload says, or what is wrong with it."""
-    if stored is None:
-        return "its DataUpload is not in the backup"
-    try:
-        upload = decode(DataUpload, stored)
-    except DecodeError as error:
-        return f"its DataUpload cannot be read: {error}"
-    spec, status = upload.spec, upload.status
-    if (spec.source_namespace, spec.source_pvc) != claim:
-        return f"its DataUpload is of another claim, {spec.source_namespace}/{spec.source_pvc}"
-    if spec.datamover not in BUILT_IN_MOVERS:
-        return f"it was moved by the data mover {spec.datamover}, which is not the built-in one"
-    if status.phase != DataMovementPhase.COMPLETED:
-        return f"its DataUpload is {status.phase or 'New'}: {status.message or 'no reason is given'}"
-    if not status.snapshot_id:
-        return "its DataUpload names no snapshot"
-    return MovedVolume.of(upload)
 
 
 def wait_for_data(restore: Restore, ref: ItemRef, claim: JSONObject) -> None:

@@ -22,9 +22,10 @@ from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi.movement.objects import MovedVolume
+from pinnace.csi.movement.stored import NotMoved, moved_volumes
 from pinnace.restore.item.metadata import clear_binding_info
 from pinnace.restore.item.reading import ItemRef
-from pinnace.restore.moved_data import moved_volumes, wait_for_data
+from pinnace.restore.moved_data import wait_for_data
 from pinnace.restore.results import Results
 from pinnace.volumes.pod_claims import claim_name, find_volume
 
@@ -134,11 +135,11 @@ def restorable_moved(
     }
 
 
-def _moved_volumes(saved: SavedData, archive: ArchiveIndex) -> dict[Claim, MovedVolume | str]:
+def _moved_volumes(saved: SavedData, archive: ArchiveIndex) -> dict[Claim, MovedVolume | NotMoved]:
     return moved_volumes(saved.operations, partial(_read, archive))
 
 
-def _moved_loss(moved: MovedVolume | str | None, claim: JSONObject, can: Abilities) -> DataLoss | None:
+def _moved_loss(moved: MovedVolume | NotMoved | None, claim: JSONObject, can: Abilities) -> DataLoss | None:
     """Why the moved data of a claim is not restored; None if it is."""
     if moved is None:
         return DataLoss(
@@ -146,9 +147,9 @@ def _moved_loss(moved: MovedVolume | str | None, claim: JSONObject, can: Abiliti
             " the operation that would tell where",
             advice=_WITH_VELERO,
         )
-    if isinstance(moved, str):
+    if isinstance(moved, NotMoved):
         return DataLoss(
-            reason=f"it was to be moved into the backup location, but {moved}", advice=_WITH_VELERO
+            reason=f"it was to be moved into the backup location, but {moved.reason}", advice=_WITH_VELERO
         )
     if text(claim, "spec", "volumeMode") == "Block":
         return DataLoss(

@@ -70,6 +70,7 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
     restore.NAME: restore.controller,
     item_operations.BACKUPS_NAME: item_operations.backups_controller,
     item_operations.RESTORES_NAME: item_operations.restores_controller,
+    data_movement.UPLOADS_NAME: data_movement.uploads_controller,
     data_movement.DOWNLOADS_NAME: data_movement.downloads_controller,
     storage_location.NAME: storage_location.controller,
     download_request.NAME: download_request.controller,

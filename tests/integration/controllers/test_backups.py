@@ -430,16 +430,16 @@ async def test_what_a_spec_asks_for_and_is_not_supported_reaches_the_server_and_
     """Under our own definitions, which would drop fields that they do not have."""
     await site.add_folder(default=True)
     await serve()
-    spec = site.maps_of(snapshotMoveData=True, datamover="other")
+    spec = site.maps_of(volumeGroupSnapshotLabelKey="group", snapshotMoveData=True)
     await site.create("backups", "b1", spec=spec)
     await site.create("backups", "b2", spec=site.maps_of(defaultVolumesToFsBackup=False, resourcePolicy=None))
 
     refused = (await site.reached("backups", "b1"))["status"]
 
     assert refused["phase"] == "FailedValidation"
-    assert [error.split(" is not supported")[0] for error in sorted(refused["validationErrors"])] == [
-        "spec.datamover",
-        "spec.snapshotMoveData",
+    assert [error.split(" ")[0] for error in sorted(refused["validationErrors"])] == [
+        "spec.snapshotMoveData",  # needs the feature EnableCSI
+        "spec.volumeGroupSnapshotLabelKey",
     ]
     assert (await site.reached("backups", "b2"))["status"]["phase"] == "Completed"
 

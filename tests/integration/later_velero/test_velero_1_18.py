@@ -42,7 +42,7 @@ async def test_fields_that_are_not_honoured_are_refused_or_warned_of(site: Site)
 
     moved = await site.reached("backups", "moved")
     assert moved["status"]["phase"] == "FailedValidation"
-    assert moved["status"]["validationErrors"][0].startswith("spec.snapshotMoveData is not supported")
+    assert moved["status"]["validationErrors"][0].startswith("spec.snapshotMoveData needs CSI snapshots")
     plain = await site.reached("backups", "plain")
     assert (plain["status"]["phase"], plain["status"]["warnings"]) == ("Completed", 1)
 
@@ -53,11 +53,11 @@ async def test_fields_that_are_not_honoured_are_refused_or_warned_of(site: Site)
     refused = await site.reached("restores", "r2")
     assert refused["status"]["phase"] == "FailedValidation"
 
-    template = site.maps_of(snapshotMoveData=True)
+    template = site.maps_of(volumeGroupSnapshotLabelKey="group")
     await site.create("schedules", "s1", spec={"schedule": SOON, "template": template})
     schedule = await site.reached("schedules", "s1")
     assert schedule["status"]["validationErrors"][0].startswith(
-        "spec.template.snapshotMoveData is not supported"
+        "spec.template.volumeGroupSnapshotLabelKey is not supported"
     )
 
 

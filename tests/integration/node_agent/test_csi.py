@@ -4,28 +4,26 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pinnace.kube.resources import (
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+)
 from pinnace.volumes.host_paths import CSI_NOTES
-from tests.support.csi_cluster import CLASS
+from tests.support.csi_cluster import CLASS, CSICluster
 from tests.support.node_stages import FILES, Stage
 from tests.support.pods import busybox_pod
+from tests.support.sites import FINAL, running
+from tests.support.waiting import eventually
 
 
 @pytest.mark.spec("PVL-012")
 @pytest.mark.usefixtures("csi_storage")
 async def test_a_claim_on_a_csi_volume(stage: Stage) -> None:
     """Into a volume that the driver makes anew."""
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "claim"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": "10Mi"}},
-            "storageClassName": CLASS,
-        },
-    }
-    await stage.client.create(PERSISTENT_VOLUME_CLAIMS, claim, stage.app)
+    await stage.client.create(PERSISTENT_VOLUME_CLAIMS, new_claim(), stage.app)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}]
     await stage.run_pod(busybox_pod("p", mounts={"data": "/data"}, volumes=volumes), "data")
     await stage.fill("p", FILES)
@@ -55,3 +53,78 @@ async def volume_of(stage: Stage) -> JSONObject:
     """The persistent volume behind the claim."""
     claim = await stage.client.get(PERSISTENT_VOLUME_CLAIMS, "claim", stage.app)
     return await stage.client.get(PERSISTENT_VOLUMES, claim["spec"]["volumeName"])
+
+
+async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
+    csi_storage: CSICluster, quiet_stage: Stage
+) -> None:
+    """The snapshot is deleted when its data is in the location; nothing made on the way is left."""
+    stage, options = quiet_stage, {"features": frozenset({"EnableCSI"}), "operation_poll_seconds": 1.0}
+    async with running(stage.client, stage.site.namespace, stage.folder, **options):
+        await stage.site.reached("backupstoragelocations", "default", "Available")
+        await stage.client.create(PERSISTENT_VOLUME_CLAIMS, new_claim(), stage.app)
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}]
+        pod = busybox_pod("p", mounts={"data": "/data"}, volumes=volumes)
+        await stage.run_pod(pod)
+        # The tests' driver keeps no owners and no special bits in its snapshots.
+        await stage.fill("p", FILES.replace("chown 1234:5678 deep/er", ":").replace("4755", "755"))
+        before = await stage.content("p", "data")
+        old = await volume_of(stage)
+        with stage.agent():
+            await stage.begin_backup(snapshotMoveData=True)
+            backup = await ended(stage, "backups", "b")
+            [upload] = await stage.client.list_all(DATA_UPLOADS, stage.site.namespace)
+
+            assert upload["status"]["phase"] == "Completed", upload["status"]
+            assert backup["status"]["phase"] == "Completed", backup["status"]
+            assert backup["status"]["backupItemOperationsCompleted"] == 1
+            assert csi_storage.snapshots() == []
+            assert await left_over(stage, csi_storage) == []
+
+            await stage.delete_app()
+            await stage.begin_restore()
+            restore = await ended(stage, "restores", "r")
+
+            assert restore["status"]["phase"] == "Completed", restore["status"]
+            [download] = await stage.client.list_all(DATA_DOWNLOADS, stage.site.namespace)
+            assert download["spec"]["snapshotID"] == upload["status"]["snapshotID"]
+            await stage.pod("p")
+            assert await stage.content("p", "data") == before
+            new = await volume_of(stage)
+            assert new["metadata"]["name"] != old["metadata"]["name"]
+            assert new["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+            assert await left_over(stage, csi_storage) == []
+
+
+async def ended(stage: Stage, plural: str, name: str) -> JSONObject:
+    """The object in its final phase: operations take several steps of several programs."""
+    found: JSONObject = {}
+
+    async def is_final() -> bool:
+        found.update(await stage.site.get(plural, name))
+        return (found.get("status") or {}).get("phase") in FINAL
+
+    await eventually(is_final, timeout_seconds=120)
+    return found
+
+
+async def left_over(stage: Stage, storage: CSICluster) -> list[str]:
+    """The names of temporary objects."""
+    found = []
+    for kind in (PERSISTENT_VOLUME_CLAIMS, PODS, storage.kinds.snapshots):
+        found += await stage.client.list_all(kind, stage.site.namespace)
+    found += await stage.client.list_all(storage.kinds.contents)
+    return [f"{obj['kind']} {obj['metadata']['name']}" for obj in found]
+
+
+def new_claim() -> JSONObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "claim"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "10Mi"}},
+            "storageClassName": CLASS,
+        },
+    }

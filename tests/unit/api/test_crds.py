@@ -37,8 +37,8 @@ def is_not_supported(path: str) -> bool:
 
 def test_fields_that_are_not_supported_are_kept_by_the_api_server() -> None:
     for prefix in ("Backup.spec", "Schedule.spec.template"):
-        assert BY_PATH[f"{prefix}.snapshotMoveData"]["description"].startswith(
-            "Not supported: moving the data"
+        assert BY_PATH[f"{prefix}.volumeGroupSnapshotLabelKey"]["description"].startswith(
+            "Not supported: common snapshots"
         )
 
 
@@ -221,6 +221,7 @@ def test_nullable_fields() -> None:
         "excludedNamespaceScopedResources",
         "resourcePolicy",
         "resourcePolicy.apiGroup",
+        "snapshotMoveData",
     }
     hooks = {"hooks.resources[]." + name for name in filters | {"labelSelector"}}
     assert of("Backup.spec.") == backup_spec | hooks | {"hooks.resources"}

@@ -47,10 +47,12 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("kind", "spec", "path"),
     [
-        ("Backup", {"snapshotMoveData": True}, "spec.snapshotMoveData"),
-        ("Backup", {"datamover": "other"}, "spec.datamover"),
         ("Backup", {"volumeGroupSnapshotLabelKey": "group"}, "spec.volumeGroupSnapshotLabelKey"),
-        ("Schedule", {"template": {"snapshotMoveData": True}}, "spec.template.snapshotMoveData"),
+        (
+            "Schedule",
+            {"template": {"volumeGroupSnapshotLabelKey": "group"}},
+            "spec.template.volumeGroupSnapshotLabelKey",
+        ),
     ],
 )
 def test_a_field_that_is_not_supported_is_an_error_that_names_it(

@@ -14,6 +14,7 @@ from pinnace.cli.common.commands import (
     group_of,
     labels_option,
     logs_command,
+    movement_options,
     names_argument,
     operation_timeout_option,
     scoped_filter_options,
@@ -68,6 +69,7 @@ from pinnace.cli.output.printing import create_flags
     help="How many files of a volume are read at once; 0 for the number that the uploader chooses.",
 )
 @operation_timeout_option()
+@movement_options
 @wait_options()
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
 @create_flags

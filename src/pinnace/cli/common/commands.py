@@ -67,6 +67,18 @@ def operation_timeout_option() -> Decorator:
     )
 
 
+def movement_options(function: Any) -> Any:
+    """Whether the data of CSI snapshots is moved into the location, and by which program."""
+    mover = click.option(
+        "--data-mover", default="", help="The program that moves the data: velero, the built-in one."
+    )
+    moved = optional_boolean(
+        "--snapshot-move-data",
+        help="Move the data of CSI snapshots into the location (with a server and node agents).",
+    )
+    return moved(mover(function))
+
+
 def labels_option(kind: str) -> Decorator:
     """`--labels` of what is created."""
     return key_values("--labels", help=f"Labels for the {kind} object: k=v,...")

@@ -45,6 +45,8 @@ class BackupSpecOptions(FilterOptions):
     resource_policies_configmap: str
     parallel_files_upload: int
     item_operation_timeout: "Duration | None"
+    snapshot_move_data: bool | None
+    data_mover: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 

@@ -8,15 +8,23 @@ from typing import Final, Protocol
 from pinnace.api import labels
 from pinnace.api.backup import Backup
 from pinnace.api.backup_repository import BackupRepository
-from pinnace.api.pod_volume import RESTIC
+from pinnace.api.objects import text
+from pinnace.api.pod_volume import KOPIA, RESTIC
 from pinnace.api.restore import Restore
 from pinnace.api.values.durations import Duration
+from pinnace.api.volume_info import VolumeInfo, moved_claims
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
 from pinnace.controllers.shared.restored_pods import RestoredPods
 from pinnace.controllers.shared.scope import Scope
-from pinnace.csi.stored_data import SavedPodVolume, saved_pod_volumes
+from pinnace.csi.movement.objects import is_built_in
+from pinnace.csi.stored_data import (
+    SavedPodVolume,
+    moved_volumes_of,
+    saved_moved_volumes,
+    saved_pod_volumes,
+)
 from pinnace.hooks.pod_watches import PodWatches
-from pinnace.kube.resources import POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, APIResource
+from pinnace.kube.resources import DATA_UPLOADS, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, APIResource
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
@@ -170,4 +178,23 @@ async def pod_volume_snapshots(scope: Scope, store: BackupStore, backup: str) ->
     selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
     live = await scope.client.list_all(POD_VOLUME_BACKUPS, scope.namespace, label_selector=selector)
     stored = await store.read_pod_volume_backups(backup)
-    return saved_pod_volumes([*live, *stored], await store.read_volume_infos(backup))
+    infos = await store.read_volume_infos(backup)
+    found = saved_pod_volumes([*live, *stored], infos)
+    return found + await _moved_snapshots(scope, store, backup, infos, selector)
+
+
+async def _moved_snapshots(
+    scope: Scope, store: BackupStore, backup: str, infos: list[VolumeInfo], selector: str
+) -> list[SavedPodVolume]:
+    """The snapshots of moved data: of live DataUploads, and of those in the location."""
+    saved: dict[str, SavedPodVolume] = {}
+    for obj in await scope.client.list_all(DATA_UPLOADS, scope.namespace, label_selector=selector):
+        snapshot = text(obj, "status", "snapshotID")
+        if snapshot and is_built_in(obj):
+            namespace = text(obj, "spec", "sourceNamespace")
+            saved[snapshot] = SavedPodVolume(uploader=KOPIA, snapshot=snapshot, namespace=namespace)
+    operations = await store.read_item_operations(backup)
+    if any(True for _ in moved_claims(infos, operations)):
+        for each in saved_moved_volumes(await moved_volumes_of(store, backup, operations, scope.workdir)):
+            saved.setdefault(each.snapshot, each)
+    return list(saved.values())

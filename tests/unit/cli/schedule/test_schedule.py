@@ -204,7 +204,7 @@ def test_a_backup_from_a_schedule(capsys: pytest.CaptureFixture[str], cluster: F
         "ttl": "24h0m0s",
         "includedNamespaces": ["n"],
         "storageLocation": "main",
-        "snapshotMoveData": True,
+        "volumeGroupSnapshotLabelKey": "group",
         "ofTheFuture": 1,
     }
     cluster.add(
@@ -217,7 +217,7 @@ def test_a_backup_from_a_schedule(capsys: pytest.CaptureFixture[str], cluster: F
     # As the server would make it: what is not supported or not known is not lost, but told.
     assert made["spec"] == template
     warned = capsys.readouterr().err
-    assert "WARNING: spec.snapshotMoveData is not supported" in warned
+    assert "WARNING: spec.volumeGroupSnapshotLabelKey is not supported" in warned
     assert "WARNING: spec.ofTheFuture is not a field" in warned
     assert made["metadata"]["labels"] == {"velero.io/test": "true", "velero.io/schedule-name": "test"}
     assert made["metadata"]["annotations"] == {"note": "x"}

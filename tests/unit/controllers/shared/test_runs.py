@@ -389,13 +389,13 @@ async def test_a_deletion_while_it_runs_ends_quietly(scene: Scene) -> None:
 
 
 async def test_a_field_that_is_not_supported_fails_the_validation_and_names_it(scene: Scene) -> None:
-    scene.world.cluster.add("backups", "b1", spec={"snapshotMoveData": True, "datamover": "velero"})
+    scene.world.cluster.add("backups", "b1", spec={"volumeGroupSnapshotLabelKey": "group"})
 
     await scene.reconcile()
 
     assert scene.phase == "FailedValidation"
     (error,) = scene.errors
-    assert error.startswith("spec.snapshotMoveData is not supported")
+    assert error.startswith("spec.volumeGroupSnapshotLabelKey is not supported")
     assert "startTimestamp" not in scene.status
     assert scene.work.executed == []
     assert scene.work.counted == [("taken", "FailedValidation"), ("ended", "FailedValidation")]
@@ -412,11 +412,11 @@ async def test_a_field_that_is_not_known_is_a_warning_of_the_run(scene: Scene) -
 
 
 async def test_all_that_is_wrong_with_an_object_is_said_at_once(scene: Scene) -> None:
-    scene.world.cluster.add("backups", "b1", spec={"snapshotMoveData": True})
+    scene.world.cluster.add("backups", "b1", spec={"volumeGroupSnapshotLabelKey": "group"})
     scene.work.valid = False
 
     await scene.reconcile()
 
     first, second = scene.errors
     assert first == "no good"
-    assert second.startswith("spec.snapshotMoveData")
+    assert second.startswith("spec.volumeGroupSnapshotLabelKey")

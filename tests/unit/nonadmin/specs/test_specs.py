@@ -116,8 +116,8 @@ def test_storage_location(storage: StorageChoice, text: str) -> None:
 
 
 def test_fields_that_are_not_supported_are_refused_by_name() -> None:
-    text = "NonAdminBackup spec.backupSpec.snapshotMoveData is not supported ("
-    assert judged(snapshotMoveData=True).startswith(text)
+    text = "NonAdminBackup spec.backupSpec.volumeGroupSnapshotLabelKey is not supported ("
+    assert judged(volumeGroupSnapshotLabelKey="group").startswith(text)
     text = "NonAdminRestore nonAdminRestore.spec.restoreSpec.existingResourcePolicy is restricted"
     given = non_admin_restore(backupName="x", existingResourcePolicy="recreate")
     assert restore_problem(given, READY, AdminSettings(), SERVER).startswith(text)
@@ -143,6 +143,8 @@ BACKUP_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "defaultVolumesToFsBackup": (True, True, False, "true"),
     "metadata": ({"labels": {"a": "b"}}, {"labels": {"a": "b"}}, {"labels": {}}, '{"labels":{"a":"b"}}'),
     "csiSnapshotTimeout": ("20m", "1200s", "1h", "20m0s"),
+    "snapshotMoveData": (True, True, False, "true"),
+    "datamover": ("velero", "velero", "other", "velero"),
     "uploaderConfig": (
         {"parallelFilesUpload": 4},
         {"parallelFilesUpload": 4},

@@ -1,0 +1,206 @@
+"""The backup's side of moved data: creates DataUploads of CSI snapshots, follows and cancels them.
+
+(docs/spec: BEY 6.7)
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
+from pinnace.api.backup import Backup
+from pinnace.api.data_movement import DataMovementPhase
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.csi import snapshots as csi
+from pinnace.csi.backup import SnapshotClaim
+from pinnace.csi.movement.objects import ENDED, has_finalizer, is_built_in, phase
+from pinnace.csi.objects import TakenSnapshots
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import DATA_UPLOADS
+from pinnace.plugins.asynchronous import BackupItemOutput, OperationProgress
+from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
+from pinnace.volumes.creating import create_generated
+
+CONTENT: Final = "pinnace.io/snapshot-content"
+"""Annotation of a DataUpload: the VolumeSnapshotContent of the snapshot, which survives its namespace."""
+NO_SUCH: Final = "its DataUpload was deleted before the data was moved"
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUploads:
+    """Asks for the progress of DataUploads, and cancels them.
+
+    Args:
+        namespace: the server's.
+    """
+
+    client: KubeClient
+    namespace: str
+
+    @property
+    def name(self) -> str:
+        """The name of the action that begins them."""
+        return SnapshotClaim.name
+
+    async def applies_to(self) -> ResourceSelector:
+        """PersistentVolumeClaims."""
+        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+
+    async def execute(self, item: JSONObject, backup: Backup) -> BackupItemOutput:
+        """Leave the item as it is: this only follows."""
+        return BackupItemOutput(item=item)
+
+    async def progress(self, operation: str, backup: Backup) -> OperationProgress:
+        """How far the DataUpload is. It has ended when everything made for it is removed."""
+        found = await self._find(operation, backup)
+        if found is None:
+            return OperationProgress(completed=True, error=NO_SUCH)
+        now, done = phase(found), mapping(found, "status", "progress")
+        is_over = now in ENDED and not has_finalizer(found)
+        error = ""
+        if is_over and now != DataMovementPhase.COMPLETED:
+            error = text(found, "status", "message") or f"its DataUpload is {now}"
+        return OperationProgress(
+            completed=is_over,
+            error=error,
+            done=int(done.get("bytesDone") or 0),
+            total=int(done.get("totalBytes") or 0),
+            units="Bytes",
+            description=now,
+        )
+
+    async def cancel(self, operation: str, backup: Backup) -> None:
+        """Give the work up."""
+        found = await self._find(operation, backup)
+        if found is not None and phase(found) not in ENDED:
+            patch = {"spec": {"cancel": True}}
+            await self.client.patch(DATA_UPLOADS, found["metadata"]["name"], patch, self.namespace)
+
+    async def _find(self, operation: str, backup: Backup) -> JSONObject | None:
+        marks = {
+            labels.BACKUP_UID: backup.metadata.uid,
+            labels.ASYNC_OPERATION_ID: labels.label_value(operation),
+        }
+        selector = ",".join(f"{key}={value}" for key, value in marks.items())
+        found = await self.client.list_all(DATA_UPLOADS, self.namespace, label_selector=selector)
+        return found[0] if found else None
+
+
+class MoveClaim:
+    """Takes a CSI snapshot of a claim's volume, and has its data moved into the location.
+
+    Args:
+        snapshots: decides and takes the snapshot.
+        taken: records it.
+        following: of the DataUploads.
+    """
+
+    name = SnapshotClaim.name
+
+    def __init__(
+        self, client: KubeClient, snapshots: SnapshotClaim, taken: TakenSnapshots, following: FollowUploads
+    ) -> None:
+        self._client = client
+        self._snapshots = snapshots
+        self._taken = taken
+        self._following = following
+
+    async def applies_to(self) -> ResourceSelector:
+        """PersistentVolumeClaims."""
+        return await self._snapshots.applies_to()
+
+    async def execute(self, item: JSONObject, backup: Backup) -> BackupItemOutput:
+        """Take the snapshot and begin to move its data; nothing for claims that need no snapshot.
+
+        Raises:
+            CSIError, KubeError: the snapshot could not be taken, or no DataUpload be created.
+        """
+        if not backup.spec.snapshot_move_data:
+            changed, more = await self._snapshots.execute(item, backup)
+            return BackupItemOutput(item=changed, additional_items=more)
+        snapshot = await self._snapshots.take(item, backup)
+        if snapshot is None:
+            return BackupItemOutput(item=item)
+        found, content = await self._taken.wait_and_keep(snapshot)
+        body = new_upload(backup, item, found, content)
+        try:
+            made = await create_generated(self._client, DATA_UPLOADS, body, self._following.namespace)
+        except KubeError:
+            await self._taken.drop(found["metadata"]["namespace"], found["metadata"]["name"])
+            raise
+        operation = operation_id(backup.metadata.uid, item["metadata"]["uid"])
+        self._taken.moved(found["metadata"]["namespace"], found["metadata"]["name"], operation)
+        csi.annotate_claim(item, found["metadata"]["name"], backup.metadata.name)
+        upload = ResourceIdentifier(
+            group=DATA_UPLOADS.group,
+            resource=DATA_UPLOADS.name,
+            namespace=self._following.namespace,
+            name=made["metadata"]["name"],
+        )
+        return BackupItemOutput(item=item, operation_id=operation, post_operation_items=[upload])
+
+    async def progress(self, operation: str, backup: Backup) -> OperationProgress:
+        """How far the DataUpload is."""
+        return await self._following.progress(operation, backup)
+
+    async def cancel(self, operation: str, backup: Backup) -> None:
+        """Give the work up."""
+        await self._following.cancel(operation, backup)
+
+
+def operation_id(backup_uid: str, claim_uid: str) -> str:
+    """The id of the operation that moves the data of a claim."""
+    return f"du-{backup_uid}.{claim_uid}"
+
+
+def new_upload(backup: Backup, claim: JSONObject, snapshot: JSONObject, content: JSONObject) -> JSONObject:
+    """The DataUpload of a snapshot: pure; its name is generated."""
+    owner, source = backup.metadata, claim["metadata"]
+    timeout = backup.spec.csi_snapshot_timeout
+    config = backup.spec.uploader_config
+    parallel = config.parallel_files_upload if config is not None else 0
+    return {
+        "apiVersion": ALPHA_API_VERSION,
+        "kind": DATA_UPLOADS.kind,
+        "metadata": {
+            "generateName": f"{owner.name}-",
+            "namespace": owner.namespace,
+            "labels": {
+                labels.BACKUP_NAME: labels.label_value(owner.name),
+                labels.BACKUP_UID: owner.uid,
+                labels.PVC_UID: source["uid"],
+                labels.ASYNC_OPERATION_ID: labels.label_value(operation_id(owner.uid, source["uid"])),
+            },
+            "annotations": {CONTENT: content["metadata"]["name"]},
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": "Backup",
+                    "name": owner.name,
+                    "uid": owner.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "snapshotType": "CSI",
+            "csiSnapshot": {
+                "volumeSnapshot": snapshot["metadata"]["name"],
+                "storageClass": text(claim, "spec", "storageClassName"),
+                "snapshotClass": text(snapshot, "spec", "volumeSnapshotClassName"),
+                "driver": text(content, "spec", "driver"),
+            },
+            "sourcePVC": source["name"],
+            "sourceNamespace": source["namespace"],
+            "datamover": backup.spec.datamover,
+            "backupStorageLocation": backup.spec.storage_location,
+            "operationTimeout": str(timeout) if timeout is not None else "10m0s",
+            **({"dataMoverConfig": {"ParallelFilesUpload": str(parallel)}} if parallel else {}),
+        },
+        "status": {"progress": {}},
+    }
+
+
+def is_for_us(obj: JSONObject) -> bool:
+    """Whether a DataUpload is of our making, so that its snapshot is to be removed with it."""
+    return is_built_in(obj) and CONTENT in mapping(obj, "metadata", "annotations")

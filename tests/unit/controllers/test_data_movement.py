@@ -1,0 +1,379 @@
+"""The server's part of DataDownloads and DataUploads, against a cluster in memory. (docs/spec: BEY 6.7)"""
+
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.times import format_time
+from pinnace.controllers.data_movement import POD_GONE, Downloads, MovementReconciler, Uploads
+from pinnace.controllers.shared.scope import Scope
+from pinnace.csi.movement.exposing import Exposer
+from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS
+from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
+from pinnace.csi.movement.snapshots import MovedSnapshots
+from pinnace.csi.movement.uploads import CONTENT
+from pinnace.csi.snapshots import SnapshotKinds
+from pinnace.kube.resources import (
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
+    DEPLOYMENTS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+    APIResource,
+)
+from pinnace.runtime.keys import Key
+from pinnace.volumes.repositories import Repositories
+from tests.support.clock import FrozenClock
+from tests.support.scripted_api import ScriptedAPI
+from tests.unit.controllers.fakes import RecordingMetrics
+
+OURS, SHOP, NODE = "velero", "shop", "node-1"
+AWAITED = {labels.DYNAMIC_PV_RESTORE: "shop.data.1"}
+KINDS = SnapshotKinds(
+    snapshots=APIResource(
+        group="snapshot.storage.k8s.io",
+        version="v1",
+        name="volumesnapshots",
+        kind="VolumeSnapshot",
+        namespaced=True,
+    ),
+    contents=APIResource(
+        group="snapshot.storage.k8s.io",
+        version="v1",
+        name="volumesnapshotcontents",
+        kind="VolumeSnapshotContent",
+        namespaced=False,
+    ),
+    classes=APIResource(
+        group="snapshot.storage.k8s.io",
+        version="v1",
+        name="volumesnapshotclasses",
+        kind="VolumeSnapshotClass",
+        namespaced=False,
+    ),
+)
+
+
+class Killed(BaseException):
+    """The server died."""
+
+
+class NoRepositories:
+    """Every repository is ready."""
+
+    async def ensure(self, *_names: str, **_options: Any) -> None:
+        return None
+
+
+class Stage:
+    """A cluster with a claim that waits, and what its own controllers and a node agent would do."""
+
+    def __init__(self, tmp_path: Any) -> None:
+        self.clock = FrozenClock()
+        self.api: ScriptedAPI[Any] = ScriptedAPI(self.clock)
+        self.scope = Scope(
+            client=self.api.client,
+            namespace=OURS,
+            metrics=cast(Any, RecordingMetrics()),
+            workdir=tmp_path,
+            clock=self.clock,
+        )
+        self.class_of: JSONObject = {"metadata": {"name": "fast"}}
+        self.api.add_new(STORAGE_CLASSES, "", self.class_of)
+        image = {"spec": {"template": {"spec": {"containers": [{"image": "r/pinnace:1"}]}}}}
+        self.api.add_new(DEPLOYMENTS, OURS, {"metadata": {"name": "velero"}, **image})
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "fast",
+        }
+        self.claim = self.api.add_new(
+            PERSISTENT_VOLUME_CLAIMS,
+            SHOP,
+            {"metadata": {"name": "data"}, "spec": {**spec, "selector": {"matchLabels": AWAITED}}},
+        )
+        self.resource = DATA_DOWNLOADS
+        exposer = Exposer(self.scope.client, OURS)
+        self.exposer, self.repositories = exposer, cast(Repositories, NoRepositories())
+        self.kind: Downloads | Uploads = Downloads(self.scope, exposer, self.repositories)
+
+    def add_download(self, **spec: Any) -> None:
+        target = {"namespace": SHOP, "pvc": "data", "pv": ""}
+        given = {"targetVolume": target, "sourceNamespace": SHOP, "backupStorageLocation": "default", **spec}
+        body = {"kind": "DataDownload", "metadata": {"name": "d"}, "spec": given, "status": {}}
+        self.api.add_new(DATA_DOWNLOADS, OURS, body)
+
+    def add_upload(self) -> None:
+        self.resource = DATA_UPLOADS
+        moved = MovedSnapshots(self.scope.client, KINDS, OURS)
+        self.kind = Uploads(self.scope, self.exposer, self.repositories, moved)
+        content = {
+            "metadata": {"name": "content"},
+            "spec": {
+                "driver": "d",
+                "deletionPolicy": "Retain",
+                "volumeSnapshotRef": {"namespace": SHOP, "name": "snap"},
+            },
+            "status": {"snapshotHandle": "h", "readyToUse": True, "restoreSize": 1 << 30},
+        }
+        self.api.add_new(KINDS.contents, "", content)
+        snapshot = {"metadata": {"name": "snap"}, "status": {"boundVolumeSnapshotContentName": "content"}}
+        self.api.add_new(KINDS.snapshots, SHOP, snapshot)
+        spec = {
+            "csiSnapshot": {"volumeSnapshot": "snap", "storageClass": "fast"},
+            "sourceNamespace": SHOP,
+            "sourcePVC": "data",
+            "backupStorageLocation": "default",
+        }
+        metadata = {"name": "d", "annotations": {CONTENT: "content"}}
+        body = {"kind": "DataUpload", "metadata": metadata, "spec": spec, "status": {}}
+        self.api.add_new(DATA_UPLOADS, OURS, body)
+
+    @property
+    def obj(self) -> JSONObject:
+        found = self.api.peek(self.resource, OURS, "d")
+        assert found is not None
+        return found
+
+    @property
+    def phase(self) -> str:
+        return text(self.obj, "status", "phase")
+
+    def change(self, **status: Any) -> None:
+        obj = self.obj
+        obj["status"] = {**obj["status"], **status}
+        self.api.store(self.resource, OURS, obj)
+
+    async def step(self) -> None:
+        """One pass of a server that knows nothing of those before, and what the cluster does then."""
+        await MovementReconciler(self.scope, self.exposer, self.kind).reconcile(Key(OURS, "d"))
+        self.cluster_acts()
+
+    async def until(self, phase: str) -> None:
+        for _ in range(20):
+            if self.phase == phase:
+                return
+            await self.step()
+        raise AssertionError(self.obj)
+
+    async def until_over(self) -> None:
+        """Until nothing is left to do."""
+        for _ in range(40):
+            await self.step()
+            if self.phase in ("Completed", "Failed", "Canceled") and not self.obj["metadata"]["finalizers"]:
+                return
+        raise AssertionError(self.obj)
+
+    def transfer(self, phase: str = "Completed") -> None:
+        self.change(phase=phase, completionTimestamp=format_time(self.clock()))
+
+    def cluster_acts(self) -> None:
+        """Bind claims, start pods, make snapshots ready, delete released volumes."""
+        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+        if claim is not None and "volumeName" not in claim["spec"]:
+            claim["spec"]["volumeName"] = "pv"
+            self.api.store(PERSISTENT_VOLUME_CLAIMS, OURS, claim)
+            reference = {"namespace": OURS, "name": "d", "uid": claim["metadata"]["uid"]}
+            spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": reference}
+            self.api.add_new(PERSISTENT_VOLUMES, "", {"metadata": {"name": "pv"}, "spec": spec})
+        pod = self.api.peek(PODS, OURS, "d")
+        if pod is not None and "status" not in pod:
+            pod["spec"]["nodeName"], pod["status"] = NODE, {"phase": "Running"}
+            self.api.store(PODS, OURS, pod)
+        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
+        if volume is not None:
+            spec, target = volume["spec"], self.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+            if target is not None and spec["claimRef"]["uid"] == target["metadata"]["uid"]:
+                target["spec"]["volumeName"], target["status"] = "pv", {"phase": "Bound"}
+                self.api.store(PERSISTENT_VOLUME_CLAIMS, SHOP, target)
+            elif claim is None and spec["persistentVolumeReclaimPolicy"] == "Delete":
+                self.api.remove(PERSISTENT_VOLUMES, "", "pv")
+        made = self.api.peek(KINDS.snapshots, OURS, "d")
+        if made is not None and "status" not in made:
+            made["status"] = {"readyToUse": True, "restoreSize": "1Gi"}
+            self.api.store(KINDS.snapshots, OURS, made)
+
+    def temporary(self) -> list[str]:
+        """What was made in the server's namespace, and the contents of snapshots."""
+        kinds = (PERSISTENT_VOLUME_CLAIMS, PODS, KINDS.snapshots)
+        found = [kind.kind for kind in kinds if self.api.peek(kind, OURS, "d") is not None]
+        return found + [obj["metadata"]["name"] for obj in self.api.of(KINDS.contents)]
+
+
+@pytest.fixture
+def stage(tmp_path: Any) -> Stage:
+    return Stage(tmp_path)
+
+
+async def test_a_download_fills_a_new_volume_and_gives_it_to_the_claim(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Prepared")
+    assert stage.obj["status"]["node"] == NODE
+    pod = stage.api.peek(PODS, OURS, "d")
+    assert pod is not None
+    assert pod["spec"]["containers"][0]["image"] == "r/pinnace:1"
+
+    stage.transfer()
+    await stage.until_over()
+
+    claim, volume = (
+        stage.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data"),
+        stage.api.peek(PERSISTENT_VOLUMES, "", "pv"),
+    )
+    assert claim is not None
+    assert volume is not None
+    assert claim["spec"]["volumeName"] == "pv"
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    assert volume["metadata"]["labels"] == AWAITED
+    assert FORMER_POLICY not in volume["metadata"]["annotations"]
+    assert FILLED_BY not in volume["metadata"]["labels"]
+    assert stage.temporary() == []
+
+
+@pytest.mark.parametrize("outcome", ["Completed", "Failed"])
+@pytest.mark.parametrize("what", ["download", "upload"])
+@pytest.mark.parametrize("order", ["before", "after"])
+async def test_a_server_that_dies_at_any_write_is_followed_by_one_that_ends_the_work(
+    tmp_path: Any, outcome: str, what: str, order: str
+) -> None:
+    for number in range(1, 60):
+        stage = Stage(tmp_path)
+        (stage.add_download if what == "download" else stage.add_upload)()
+        left = [number]
+
+        def die(verb: str, *_names: str, left: list[int] = left) -> None:
+            left[0] -= verb in ("create", "patch", "delete")
+            if left[0] == 0:
+                left[0] = -1
+                raise Killed
+
+        setattr(stage.api, order, die)
+        for _ in range(60):
+            try:
+                await stage.step()
+            except Killed:
+                stage.cluster_acts()
+            if stage.phase == "Prepared":
+                stage.transfer(outcome)
+            if stage.phase == outcome and not stage.obj["metadata"]["finalizers"]:
+                break
+        else:
+            raise AssertionError((number, stage.obj))
+        assert stage.temporary() == [], number
+        claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+        assert claim is not None
+        assert ("volumeName" in claim["spec"]) == (outcome == "Completed" and what == "download"), number
+        assert (stage.api.peek(PERSISTENT_VOLUMES, "", "pv") is None) == ("volumeName" not in claim["spec"])
+        if left[0] > 0:
+            return
+    raise AssertionError("there are more writes than were tried")
+
+
+async def test_an_upload_removes_its_snapshot_in_the_end(stage: Stage) -> None:
+    stage.add_upload()
+    await stage.until("Prepared")
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    assert claim is not None
+    assert claim["spec"]["dataSource"]["name"] == "d"
+    assert claim["spec"]["resources"] == {"requests": {"storage": "1Gi"}}
+    second = stage.api.peek(KINDS.contents, "", f"pinnace-{stage.obj['metadata']['uid']}")
+    assert second is not None
+    assert second["spec"]["source"] == {"snapshotHandle": "h"}
+    assert second["spec"]["deletionPolicy"] == "Retain"
+    policies = []
+    stage.api.before = lambda verb, plural, name: (
+        policies.append(stage.api.peek(KINDS.contents, "", name)["spec"]["deletionPolicy"])  # type: ignore[index]
+        if (verb, plural) == ("delete", KINDS.contents.name)
+        else None
+    )
+
+    stage.transfer()
+    await stage.until_over()
+
+    assert policies == ["Retain", "Delete"]
+    assert stage.api.peek(KINDS.snapshots, SHOP, "snap") is None
+    assert stage.temporary() == []
+
+
+async def test_a_canceled_download_ends_and_leaves_the_claim_as_it_is(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Accepted")
+    await stage.step()
+    obj = stage.obj
+    obj["spec"]["cancel"] = True
+    stage.api.store(DATA_DOWNLOADS, OURS, obj)
+
+    await stage.until_over()
+
+    assert stage.phase == "Canceled"
+    assert stage.temporary() == []
+
+
+async def test_what_no_agent_takes_up_fails_in_the_end_and_says_why(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    message = stage.obj["status"]["message"]
+    assert message.endswith(f"within 30 minutes: does a node agent run on the node {NODE}?")
+    assert stage.temporary() == []
+
+
+async def test_a_lost_node_fails_the_transfer(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.change(phase="InProgress")
+    stage.api.remove(PODS, OURS, "d")
+
+    await stage.until_over()
+
+    assert (stage.phase, stage.obj["status"]["message"]) == ("Failed", POD_GONE)
+
+
+async def test_a_claim_that_was_deleted_fails_the_download(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.api.remove(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+    stage.transfer()
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    assert stage.obj["status"]["message"].startswith("the claim shop/data was deleted")
+    assert stage.temporary() == []
+
+
+async def test_the_first_pod_of_a_claim_decides_where_its_volume_is_made(stage: Stage) -> None:
+    stage.class_of = {"metadata": {"name": "fast"}, "volumeBindingMode": "WaitForFirstConsumer"}
+    stage.api.store(STORAGE_CLASSES, "", stage.class_of)
+    stage.add_download()
+    await stage.until("Accepted")
+    await stage.step()
+    assert stage.temporary() == []
+    claim = stage.claim
+    claim["metadata"]["annotations"] = {labels.SELECTED_NODE: "node-7"}
+    stage.api.store(PERSISTENT_VOLUME_CLAIMS, SHOP, claim)
+
+    await stage.step()
+
+    pod = stage.api.peek(PODS, OURS, "d")
+    assert pod is not None
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["node-7"]
+
+
+async def test_other_movers_are_left_alone(stage: Stage) -> None:
+    stage.add_download(datamover="other")
+
+    await stage.step()
+
+    assert stage.api.writes() == []
+    assert FINALIZER not in (stage.obj["metadata"].get("finalizers") or [])
