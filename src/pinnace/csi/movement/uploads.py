@@ -14,6 +14,7 @@ from pinnace.csi import snapshots as csi
 from pinnace.csi.backup import SnapshotClaim
 from pinnace.csi.movement.objects import ENDED, has_finalizer, is_built_in, phase
 from pinnace.csi.objects import TakenSnapshots
+from pinnace.csi.snapshots import CSIError
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import DATA_UPLOADS
@@ -118,6 +119,8 @@ class MoveClaim:
         if not backup.spec.snapshot_move_data:
             changed, more = await self._snapshots.execute(item, backup)
             return BackupItemOutput(item=changed, additional_items=more)
+        if text(item, "spec", "volumeMode") == "Block":
+            raise CSIError("the data of volumes in Block mode cannot be moved by this version")
         snapshot = await self._snapshots.take(item, backup)
         if snapshot is None:
             return BackupItemOutput(item=item)
