@@ -119,11 +119,12 @@ class MoveClaim:
         if not backup.spec.snapshot_move_data:
             changed, more = await self._snapshots.execute(item, backup)
             return BackupItemOutput(item=changed, additional_items=more)
-        if text(item, "spec", "volumeMode") == "Block":
-            raise CSIError("the data of volumes in Block mode cannot be moved by this version")
         snapshot = await self._snapshots.take(item, backup)
         if snapshot is None:
             return BackupItemOutput(item=item)
+        if text(item, "spec", "volumeMode") == "Block":
+            await self._taken.drop(snapshot["metadata"]["namespace"], snapshot["metadata"]["name"])
+            raise CSIError("the data of volumes in Block mode cannot be moved by this version")
         found, content = await self._taken.wait_and_keep(snapshot)
         body = new_upload(backup, item, found, content)
         try:
