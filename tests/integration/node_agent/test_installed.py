@@ -59,7 +59,7 @@ async def installed(
     assert s3_of_pods.ca_file is not None
     words = [
         *("install", "-n", server, "--image", agent_image, "--use-restic", "--minimal-rbac", "--wait"),
-        *("--provider", "aws", "--bucket", bucket.name, "--prefix", "some/where"),
+        *("--uploader-type=restic", "--provider", "aws", "--bucket", bucket.name, "--prefix", "some/where"),
         *("--backup-location-config", config, "--secret-file", str(s3_of_pods.credentials_file)),
         *("--cacert", str(s3_of_pods.ca_file), "--restic-password-file", str(password)),
         *("--velero-pod-cpu-request=10m", "--restic-pod-cpu-request=10m", "--use-volume-snapshots=false"),
