@@ -62,17 +62,14 @@ def _refuse(flag: Refused) -> Callable[[click.Context, click.Parameter, Any], No
 
 
 _LEAVE_OUT: Final = "leave the flag out"
-_NOT_MOVED: Final = "the data of snapshots is not moved"
-_RESTIC_INSTEAD: Final = (
-    "leave it out to keep the snapshots in the storage system, or save the files of volumes with "
-    "--default-volumes-to-fs-backup"
+_NOT_MOVED: Final = "the server has no such default"
+_BACKUP_INSTEAD: Final = (
+    "leave it out, and give --snapshot-move-data to the backups whose data is to be moved"
 )
 _NO_JOBS: Final = "the server itself maintains repositories, without jobs"
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"
 
 OF_BACKUPS: Final = (
-    Refused(name="--snapshot-move-data", switch=True, why=_NOT_MOVED, instead=_RESTIC_INSTEAD),
-    Refused(name="--data-mover", same=("velero",), why=_NOT_MOVED, instead=_RESTIC_INSTEAD),
     Refused(
         name="--volume-group-snapshot-label-key",
         same=("velero.io/volume-group",),
@@ -99,7 +96,7 @@ OF_INSTALL: Final = (
         name="--default-snapshot-move-data",
         switch=True,
         why=_NOT_MOVED,
-        instead=_RESTIC_INSTEAD,
+        instead=_BACKUP_INSTEAD,
     ),
     Refused(
         name="--node-agent-configmap",

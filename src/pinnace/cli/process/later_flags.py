@@ -53,7 +53,7 @@ OF_SERVER: Final = (
     Flag(
         name="--default-snapshot-move-data",
         switch=True,
-        why="data of snapshots is not moved; CSI snapshots stay in the storage system",
+        why="the server has no such default; backups ask for it with --snapshot-move-data",
     ),
     Flag(name="--disable-informer-cache", switch=True, why="restores keep no such cache"),
     Flag(name="--backup-repository-configmap", why=_RESTIC),
@@ -73,7 +73,9 @@ OF_NODE_AGENT: Final = (
     ),
     Flag(name="--backup-repository-configmap", why=_RESTIC),
     Flag(
-        name="--data-mover-prepare-timeout", same=("30m", "30m0s", "0s"), why="data of snapshots is not moved"
+        name="--data-mover-prepare-timeout",
+        same=("30m", "30m0s", "0s"),
+        why="the server waits half an hour for a node agent, always",
     ),
     Flag(name="--resource-timeout", same=("10m", "10m0s", "0s"), why="each wait has a limit of its own"),
 )
