@@ -26,10 +26,10 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import RequestHead
 from hack.cluster.proxy import FaultProxy, Upstream
 from hack.cluster.s3 import Bucket, S3Server
-from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.backup import Backup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError

@@ -22,7 +22,7 @@ from typing import Any
 from bench.figures import Figure, Rule, Series, Target, Unit, text_table
 from bench.measure import SampleFailed
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time

@@ -17,8 +17,8 @@ from typing import Any, Final
 from bench.figures import Figure, Rule, Series, Target, Unit, text_table
 from bench.measure import SampleFailed
 from hack.cluster import binaries
-from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup
 from pinnace.backup.engine import ITEMS_AT_ONCE
 from pinnace.plugins.asynchronous import BackupItemActionV2
 from pinnace.plugins.errors import PluginError

@@ -27,7 +27,7 @@ from bench.generate import SEED
 from bench.measure import SampleFailed
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api import labels
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config

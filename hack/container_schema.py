@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.container_schema import FILE_NAME
+from pinnace.api.definitions.container_schema import FILE_NAME
 
 Schema = dict[str, Any]
 

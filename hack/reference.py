@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.flags import Group
 from pinnace.cli.program import cli

@@ -119,7 +119,7 @@ def components_of(version: str) -> JSONObject:
         "type": "application",
         "name": "pinnace",
         "version": version,
-        "purl": f"pkg:pypi/pinnace@{version}",
+        "purl": f"pkg:pypi/pinnace{version}",
         "licenses": [{"license": {"id": "Apache-2.0"}}],
     }
     return {

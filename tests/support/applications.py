@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.cli.backup.local import make_backup
 from pinnace.cli.restore.local import make_restore
 from pinnace.cli.settings import Settings

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pinnace.api.backup import (
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import (
     Backup,
     BackupPhase,
     BackupStatus,
 )
-from pinnace.api.objects import JSONObject
-from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,

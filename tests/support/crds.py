@@ -2,7 +2,7 @@
 
 import contextlib
 
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, velero

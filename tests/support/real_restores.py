@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.archive.paths import item_path
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.archive.runlog import RunLog

@@ -1,6 +1,6 @@
 """Backup storage locations for restic's tests."""
 
-from pinnace.api.storage_location import (
+from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
     BackupStorageLocationSpec,
     ObjectStorageLocation,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 
 def snapshot(name: str = "pv-1", snapshot_id: str = "snap-1", **spec: Any) -> VolumeSnapshot:

@@ -7,7 +7,7 @@ of a Restore: there any field stays, as under definitions of versions to come.
 import copy
 from typing import Any, Final
 
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 
 JSONSchema = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hack.cluster.s3 import Bucket
 from pinnace.api.codec import decode
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.restic.identifiers import repository_identifier
 from pinnace.volumes.uploader.access import AccessProvider, Repository

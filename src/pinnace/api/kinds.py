@@ -9,18 +9,18 @@ from typing import Final
 from msgspec import Struct
 
 from pinnace.api import ALPHA_VERSION, GROUP, VERSION
-from pinnace.api.backup import Backup
-from pinnace.api.backup_repository import BackupRepository
-from pinnace.api.data_movement import DataDownload, DataUpload
-from pinnace.api.delete_request import DeleteBackupRequest
-from pinnace.api.download_request import DownloadRequest
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeRestore
-from pinnace.api.restic_repository import ResticRepository
-from pinnace.api.restore import Restore
-from pinnace.api.schedule import Schedule
-from pinnace.api.server_status import ServerStatusRequest
-from pinnace.api.snapshot_location import VolumeSnapshotLocation
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.backup_repository import BackupRepository
+from pinnace.api.velero.data_movement import DataDownload, DataUpload
+from pinnace.api.velero.delete_request import DeleteBackupRequest
+from pinnace.api.velero.download_request import DownloadRequest
+from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeRestore
+from pinnace.api.velero.restic_repository import ResticRepository
+from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.schedule import Schedule
+from pinnace.api.velero.server_status import ServerStatusRequest
+from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import KOPIA, RESTIC, PodVolumeBackup
+from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeBackup
 from pinnace.api.volume_info import VolumeInfo
 
 UPLOADERS: Final = (RESTIC, KOPIA)

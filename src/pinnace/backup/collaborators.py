@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook

@@ -4,20 +4,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pinnace.api.backup import Backup
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup
 from pinnace.archive.paths import item_head, version_dir
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.backup.actions import ActionTable
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.filters import ExcludedItems
+from pinnace.backup.items.actions import ActionTable
+from pinnace.backup.items.tracking import Tracker
+from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.backup.plan import Scope
 from pinnace.backup.progress import ProgressReporter
-from pinnace.backup.tracking import Tracker
-from pinnace.backup.volume_records import VolumeRecords
 from pinnace.context import Activity
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts

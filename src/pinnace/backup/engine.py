@@ -9,20 +9,22 @@ from datetime import datetime
 from typing import Any
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
-from pinnace.api.backup import Backup, BackupProgress, HookStatus
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.resource_filters import NO_LISTS, filter_of
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.backup.actions import resolve_actions
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.context import RunContext
-from pinnace.backup.crds import back_up_definitions
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_unserved_names
-from pinnace.backup.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
+from pinnace.backup.items.actions import resolve_actions
+from pinnace.backup.items.crds import back_up_definitions
+from pinnace.backup.items.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
+from pinnace.backup.items.raw_items import RawItems
+from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.backup.listing import CompleteLists
 from pinnace.backup.namespaces import look_up_namespaces
 from pinnace.backup.plan import (
@@ -31,8 +33,6 @@ from pinnace.backup.plan import (
     plan_collection,
 )
 from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter
-from pinnace.backup.raw_items import RawItems
-from pinnace.backup.volume_records import VolumeRecords
 from pinnace.context import Activity, ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
 from pinnace.api.selection.resource_filters import EXCLUDED_BY_SERVERS
+from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.unserved import unserved_names

@@ -11,10 +11,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.api.values.near import did_you_mean, near_names
+from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.listing import CompleteLists

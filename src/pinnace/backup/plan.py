@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.api.selection.resource_filters import NAMESPACES, ResourceFilter
+from pinnace.api.velero.backup import BackupSpec
 from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.kube.resources import APIResource
 

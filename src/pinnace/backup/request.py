@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pinnace.api import GROUP
-from pinnace.api.backup import Backup, BackupPhase
-from pinnace.api.data_movement import BUILT_IN_MOVERS
 from pinnace.api.labels import (
     SOURCE_CLUSTER_GIT_VERSION,
     SOURCE_CLUSTER_MAJOR_VERSION,
@@ -21,9 +19,11 @@ from pinnace.api.labels import (
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
-from pinnace.api.snapshot_location import VolumeSnapshotLocation
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
+from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.archive.paths import FORMAT_VERSION
 from pinnace.kube.client import ServerVersion
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.labels import ITEM_OPERATIONS
-from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.values.error_texts import error_text
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.runlog import RunLog
@@ -23,7 +23,7 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
-from pinnace.backup.volume_records import VolumeRecords
+from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.context import RunContext, close_reopened
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2
 from pinnace.plugins.item_operations import Operators, digest_of, encode_operations

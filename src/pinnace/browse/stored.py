@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.temporary import problem_text
-from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import checksum_of, facts_of_foreign
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, Span, entry_of

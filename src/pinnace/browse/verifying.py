@@ -14,8 +14,8 @@ from typing import Final
 
 import orjson
 
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import Facts, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser

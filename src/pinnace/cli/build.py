@@ -4,14 +4,14 @@ import copy
 from datetime import datetime
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup, BackupSpec, BackupUploader
 from pinnace.api.chosen_objects import ChosenObjects, encode_chosen, parse_object
 from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore, RestoreSpec, RestoreStatusSpec, RestoreUploader
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
+from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
+from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatusSpec, RestoreUploader
 from pinnace.cli.common.options import BackupSpecOptions, FilterOptions
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.restore.options import RestoreCreateOptions

@@ -13,10 +13,10 @@ from typing import Final
 
 import click
 
-from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore
 from pinnace.api.selection.validation import metadata_errors
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode, InvalidInput

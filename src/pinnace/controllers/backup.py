@@ -7,7 +7,6 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from pinnace.api.backup import Backup, BackupPhase, BackupProgress, BackupSpec
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.nonadmin.hiding import hiding_for
@@ -15,9 +14,10 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.selection.names import IncludesExcludes
-from pinnace.api.snapshot_location import VolumeSnapshotLocation
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import parse_time
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupProgress, BackupSpec
+from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.context import LogOptions, RunContext
 from pinnace.controllers.shared.availability import Availability

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
 
-from pinnace.api.data_movement import DataMovementPhase
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.values.times import format_time, parse_time
+from pinnace.api.velero.data_movement import DataMovementPhase
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS

@@ -4,17 +4,17 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Final
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.download_request import (
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import format_time
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.download_request import (
     OF_RESTORES,
     DownloadRequest,
     DownloadRequestPhase,
     DownloadTargetKind,
 )
-from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
-from pinnace.api.values.times import format_time
+from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.aio.clock import Clock, LoopClock
-from pinnace.api.backup import BackupPhase
-from pinnace.api.foreign_phases import NOT_BEGUN, is_foreign
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.backup import BackupPhase
+from pinnace.api.velero.foreign_phases import NOT_BEGUN, is_foreign
 from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Final
 
 from pinnace.api import API_VERSION, labels
-from pinnace.api.backup_repository import RESTIC_REPOSITORY
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import delete_if_there
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound

@@ -15,12 +15,12 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.restore import Restore
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.restore import Restore
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.restore import RestoreWork
 from pinnace.controllers.shared.locations import LocationStores

@@ -15,17 +15,17 @@ from typing import Final, Protocol
 import msgspec
 
 from pinnace.api import labels
-from pinnace.api.backup_repository import (
+from pinnace.api.codec import DecodeError, decode, encode, merge_patch
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup_repository import (
     KOPIA_REPOSITORY,
     BackupRepository,
     BackupRepositoryPhase,
     MaintenanceResult,
     RepositoryMaintenance,
 )
-from pinnace.api.codec import DecodeError, decode, encode, merge_patch
-from pinnace.api.objects import JSONObject
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
-from pinnace.api.values.durations import Duration
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope

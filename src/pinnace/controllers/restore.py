@@ -9,14 +9,14 @@ from typing import Final
 import msgspec
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.hiding import hiding_for, results_without
 from pinnace.api.nonadmin.names import Origin, tenant_of
-from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import with_uploaders
-from pinnace.api.restore import Restore, RestorePhase
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.context import LogOptions
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded

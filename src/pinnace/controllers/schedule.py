@@ -21,11 +21,11 @@ from typing import Final, Protocol
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject
-from pinnace.api.schedule import Schedule, SchedulePhase
-from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, parse_time
+from pinnace.api.velero.schedule import Schedule, SchedulePhase
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.kube.errors import AlreadyExists, Conflict, NotFound

@@ -6,8 +6,8 @@ from typing import Final
 
 from pinnace import __version__
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.server_status import ServerStatusRequest
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.server_status import ServerStatusRequest
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import delete_if_there, patch_status

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject
-from pinnace.api.spec_fields import check_spec
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope

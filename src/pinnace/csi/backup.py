@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import VolumeAction
+from pinnace.api.velero.backup import Backup
 from pinnace.csi import snapshots as csi
 from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import CSIError, SnapshotKinds
@@ -23,7 +23,7 @@ from pinnace.kube.resources import PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from pinnace.plugins.logs import get_logger
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from pinnace.volumes.creating import create_generated
-from pinnace.volumes.pod_claims import claim_name, find_volume
+from pinnace.volumes.pods.pod_claims import claim_name, find_volume
 from pinnace.volumes.policies import VolumePolicies
 from pinnace.volumes.selection import is_running, wanted_volumes
 

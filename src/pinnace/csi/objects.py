@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
 from pinnace.api.volume_info import DataMovementInfo, VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.csi.snapshots import (

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Final, Self
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import parse_quantity, size_quantity
 from pinnace.api.values.times import parse_time
+from pinnace.api.velero.backup import Backup
 from pinnace.api.volume_info import BackupMethod, CSISnapshotInfo, PersistentVolumeInfo, VolumeInfo
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource

@@ -16,8 +16,8 @@ import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import KOPIA, RESTIC
-from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.velero.pod_volume import KOPIA, RESTIC
+from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from pinnace.api.backup import BackupHooks, BackupResourceHook, ExecHook, HookErrorMode
-from pinnace.api.hooks import FROM_ANNOTATION, parse_command
 from pinnace.api.labels import (
     HOOK_COMMAND,
     HOOK_CONTAINER,
@@ -23,6 +21,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import BackupHooks, BackupResourceHook, ExecHook, HookErrorMode
+from pinnace.api.velero.hooks import FROM_ANNOTATION, parse_command
 
 _PODS = "pods"
 

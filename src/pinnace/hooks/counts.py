@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pinnace.api.backup import HookStatus
+from pinnace.api.velero.backup import HookStatus
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, tenant_of
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.digits import is_digits
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.http.errors import StoreConfigError
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -8,8 +8,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Final
 
-from pinnace.api.backup import BackupPhase
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.velero.backup import BackupPhase
 from pinnace.runtime.keys import Key
 
 SERVED_PHASES: Final = frozenset({"FailedValidation", "Completed", "PartiallyFailed", "Failed", "Deleting"})

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, member, text
-from pinnace.api.restore import RestoreSpec
-from pinnace.api.storage_location import BackupStorageLocationSpec
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import BackupSpec
+from pinnace.api.velero.restore import RestoreSpec
+from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 from pinnace.hooks.limit import DEFAULT as DEFAULT_HOOK_TIME
 from pinnace.http.addresses import parse_allowed
 from pinnace.nonadmin.objects import (

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from pinnace.aio.timing import Timer
-from pinnace.api.backup import Backup
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.resource_policies import ResourcePolicies
+from pinnace.api.velero.backup import Backup
 from pinnace.backup.collaborators import Collaborators, PodVolumeBackupper
 from pinnace.backup.runner import execute_backup
 from pinnace.context import RunContext
@@ -18,8 +18,8 @@ from pinnace.operations.waiting import finalize_backup, wait_for_backup
 from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.registry import ActionRegistry
+from pinnace.volumes.native.snapshots_backup import NativeSnapshots
 from pinnace.volumes.policies import VolumePolicies
-from pinnace.volumes.snapshots_backup import NativeSnapshots
 
 
 class BackupOperation:

@@ -8,8 +8,8 @@ from pinnace.csi.objects import delete_csi_snapshots
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.csi.stored_data import StoredVolumeData, read_volume_data
 from pinnace.operations.snapshots import snapshotters_of
-from pinnace.volumes.snapshots_restore import delete_snapshots
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshots_restore import delete_snapshots
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 _NAMED: Final = 10
 """How many snapshots a message names."""

@@ -17,16 +17,16 @@ import msgspec
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.timing import Timer
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.resource_policies import PolicyError
-from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.selection.validation import metadata_errors
-from pinnace.api.snapshot_location import VolumeSnapshotLocation
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.filters import included_kinds
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.context import Activity, ProgressSink, RunContext

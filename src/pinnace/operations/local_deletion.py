@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from pinnace.api.pod_volume import RESTIC
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.pod_volume import RESTIC
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.csi.stored_data import SavedPodVolume
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError

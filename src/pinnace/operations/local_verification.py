@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pinnace.api.pod_volume import RESTIC
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.pod_volume import RESTIC
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.csi.stored_data import SavedPodVolume
 from pinnace.operations.local_deletion import PasswordSource
 from pinnace.storage.errors import StorageError

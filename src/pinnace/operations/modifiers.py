@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import RestoreSpec
+from pinnace.api.velero.restore import RestoreSpec
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.restore.modifiers.modifier import ResourceModifiers

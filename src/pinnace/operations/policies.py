@@ -1,9 +1,9 @@
 """Reads the resource policies of a backup out of their ConfigMap. (docs/spec: BEY 4.7, 4.8)"""
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.resource_policies import KIND, PolicyError, ResourcePolicies, read_policies
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.strict_yaml import only_document
+from pinnace.api.velero.backup import BackupSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import CONFIGMAPS

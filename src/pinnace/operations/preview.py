@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.pod_volume import PodVolumeBackup
-from pinnace.api.restore import Restore
-from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.eventlog import EventLog

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pinnace.api.backup import Backup
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.context import RunContext
 from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.snapshots import FEATURE, CSIError, handle_of
@@ -22,7 +22,7 @@ from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.restore.runner import PodVolumeBackupSource, RestoreInputs, execute_restore
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.snapshots_restore import SnapshotVolumes
+from pinnace.volumes.native.snapshots_restore import SnapshotVolumes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Container
 from pathlib import Path
 
-from pinnace.api.backup import Backup
-from pinnace.api.storage_location import SecretKeySelector
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.storage_location import SecretKeySelector
 from pinnace.context import RunContext
 from pinnace.csi.backup import SnapshotClaim, csi_backup_actions
 from pinnace.csi.movement.uploads import FollowUploads, MoveClaim
@@ -21,9 +21,9 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import CredentialsStore, save_credential
 from pinnace.volumes.disks import with_disks
+from pinnace.volumes.native.snapshotters import Snapshotters
 from pinnace.volumes.policies import VolumePolicies
 from pinnace.volumes.secrets import read_secret
-from pinnace.volumes.snapshotters import Snapshotters
 
 
 def snapshotters_of(context: RunContext) -> Snapshotters:

@@ -20,17 +20,17 @@ import msgspec
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.aio.timing import SystemTimer, Timer
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.labels import ITEM_OPERATIONS
-from pinnace.api.restore import Restore, RestorePhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.restore import Restore, RestorePhase
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.rewriting import rewrite_archive
-from pinnace.backup.actions import resolve_actions
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.finalizing import Finalizer, UpdatedItems
+from pinnace.backup.items.actions import resolve_actions
 from pinnace.context import RunContext
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2, RestoreItemActionV2
 from pinnace.plugins.item_operations import (

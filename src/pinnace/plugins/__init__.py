@@ -6,9 +6,9 @@ modules below are Pinnace's own; `testing` alone is for authors too.
 
 from collections.abc import Sequence
 
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import (
     BackupItemActionV2,
     BackupItemOutput,

@@ -8,9 +8,9 @@ from contextlib import aclosing
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import (
     BackupItemActionV2,
     BackupItemOutput,

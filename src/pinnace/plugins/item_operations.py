@@ -17,10 +17,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import orjson
 
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.api.restore import Restore
 from pinnace.api.values.times import format_time, parse_time, utcnow
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import OperationProgress
 from pinnace.plugins.logs import LogSink
 from pinnace.plugins.protocols import ResourceIdentifier

@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 import orjson
 
-from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.plugins.errors import PluginError, describe
 from pinnace.plugins.in_process import (
     LocalBackupItemAction,

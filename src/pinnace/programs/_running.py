@@ -7,13 +7,13 @@ from datetime import timedelta
 from os import fspath
 from typing import TypeVar
 
-from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import LabelSelector, ObjectMeta
-from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.api.selection.selectors import parse_label_selector
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import cause_of, error_text
+from pinnace.api.velero.backup import Backup, BackupSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError

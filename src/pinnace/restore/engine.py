@@ -12,16 +12,16 @@ from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer, poll
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.chosen_objects import decode_chosen
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
-from pinnace.api.restore import ExistingResourcePolicy, Restore
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.selection.names import IncludesExcludes
-from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
+from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.errors import MissingItem
 from pinnace.archive.eventlog import EventLog

@@ -8,7 +8,7 @@ import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.api.restore import Restore
+from pinnace.api.velero.restore import Restore
 from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.movement.objects import MovedVolume, awaited_volume
 from pinnace.kube.errors import KubeError

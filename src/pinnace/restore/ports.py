@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from pinnace.aio.timing import Timer
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
-from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.resources import APIResource

@@ -16,11 +16,11 @@ import msgspec
 from pinnace.aio.blocking import finish
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.temporary import problem_text, temporary_folder
-from pinnace.api.backup import Backup
 from pinnace.api.labels import ITEM_OPERATIONS
-from pinnace.api.pod_volume import PodVolumeBackup
-from pinnace.api.restore import Restore, RestorePhase, RestoreProgress, RestoreStatus
 from pinnace.api.values.error_texts import error_text
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore, RestorePhase, RestoreProgress, RestoreStatus
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex, ArchiveLimits
 from pinnace.archive.runlog import RunLog

@@ -15,9 +15,9 @@ import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.pod_volume import RESTIC
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
-from pinnace.api.restore import Restore
+from pinnace.api.velero.pod_volume import RESTIC
+from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
@@ -27,7 +27,7 @@ from pinnace.restore.item.metadata import clear_binding_info
 from pinnace.restore.item.reading import ItemRef
 from pinnace.restore.moved_data import wait_for_data
 from pinnace.restore.results import Results
-from pinnace.volumes.pod_claims import claim_name, find_volume
+from pinnace.volumes.pods.pod_claims import claim_name, find_volume
 
 Claim = tuple[str, str]
 """Namespace in the backup, and name."""

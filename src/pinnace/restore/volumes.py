@@ -11,11 +11,11 @@ from typing import Final
 
 from pinnace.aio.timing import poll
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
-from pinnace.api.restore import Restore
-from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import (
     NAMESPACES,
@@ -32,7 +32,7 @@ from pinnace.restore.ports import (
     Target,
     VolumeRestorer,
 )
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 NO_RESTORER: Final = (
     "it was backed up by a native snapshot, and no volume snapshotter is set up to restore it"

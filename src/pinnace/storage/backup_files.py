@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import encode
-from pinnace.api.download_request import DownloadTargetKind
-from pinnace.api.restore import Restore
-from pinnace.api.snapshots import VolumeSnapshot, encode_snapshots
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.snapshots import VolumeSnapshot, encode_snapshots
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.storage.encoding import compress, encode_list, encode_object
 from pinnace.storage.errors import StorageError

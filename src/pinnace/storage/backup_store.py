@@ -15,12 +15,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from pinnace.aio.blocking import finish, in_thread
-from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
-from pinnace.api.snapshots import VolumeSnapshot, decode_snapshots
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.encoding import (

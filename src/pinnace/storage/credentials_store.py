@@ -13,7 +13,7 @@ from tempfile import mkstemp
 import msgspec
 
 from pinnace.aio.blocking import in_thread
-from pinnace.api.storage_location import BackupStorageLocation, SecretKeySelector
+from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
 from pinnace.storage.errors import StoreConfigError
 
 ReadSecret = Callable[[str], Awaitable[Mapping[str, bytes] | None]]

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.storage_location import (
+from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
     BackupStorageLocationSpec,
     ObjectStorageLocation,

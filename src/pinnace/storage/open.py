@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.http.addresses import Addresses, IPNetwork, addresses_of
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import InvalidLocation, StoreConfigError

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumePhase
+from pinnace.api.velero.pod_volume import PodVolumePhase
 
 _FINAL = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
 NOT_DONE = frozenset({PodVolumePhase.FAILED, PodVolumePhase.CANCELED})

@@ -7,7 +7,7 @@ from pinnace.api.resource_policies import ResourcePolicies, VolumeAction, facts_
 from pinnace.api.selection.resource_filters import NO_LISTS, ScopedLists
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, APIResource
-from pinnace.volumes.pod_claims import claim_name
+from pinnace.volumes.pods.pod_claims import claim_name
 
 
 class Reader(Protocol):

@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pinnace.api import API_VERSION, labels
-from pinnace.api.backup_repository import (
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup_repository import (
     KOPIA_REPOSITORY,
     RESTIC_REPOSITORY,
     BackupRepository,
     BackupRepositoryPhase,
 )
-from pinnace.api.codec import DecodeError, decode
-from pinnace.api.objects import JSONObject
-from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUP_REPOSITORIES

@@ -4,19 +4,24 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from pinnace.api import backup as b
-from pinnace.api import backup_repository as br
-from pinnace.api import data_movement as dm
-from pinnace.api import restore as r
-from pinnace.api.delete_request import DeleteBackupRequest, DeleteBackupRequestSpec, DeleteBackupRequestStatus
-from pinnace.api.download_request import (
+from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, ObjectReference
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero import backup as b
+from pinnace.api.velero import backup_repository as br
+from pinnace.api.velero import data_movement as dm
+from pinnace.api.velero import restore as r
+from pinnace.api.velero.delete_request import (
+    DeleteBackupRequest,
+    DeleteBackupRequestSpec,
+    DeleteBackupRequestStatus,
+)
+from pinnace.api.velero.download_request import (
     DownloadRequest,
     DownloadRequestSpec,
     DownloadRequestStatus,
     DownloadTarget,
 )
-from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, ObjectReference
-from pinnace.api.pod_volume import (
+from pinnace.api.velero.pod_volume import (
     PodVolumeBackup,
     PodVolumeBackupSpec,
     PodVolumeBackupStatus,
@@ -25,22 +30,25 @@ from pinnace.api.pod_volume import (
     PodVolumeRestoreSpec,
     PodVolumeRestoreStatus,
 )
-from pinnace.api.restic_repository import ResticRepository, ResticRepositorySpec, ResticRepositoryStatus
-from pinnace.api.schedule import Schedule, ScheduleSpec, ScheduleStatus
-from pinnace.api.server_status import PluginInfo, ServerStatusRequest, ServerStatusRequestStatus
-from pinnace.api.snapshot_location import (
+from pinnace.api.velero.restic_repository import (
+    ResticRepository,
+    ResticRepositorySpec,
+    ResticRepositoryStatus,
+)
+from pinnace.api.velero.schedule import Schedule, ScheduleSpec, ScheduleStatus
+from pinnace.api.velero.server_status import PluginInfo, ServerStatusRequest, ServerStatusRequestStatus
+from pinnace.api.velero.snapshot_location import (
     VolumeSnapshotLocation,
     VolumeSnapshotLocationSpec,
     VolumeSnapshotLocationStatus,
 )
-from pinnace.api.storage_location import (
+from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
     BackupStorageLocationSpec,
     BackupStorageLocationStatus,
     ObjectStorageLocation,
     SecretKeySelector,
 )
-from pinnace.api.values.durations import Duration
 
 MOMENT = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 SELECTOR = LabelSelector(

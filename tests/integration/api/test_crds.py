@@ -13,10 +13,10 @@ from msgspec import Struct
 from hack.cluster.control_plane import ControlPlane
 from hack.container_schema import DOCUMENT, TARGET, text
 from hack.container_schema import container_schema as schema_of
-from pinnace.api.backup import Backup
 from pinnace.api.codec import decode, encode
-from pinnace.api.crd_merge import superset
-from pinnace.api.crds import KINDS, crd_manifests
+from pinnace.api.definitions.crd_merge import superset
+from pinnace.api.definitions.crds import KINDS, crd_manifests
+from pinnace.api.velero.backup import Backup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Invalid, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, velero

@@ -6,11 +6,11 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from pinnace.api.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.scope import Scope

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.plugins.asynchronous import BackupItemActionV2

@@ -21,8 +21,8 @@ from hack.cluster.faults import (
 )
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.s3 import Bucket, S3Server
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.http.requests import RetryPolicy
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 from pinnace.storage.backup_store import BackupStore

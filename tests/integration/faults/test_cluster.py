@@ -10,10 +10,10 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import CutBeforeRequest, DropResponse, Fault, Stall, server_fault
 from hack.cluster.pki import KeyPair
 from hack.cluster.proxy import FaultProxy
-from pinnace.api.backup import Backup, BackupPhase, BackupProgress
 from pinnace.api.codec import decode, encode
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import RestorePhase
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupProgress
+from pinnace.api.velero.restore import RestorePhase
 from pinnace.controllers.shared.writes import finish, patch_progress
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery

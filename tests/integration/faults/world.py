@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pinnace.api.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup
-from pinnace.api.restore import Restore, RestorePhase, RestoreSpec
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup
 from pinnace.context import ProgressSink, StoreSource

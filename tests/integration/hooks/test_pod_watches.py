@@ -13,7 +13,12 @@ from hack.cluster.faults import CutBody, watch_expired
 from hack.cluster.proxy import FaultProxy
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import ExecRestoreHook, RestoreHooks, RestoreResourceHook, RestoreResourceHookSpec
+from pinnace.api.velero.restore import (
+    ExecRestoreHook,
+    RestoreHooks,
+    RestoreResourceHook,
+    RestoreResourceHookSpec,
+)
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.pod_watches import PodWatches
 from pinnace.hooks.restore_running import PodExecHooks

@@ -11,7 +11,7 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
 )
-from pinnace.volumes.host_paths import CSI_NOTES
+from pinnace.volumes.pods.host_paths import CSI_NOTES
 from tests.support.csi_cluster import CLASS, CSICluster
 from tests.support.node_stages import FILES, Stage
 from tests.support.pods import busybox_pod

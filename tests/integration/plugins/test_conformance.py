@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import pytest
 
-from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import BackupItemActionV2
 from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.errors import PluginCallError, PluginError, PluginGone, PluginNotFound

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hack.cluster import binaries
-from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import BackupItemActionV2, OperationProgress, RestoreItemActionV2
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import InstalledPlugins, PluginOptions, find_plugins

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.backup import Backup
+from pinnace.api.velero.backup import Backup
 from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.errors import DuplicatePlugin, PluginCallError, PluginError, PluginGone, PluginStartError
 from pinnace.plugins.host.actions import RemoteBackupItemAction

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.backup import Backup, BackupPhase, BackupSpec, BackupStatus
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec, BackupStatus
 from pinnace.backup.runner import execute_backup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery

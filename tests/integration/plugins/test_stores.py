@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.client import KubeClient
 from pinnace.plugins.installed import InstalledPlugins

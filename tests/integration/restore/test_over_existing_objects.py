@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import RestoreStatusSpec
+from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.restore.modifiers.strategic import MERGE_KEYS, merged

@@ -8,10 +8,10 @@ from typing import Any
 from examples.compare import FieldRule, Rules
 from examples.documented import DOCUMENTED, SERVICE_ACCOUNT_TOKEN
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.velero.backup import Backup, BackupSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.cli.backup.local import make_backup
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.restore.local import make_restore

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from hack.cluster.s3 import Bucket
-from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, velero
 from pinnace.storage.backup_files import BackupFiles, encode_metadata

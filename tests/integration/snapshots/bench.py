@@ -7,7 +7,7 @@ from typing import Any
 from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler

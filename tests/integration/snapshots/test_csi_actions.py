@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.csi.backup import csi_backup_actions
 from pinnace.csi.objects import POLL_SECONDS, TakenSnapshots
 from pinnace.csi.snapshots import CSIError

@@ -8,9 +8,9 @@ import pytest
 from yarl import URL
 
 from hack.cluster.s3 import Bucket, S3Server
-from pinnace.api.backup import Backup
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.encoding import compress

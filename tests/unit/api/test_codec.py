@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pinnace.api.backup import (
+from pinnace.api.codec import DecodeError, decode, encode, merge_patch, to_json
+from pinnace.api.kinds import KINDS, Kind
+from pinnace.api.meta import LabelSelector, ObjectMeta, OwnerReference
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import (
     Backup,
     BackupHooks,
     BackupPhase,
@@ -20,19 +24,19 @@ from pinnace.api.backup import (
     BackupSpec,
     ExecHook,
 )
-from pinnace.api.codec import DecodeError, decode, encode, merge_patch, to_json
-from pinnace.api.delete_request import DeleteBackupRequest
-from pinnace.api.download_request import DownloadRequest
-from pinnace.api.kinds import KINDS, Kind
-from pinnace.api.meta import LabelSelector, ObjectMeta, OwnerReference
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeRestore
-from pinnace.api.restic_repository import ResticRepository
-from pinnace.api.restore import ExecRestoreHook, InitRestoreHook, Restore
-from pinnace.api.schedule import Schedule
-from pinnace.api.server_status import PluginInfo
-from pinnace.api.snapshot_location import VolumeSnapshotLocation
-from pinnace.api.storage_location import BackupStorageLocation, ObjectStorageLocation, SecretKeySelector
-from pinnace.api.values.durations import Duration
+from pinnace.api.velero.delete_request import DeleteBackupRequest
+from pinnace.api.velero.download_request import DownloadRequest
+from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeRestore
+from pinnace.api.velero.restic_repository import ResticRepository
+from pinnace.api.velero.restore import ExecRestoreHook, InitRestoreHook, Restore
+from pinnace.api.velero.schedule import Schedule
+from pinnace.api.velero.server_status import PluginInfo
+from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.velero.storage_location import (
+    BackupStorageLocation,
+    ObjectStorageLocation,
+    SecretKeySelector,
+)
 
 MOMENT = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pinnace.api.backup import Backup, BackupProgress, BackupSpec
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup, BackupProgress, BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators

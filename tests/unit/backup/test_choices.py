@@ -4,12 +4,18 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import BackupHooks, BackupResourceHook, BackupResourceHookSpec, BackupSpec, ExecHook
-from pinnace.api.hooks import parse_command
 from pinnace.api.meta import LabelSelector
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.resource_filters import CommonFilter
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import (
+    BackupHooks,
+    BackupResourceHook,
+    BackupResourceHookSpec,
+    BackupSpec,
+    ExecHook,
+)
+from pinnace.api.velero.hooks import parse_command
 from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.backup.plan import Scope, plan_collection
 from pinnace.hooks.backup_selection import HookChoice, HookPhase, hook_of_annotations

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import BackupHooks, BackupResourceHookSpec
 from pinnace.api.meta import LabelSelector
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.validation import namespace_list_errors
+from pinnace.api.velero.backup import BackupHooks, BackupResourceHookSpec
 from pinnace.kube.errors import ConnectionFailed, status_error
 from pinnace.kube.resources import (
     CONFIGMAPS,

@@ -9,7 +9,7 @@ import pytest
 
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject
-from pinnace.api.snapshots import VolumeSnapshotPhase
+from pinnace.api.velero.snapshots import VolumeSnapshotPhase
 from pinnace.backup.collaborators import Collaborators
 from pinnace.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
@@ -20,8 +20,8 @@ from pinnace.kube.resources import (
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import VolumeInfo
-from pinnace.volumes.snapshots_backup import NativeSnapshots
-from pinnace.volumes.snapshotters import Snapshotters
+from pinnace.volumes.native.snapshots_backup import NativeSnapshots
+from pinnace.volumes.native.snapshotters import Snapshotters
 from tests.unit.backup.fakes import FakeCluster, Outcome, a_backup, run_backup, thing
 
 ITEM = "resources/persistentvolumes/cluster/{}.json"

@@ -8,10 +8,10 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import read_policies
-from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
+from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.volume_records import VolumeRecords
+from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.codec import encode, merge_patch
 from pinnace.api.meta import LabelSelector, ObjectMeta
-from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationSpec
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationSpec
 from pinnace.backup.request import (
     ServerDefaults,
     SnapshotLocations,

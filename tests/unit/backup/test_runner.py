@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
-from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators

@@ -10,7 +10,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound
 from pinnace.cli.common.outcome import exit_code, say_findings
 from pinnace.cli.kinds import BACKUP, RESTORE

@@ -11,9 +11,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.codec import encode as encode_object
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.cli.output.printing import encode
 
 YAML_1_2 = pytest.importorskip(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets

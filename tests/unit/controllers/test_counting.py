@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pinnace.api.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
+from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupCensus, BackupWork, last_successes
 from pinnace.controllers.restore import RestoreCensus, RestoreWork

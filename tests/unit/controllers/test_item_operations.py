@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import encode
 from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.backup.request import ServerDefaults
 from pinnace.backup.runner import execute_backup
 from pinnace.controllers.backup import BackupWork

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.restore import ClusterBackups

@@ -9,8 +9,8 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.schedule import SchedulePhase
 from pinnace.api.values.cron import read_schedule
+from pinnace.api.velero.schedule import SchedulePhase
 from pinnace.controllers.schedule import ScheduleReconciler, due_after
 from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError
 from pinnace.kube.resources import SCHEDULES

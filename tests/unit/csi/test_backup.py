@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from pinnace.api.backup import Backup
+from pinnace.api.velero.backup import Backup
 from pinnace.csi.backup import SnapshotClaim
 from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import SnapshotKinds

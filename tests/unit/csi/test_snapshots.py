@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import size_quantity
+from pinnace.api.velero.backup import Backup
 from pinnace.csi import snapshots as csi
 from pinnace.csi.snapshots import CSIError
 from tests.support.snapshot_crds import kinds

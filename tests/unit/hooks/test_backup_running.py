@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupHooks, BackupResourceHook, BackupResourceHookSpec, ExecHook
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import (
+    Backup,
+    BackupHooks,
+    BackupResourceHook,
+    BackupResourceHookSpec,
+    ExecHook,
+)
 from pinnace.backup.collaborators import Collaborators
 from pinnace.hooks.backup_running import PodHookRunner
 from pinnace.kube.errors import CommandTimeout, NotFound

@@ -12,14 +12,14 @@ import pytest
 
 from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import (
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero.restore import (
     ExecRestoreHook,
     InitRestoreHook,
     RestoreHooks,
     RestoreResourceHook,
     RestoreResourceHookSpec,
 )
-from pinnace.api.values.durations import Duration
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.restore_running import COMMANDS_AT_ONCE, LOOK_SECONDS, PodExecHooks
 from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook, pod_wait_seconds

@@ -15,7 +15,7 @@ import pytest
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, Origin
-from pinnace.api.storage_location import (
+from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
     BackupStorageLocationSpec,
     ObjectStorageLocation,

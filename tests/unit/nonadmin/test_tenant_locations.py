@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.sync import location as location_sync

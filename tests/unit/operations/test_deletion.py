@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationSpec
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationSpec
 from pinnace.csi.stored_data import SavedPodVolume
 from pinnace.operations.deletion import DeleteOperation, summary
 from pinnace.operations.local_deletion import LocationPodVolumes, find_password

@@ -3,7 +3,7 @@
 import pytest
 
 from pinnace.api.meta import ConfigReference
-from pinnace.api.restore import RestoreSpec
+from pinnace.api.velero.restore import RestoreSpec
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.restore.modifiers.rules import ModifierError
 from tests.unit.restore.world import World, configmap

@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.meta import ConfigReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import PolicyError
+from pinnace.api.velero.backup import BackupSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, KubeError, status_error
 from pinnace.operations.policies import policies_of

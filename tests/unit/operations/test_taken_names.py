@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.operations.local import LocalRun, NameTaken, make_restore
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store

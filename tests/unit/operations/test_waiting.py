@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.backup.runner import execute_backup
 from pinnace.kube.resources import CONFIGMAPS, PODS
 from pinnace.operations.waiting import Following, OperationsChanged, finalize_backup, wait_for_backup

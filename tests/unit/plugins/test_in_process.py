@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
 from pinnace.plugins.calling import Deadlines, MeteredBody
 from pinnace.plugins.errors import PluginCallError, PluginError, SettingsUnreadable
 from pinnace.plugins.in_process import (

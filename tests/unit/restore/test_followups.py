@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from pinnace.api.meta import LabelSelector, ObjectMeta, ObjectReference
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot
-from pinnace.api.restore import (
+from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
+from pinnace.api.velero.restore import (
     ExecRestoreHook,
     InitRestoreHook,
     RestoreHooks,

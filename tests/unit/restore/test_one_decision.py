@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.restore import RestorePhase
+from pinnace.api.velero.restore import RestorePhase
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.archive.runlog import RunLog
 from pinnace.restore.engine import RestoreEngine

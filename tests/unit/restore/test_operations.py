@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore, RestorePhase
+from pinnace.api.velero.restore import Restore, RestorePhase
 from pinnace.archive.runlog import RunLog
 from pinnace.operations.waiting import Following, finalized_restore
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemOutput

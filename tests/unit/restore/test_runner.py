@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from pinnace.api.restore import RestorePhase
+from pinnace.api.velero.restore import RestorePhase
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import APIResource
 from pinnace.storage.backup_store import BackupStore

@@ -8,9 +8,9 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta, ObjectReference
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, with_uploaders
-from pinnace.api.restore import RestoreUploader
+from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
+from pinnace.api.velero.restore import RestoreUploader
 from pinnace.api.volume_info import CSISnapshotInfo, PodVolumeInfo, VolumeInfo
 from pinnace.restore.engine import Helpers, RestoreOptions
 from tests.unit.restore.world import Harness, claim, obj, pod, volume

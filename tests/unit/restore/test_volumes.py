@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.meta import ObjectMeta, ObjectReference
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
-from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.velero.backup import BackupSpec
+from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
+from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.kube.errors import Forbidden
 from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.volumes import PreparedVolumes, VolumeSource, adjust_claim, decide

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 import pytest
 
-from pinnace.api.backup import Backup, BackupSpec, BackupStatus
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.velero.backup import Backup, BackupSpec, BackupStatus
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.archive.paths import item_path
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.archive.runlog import RunLog

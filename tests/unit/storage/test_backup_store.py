@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupStatus
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore
-from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec
+from pinnace.api.velero.backup import Backup, BackupStatus
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore, ReadLimits
 from pinnace.storage.encoding import compress

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.storage_location import (
+from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
     BackupStorageLocationSpec,
     ObjectStorageLocation,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.storage_location import (
+from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
     BackupStorageLocationSpec,
     ObjectStorageLocation,

@@ -12,9 +12,9 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.archive.runlog import RunLog
 from pinnace.volumes.outcomes import Outcomes
-from pinnace.volumes.pod_volume_run import PodVolumeRun
+from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
+from pinnace.volumes.pods.timeouts import Timeout
 from pinnace.volumes.repositories import Repositories
-from pinnace.volumes.timeouts import Timeout
 from pinnace.volumes.uploader.locks import RepositoryLocks
 from tests.unit.controllers.fakes import NAMESPACE
 from tests.unit.volumes.cluster import VolumeCluster

@@ -7,7 +7,7 @@ import pytest
 
 from pinnace.backup.collaborators import Collaborators
 from pinnace.kube.resources import PODS
-from pinnace.volumes.pod_volume_backups import PodVolumeBackups
+from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
 from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
 from tests.unit.volumes.orders import OrderScene, a_pod, claimed, completed, silent
 

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.fields import REQUIRED
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin import API_VERSION
 from pinnace.api.nonadmin.common import Condition, DataMoverCounts, Mirror, Phase, PodVolumeCounts, QueueInfo
+from pinnace.api.velero.backup import BackupSpec
 
 
 class NonAdminBackupSpec(Struct, rename="camel", kw_only=True):

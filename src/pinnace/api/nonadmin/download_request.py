@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from pinnace.api.download_request import DownloadTarget
 from pinnace.api.fields import REQUIRED
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin import API_VERSION
 from pinnace.api.nonadmin.common import Condition, Mirror, Phase
+from pinnace.api.velero.download_request import DownloadTarget
 
 
 class NonAdminDownloadRequestSpec(Struct, rename="camel", kw_only=True):

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pinnace.api.crds import crd_manifest
+from pinnace.api.definitions.crds import crd_manifest
 from pinnace.api.kinds import Column, Kind
 from pinnace.api.nonadmin import GROUP, VERSION
 from pinnace.api.nonadmin.backup import NonAdminBackup

@@ -8,7 +8,7 @@ from pinnace.api.fields import REQUIRED
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin import API_VERSION
 from pinnace.api.nonadmin.common import Condition, DataMoverCounts, Mirror, Phase, PodVolumeCounts, QueueInfo
-from pinnace.api.restore import RestoreSpec
+from pinnace.api.velero.restore import RestoreSpec
 
 
 class NonAdminRestoreSpec(Struct, rename="camel", kw_only=True):

@@ -9,7 +9,7 @@ from pinnace.api.fields import ENUM_KEY, REQUIRED
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin import API_VERSION
 from pinnace.api.nonadmin.common import Condition, Mirror, Phase
-from pinnace.api.storage_location import BackupStorageLocationSpec
+from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 
 
 class ApprovalDecision(StrEnum):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, Self
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.api.selection.validation import pair_errors, scoped_pair_errors
+from pinnace.api.velero.backup import BackupSpec
 
 NAMESPACES: Final = "namespaces"
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.errors import CommandError
 
 GZIP_MAGIC = b"\x1f\x8b"

@@ -12,13 +12,13 @@ from typing import Final
 
 import orjson
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode, encode
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.selection.selectors import Selector
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.cli.backend.interface import (
     DownloadOptions,
     FileMissing,

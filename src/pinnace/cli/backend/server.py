@@ -11,12 +11,12 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 
 from pinnace.api import labels
-from pinnace.api.download_request import OF_RESTORES, DownloadTargetKind
 from pinnace.api.objects import JSONObject
-from pinnace.api.storage_location import BackupStorageLocationPhase
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
+from pinnace.api.velero.storage_location import BackupStorageLocationPhase
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, PartsUnsupported
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.errors import CommandError

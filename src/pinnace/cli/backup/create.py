@@ -5,8 +5,8 @@ from collections.abc import Callable
 import click
 
 from pinnace.api.codec import encode
+from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject
-from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend

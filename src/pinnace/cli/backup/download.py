@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, fetch
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.backup.options import BackupDownloadOptions

@@ -1,7 +1,7 @@
 """`backup create` without a server: the same engine, a location by URL."""
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import encode
+from pinnace.api.velero.backup import Backup
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.outcome import say_findings
 from pinnace.cli.kinds import BACKUP

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable
 
 from pinnace.api import labels
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
 from pinnace.cli.backup.describe_json import backup_as_json

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from pinnace.aio.temporary import temporary_folder
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.validation import pair_errors
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import Entry, Span
 from pinnace.browse.choosing import Choice, parse_target
 from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts

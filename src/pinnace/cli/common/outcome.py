@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, fetch, fetch_json
 from pinnace.cli.common.options import WaitOptions
 from pinnace.cli.connect import command_line

@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.backup.read import describe_stored_backup

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pinnace import __version__
 from pinnace.api import labels
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, fetch, fetch_json
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.backup.describe import BackupFacts, describe_backup

@@ -1,6 +1,6 @@
 """The custom resource definitions of the server, and their versions."""
 
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.cli.doctor.findings import Finding, listed, ok, problem, warning
 from pinnace.kube.client import KubeClient

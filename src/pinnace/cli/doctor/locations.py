@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.api.storage_location import BackupStorageLocation, SecretKeySelector
+from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
 from pinnace.cli.doctor.clocks import read_store_time
 from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
 from pinnace.cli.install.checks import FILESYSTEM

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pinnace.api.pod_volume import KOPIA
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.pod_volume import KOPIA
 from pinnace.storage.open import FILESYSTEM_PROVIDER
 
 KUBELET_ROOT: Final = "/var/lib/kubelet"

@@ -2,7 +2,7 @@
 
 import base64
 
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject
 from pinnace.cli.install.access import ACCOUNT, all_rights, used_rights
 from pinnace.cli.install.options import InstallOptions

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from pinnace.api.crd_merge import fields_beyond, superset
+from pinnace.api.definitions.crd_merge import fields_beyond, superset
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import KOPIA
 from pinnace.api.values.quantities import resource_requirements
+from pinnace.api.velero.pod_volume import KOPIA
 from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.install import resources as make

@@ -12,14 +12,14 @@ import click
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.storage_location import (
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
     BackupStorageLocationPhase,
     BackupStorageLocationSpec,
     ObjectStorageLocation,
     SecretKeySelector,
 )
-from pinnace.api.values.durations import Duration
 from pinnace.cli.backend.interface import Backend
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.backend.open import open_backend

@@ -7,8 +7,8 @@ import click
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
-from pinnace.api.storage_location import SecretKeySelector
+from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
+from pinnace.api.velero.storage_location import SecretKeySelector
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput

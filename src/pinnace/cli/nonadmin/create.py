@@ -2,11 +2,15 @@
 
 import click
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import RestoreSpec
-from pinnace.api.storage_location import BackupStorageLocationSpec, ObjectStorageLocation, SecretKeySelector
+from pinnace.api.velero.backup import BackupSpec
+from pinnace.api.velero.restore import RestoreSpec
+from pinnace.api.velero.storage_location import (
+    BackupStorageLocationSpec,
+    ObjectStorageLocation,
+    SecretKeySelector,
+)
 from pinnace.cli.connect import program_name, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.nonadmin.kinds import KINDS, open_home

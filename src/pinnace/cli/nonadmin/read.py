@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, fetch
 from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
 from pinnace.cli.common.options import GetOptions, LogsOptions

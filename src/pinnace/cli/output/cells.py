@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.foreign_phases import is_foreign
 from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
+from pinnace.api.velero.foreign_phases import is_foreign
 
 
 def local_time(text: str | None, absent: str) -> str:

@@ -8,8 +8,8 @@ import click
 from pinnace.api import labels
 from pinnace.api.codec import encode
 from pinnace.api.objects import objects, text
-from pinnace.api.restore import ExistingResourcePolicy, Restore
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
 from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.client.server_status import answered, ask_server

@@ -3,9 +3,9 @@
 import msgspec
 
 from pinnace.api import labels
-from pinnace.api.backup import BackupPhase
 from pinnace.api.codec import encode
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import BackupPhase
+from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.build import newest
 from pinnace.cli.common.outcome import say_findings

@@ -10,15 +10,15 @@ import orjson
 
 from pinnace.aio.temporary import temporary_folder
 from pinnace.api import labels
-from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject, objects, text
-from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import with_uploaders
-from pinnace.api.restore import Restore
 from pinnace.api.restore_outcomes import MEANINGS, Outcome
-from pinnace.api.snapshots import decode_snapshots
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.snapshots import decode_snapshots
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.cli.backend.interface import (

@@ -1,8 +1,8 @@
 """Gathering what `restore describe` shows. (docs/spec: CLI 5.3)"""
 
 from pinnace.api import labels
-from pinnace.api.download_request import DownloadTargetKind
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, FileMissing, fetch_json
 from pinnace.cli.common.describing import View, as_json
 from pinnace.cli.errors import CommandError

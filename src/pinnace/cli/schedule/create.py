@@ -4,7 +4,7 @@ import click
 
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.schedule import Schedule, ScheduleSpec
+from pinnace.api.velero.schedule import Schedule, ScheduleSpec
 from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.common.get import server_settings

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import orjson
 
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.controllers.shared.scope import Scope

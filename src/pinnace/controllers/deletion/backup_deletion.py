@@ -15,12 +15,12 @@ from datetime import timedelta
 from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.archive.errors import ArchiveError
 from pinnace.context import RunContext
 from pinnace.controllers.deletion.actions import delete_actions

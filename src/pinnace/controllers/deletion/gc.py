@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Final
 
 from pinnace.api import API_VERSION, labels
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.delete_request import DeleteBackupRequestPhase
 from pinnace.api.objects import JSONObject
-from pinnace.api.storage_location import BackupStorageLocationAccessMode
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
+from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.kube.errors import NotFound

@@ -1,7 +1,7 @@
 """What of a backup this server may, and can, delete; read only. (docs/spec: CTL 6.2)"""
 
-from pinnace.api.backup import Backup
 from pinnace.api.pod_volume_catalogue import UPLOADERS
+from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volume_snapshots
 from pinnace.controllers.shared.scope import Scope
 from pinnace.storage.backup_store import BackupStore

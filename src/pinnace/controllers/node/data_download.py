@@ -2,8 +2,8 @@
 
 from typing import Final, Protocol
 
-from pinnace.api.data_movement import DataDownload
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.data_movement import DataDownload
 from pinnace.controllers.node.moving import STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import whole_number

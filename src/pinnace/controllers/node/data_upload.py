@@ -3,8 +3,8 @@
 from typing import Final, Protocol
 
 from pinnace.api import labels
-from pinnace.api.data_movement import DataUpload
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.data_movement import DataUpload
 from pinnace.controllers.node.moving import REQUESTER, STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import REQUESTER_TAG, whole_number

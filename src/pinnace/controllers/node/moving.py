@@ -6,8 +6,8 @@ The server has made a pod that has the volume mounted, and says in the status on
 from pathlib import Path
 from typing import Final
 
-from pinnace.api.data_movement import BUILT_IN_MOVERS, DataDownload, DataMovementPhase, DataUpload
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataDownload, DataMovementPhase, DataUpload
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
@@ -16,8 +16,8 @@ from pinnace.csi.movement.objects import VOLUME
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import PODS
 from pinnace.runtime.informer import Informer
-from pinnace.volumes.host_paths import HostPathError
 from pinnace.volumes.outcomes import phase_of
+from pinnace.volumes.pods.host_paths import HostPathError
 
 STARTABLE: Final = frozenset({str(DataMovementPhase.PREPARED)})
 REQUESTER: Final = "snapshot-data-upload-download"

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import parse_time
+from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report, is_new
 from pinnace.controllers.node.scope import NodeScope
@@ -22,9 +22,9 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.host_paths import HostPathError
 from pinnace.volumes.outcomes import phase_of
-from pinnace.volumes.parents import parent_snapshot
+from pinnace.volumes.pods.host_paths import HostPathError
+from pinnace.volumes.pods.parents import parent_snapshot
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import AccessError, CommandFailed, SnapshotMissing, UploaderError
 from pinnace.volumes.uploader.interface import Saved, Source

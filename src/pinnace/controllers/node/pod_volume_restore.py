@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from pinnace.aio.blocking import in_thread
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import KOPIA, RESTIC, PodVolumePhase, PodVolumeRestore
+from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumePhase, PodVolumeRestore
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
 from pinnace.controllers.node.reconciler import (
@@ -32,9 +32,9 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.done_file import DoneFileError, remove_done_files, write_done_file
-from pinnace.volumes.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
 from pinnace.volumes.outcomes import phase_of
+from pinnace.volumes.pods.done_file import DoneFileError, remove_done_files, write_done_file
+from pinnace.volumes.pods.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import AccessError, CommandFailed, UploaderError
 from pinnace.volumes.uploader.interface import Target

@@ -16,10 +16,10 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from pinnace.aio.racing import unless_stopped
 from pinnace.api.codec import DecodeError, decode, encode
-from pinnace.api.data_movement import DataDownload, DataUpload
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase, PodVolumeProgress, PodVolumeRestore
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.data_movement import DataDownload, DataUpload
+from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumePhase, PodVolumeProgress, PodVolumeRestore
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_until_stored
 from pinnace.kube.errors import Conflict, KubeError, NotFound

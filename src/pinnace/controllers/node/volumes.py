@@ -14,7 +14,7 @@ from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from pinnace.volumes.host_paths import HostPathError, find_volume_path, volume_claim, volume_directory
+from pinnace.volumes.pods.host_paths import HostPathError, find_volume_path, volume_claim, volume_directory
 
 
 class NodeVolumes:

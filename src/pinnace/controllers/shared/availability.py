@@ -11,7 +11,7 @@ from typing import Final
 
 from pinnace.aio.clock import Clock, LoopClock
 from pinnace.api.nonadmin.names import tenant_of
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError

@@ -14,7 +14,7 @@ import msgspec
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.nonadmin.names import RESTORABLE_ANNOTATION, TRUST_LABEL, TRUST_VALUE, Origin
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.restore.item.tenant_rights import TenantRights
 
 ALL: Final = ("", "*")

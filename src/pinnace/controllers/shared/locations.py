@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.nonadmin.names import tenant_of
-from pinnace.api.spec_fields import check_spec
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.own_networks import OwnNetworks

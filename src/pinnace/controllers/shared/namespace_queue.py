@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Generic, Protocol, TypeVar
 
-from pinnace.api.backup import Backup
-from pinnace.api.restore import Restore, RestoreSpec
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Final
 
-from pinnace.api.pod_volume import RESTIC
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.shared.scope import MAIN_WORKERS
 from pinnace.operations.waiting import DEFAULT_TIMEOUT, POLL_SECONDS

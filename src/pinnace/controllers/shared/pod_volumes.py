@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup
-from pinnace.api.backup_repository import BackupRepository
 from pinnace.api.objects import text
-from pinnace.api.pod_volume import KOPIA, RESTIC
-from pinnace.api.restore import Restore
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.backup_repository import BackupRepository
+from pinnace.api.velero.pod_volume import KOPIA, RESTIC
+from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import VolumeInfo, moved_claims
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
 from pinnace.controllers.shared.restored_pods import RestoredPods
@@ -30,11 +30,11 @@ from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.outcomes import Outcomes
-from pinnace.volumes.pod_volume_backups import PodVolumeBackups
-from pinnace.volumes.pod_volume_restores import PodVolumeRestores
-from pinnace.volumes.pod_volume_run import PodVolumeRun
+from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
+from pinnace.volumes.pods.pod_volume_restores import PodVolumeRestores
+from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
+from pinnace.volumes.pods.timeouts import Timeout
 from pinnace.volumes.repositories import Repositories, RepositoryUnavailable, not_ready, repository_place
-from pinnace.volumes.timeouts import Timeout
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import InvalidSnapshot, UploaderError
 from pinnace.volumes.uploader.locks import RepositoryLocks

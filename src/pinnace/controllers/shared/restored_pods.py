@@ -13,9 +13,9 @@ from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumePhase
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.pod_volume import PodVolumePhase
 from pinnace.controllers.node.pod_volume_restore import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
 from pinnace.controllers.shared.scope import Scope
 from pinnace.hooks.pod_watches import PodReader
@@ -25,7 +25,7 @@ from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.outcomes import phase_of
-from pinnace.volumes.pod_volume_restores import TIMED_OUT
+from pinnace.volumes.pods.pod_volume_restores import TIMED_OUT
 
 log = get_logger(__name__)
 

@@ -18,12 +18,12 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
-from pinnace.api.spec_fields import check_spec
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NoQueue, RunQueue, Targets
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler, is_in_progress

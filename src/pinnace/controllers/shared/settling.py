@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import Run

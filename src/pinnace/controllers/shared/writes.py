@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import encode, merge_patch
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests

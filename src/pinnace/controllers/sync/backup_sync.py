@@ -16,8 +16,8 @@ from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope

@@ -16,12 +16,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import format_time
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import delete_if_there, patch_status
 from pinnace.controllers.sync.synced import (

@@ -15,14 +15,14 @@ from typing import Any, Final
 import orjson
 
 from pinnace.api import API_VERSION, GROUP, labels
-from pinnace.api.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.meta import ObjectMeta, OwnerReference
 from pinnace.api.nonadmin.names import COMMON_LABELS, Origin, is_object_name, is_unique_id
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup, PodVolumePhase
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
+from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumePhase
+from pinnace.api.velero.storage_location import BackupStorageLocation
 
 FINAL_PHASES: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED})
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.data_movement import DataMovementPhase
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.restore import Restore
+from pinnace.api.velero.data_movement import DataMovementPhase
+from pinnace.api.velero.restore import Restore
 from pinnace.csi.movement.objects import (
     ENDED,
     MovedVolume,

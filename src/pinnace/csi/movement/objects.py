@@ -6,9 +6,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
-from pinnace.api.data_movement import BUILT_IN_MOVERS, DataMovementPhase, DataUpload
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.restore import Restore
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataMovementPhase, DataUpload
+from pinnace.api.velero.restore import Restore
 from pinnace.kube.resources import DATA_DOWNLOADS
 
 VOLUME: Final = "data"

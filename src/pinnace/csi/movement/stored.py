@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.data_movement import BUILT_IN_MOVERS, DataMovementPhase, DataUpload
 from pinnace.api.objects import JSONObject, mapping, objects, text
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataMovementPhase, DataUpload
 from pinnace.csi.movement.objects import MovedVolume
 
 Claim = tuple[str, str]

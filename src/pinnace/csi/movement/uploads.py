@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
-from pinnace.api.backup import Backup
-from pinnace.api.data_movement import DataMovementPhase
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.data_movement import DataMovementPhase
 from pinnace.csi import snapshots as csi
 from pinnace.csi.backup import SnapshotClaim
 from pinnace.csi.movement.objects import ENDED, has_finalizer, is_built_in, phase

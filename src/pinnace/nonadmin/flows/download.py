@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from pinnace.api.download_request import OF_RESTORES
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.names import COMMON_LABELS, Origin
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import parse_time
+from pinnace.api.velero.download_request import OF_RESTORES
 from pinnace.kube.resources import DOWNLOAD_REQUESTS
 from pinnace.nonadmin.flows.conditions import Observation, condition, with_condition
 from pinnace.nonadmin.flows.steps import (

@@ -17,7 +17,7 @@ from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, LOCATION_FINALIZER, Origin
 from pinnace.api.nonadmin.storage_location import ApprovalDecision, RequestPhase
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.storage_location import BackupStorageLocationSpec
+from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SECRETS, APIResource
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.flows.conditions import (

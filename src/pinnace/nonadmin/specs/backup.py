@@ -6,16 +6,16 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.definitions.spec_fields import check_part
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED, CLUSTER_OWN_KINDS, NAMESPACED_OWN_KINDS
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.names import EVERYTHING
 from pinnace.api.selection.resource_filters import filter_errors
-from pinnace.api.spec_fields import check_part
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import BackupSpec
 from pinnace.nonadmin.objects import (
     MAX_SPEC_BYTES,
     is_too_large,

@@ -6,7 +6,7 @@
 from msgspec import Struct
 
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.storage_location import BackupStorageLocationSpec
+from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 from pinnace.nonadmin.objects import (
     present,
 )

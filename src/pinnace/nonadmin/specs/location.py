@@ -7,10 +7,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.definitions.spec_fields import check_part
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.spec_fields import check_part
-from pinnace.api.storage_location import BackupStorageLocationSpec
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 from pinnace.http.addresses import Addresses, AddressRefused, parse_allowed
 from pinnace.nonadmin.objects import (
     MAX_SPEC_BYTES,

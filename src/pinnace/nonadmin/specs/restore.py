@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.definitions.spec_fields import check_part
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS, SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.objects import JSONObject, listed, mapping, text
-from pinnace.api.restore import ExistingResourcePolicy, RestoreSpec
 from pinnace.api.selection.label_choice import label_choice_errors
-from pinnace.api.spec_fields import check_part
+from pinnace.api.velero.restore import ExistingResourcePolicy, RestoreSpec
 from pinnace.nonadmin.objects import (
     MAX_SPEC_BYTES,
     is_too_large,

@@ -10,8 +10,8 @@ import orjson
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from pinnace.api.backup import Backup
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import (
     BackupItemActionV2,
     BackupItemOutput,

@@ -8,10 +8,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import orjson
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.plugins.calling import checked_identifiers, checked_item
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.guest.instances import Instances

@@ -7,10 +7,10 @@ import orjson
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import BackupItemOutput, OperationProgress
 from pinnace.plugins.calling import checked_item
 from pinnace.plugins.errors import PluginCallError

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pinnace.aio.timing import poll
-from pinnace.api.restore import Restore
+from pinnace.api.velero.restore import Restore
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound, UnknownResource
 from pinnace.plugins.asynchronous import RestoreItemActionV2

@@ -11,8 +11,8 @@ import orjson
 
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject, dump_json
-from pinnace.api.restore import ExistingResourcePolicy
 from pinnace.api.restore_outcomes import Outcome
+from pinnace.api.velero.restore import ExistingResourcePolicy
 from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.retrying import is_open

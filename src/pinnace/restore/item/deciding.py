@@ -18,8 +18,8 @@ from enum import Enum, auto
 from typing import Final
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import ExistingResourcePolicy
 from pinnace.api.restore_outcomes import Outcome
+from pinnace.api.velero.restore import ExistingResourcePolicy
 from pinnace.kube.errors import APIStatusError, Invalid, KubeError
 from pinnace.kube.resources import APIResource
 

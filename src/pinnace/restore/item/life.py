@@ -10,8 +10,8 @@ import orjson
 
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
 from pinnace.api.restore_outcomes import Outcome
+from pinnace.api.velero.restore import Restore
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource

@@ -8,8 +8,8 @@ import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, member
-from pinnace.api.restore import RestoreSpec
 from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.velero.restore import RestoreSpec
 
 _ANNOTATION = labels.RESTORE_STATUS.encode()
 

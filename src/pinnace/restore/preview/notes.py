@@ -6,7 +6,7 @@ from typing import Any
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
-from pinnace.api.snapshots import VolumeSnapshot
+from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.restore_selection import PodExecHook
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pinnace.api.restore import RestoreSpec
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.velero.restore import RestoreSpec
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery

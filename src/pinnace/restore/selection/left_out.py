@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
-from pinnace.api.restore import RestoreSpec
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.api.values.near import did_you_mean, near_names
+from pinnace.api.velero.restore import RestoreSpec
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource

@@ -13,11 +13,11 @@ from typing import Final, Protocol
 import msgspec
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.chosen_objects import decode_chosen
-from pinnace.api.restore import ExistingResourcePolicy, Restore, RestoreSpec
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.restore import ExistingResourcePolicy, Restore, RestoreSpec
 from pinnace.restore.errors import BackupLookupError
 
 NON_RESTORABLE: Final = (

@@ -7,7 +7,7 @@ stores do. One is created for each operation; only the module of the cloud in us
 from typing import Final
 
 from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider
-from pinnace.volumes.snapshotters import FindSnapshotter, Snapshotter
+from pinnace.volumes.native.snapshotters import FindSnapshotter, Snapshotter
 
 BUILT_IN_SNAPSHOTTERS: Final = (AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER)
 """The providers whose snapshotters are here, sorted; for lists of plugins."""

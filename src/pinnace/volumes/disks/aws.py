@@ -18,7 +18,7 @@ from pinnace.storage.errors import StoreUnavailable
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, numbered, tag_specification, tags_of
 from pinnace.volumes.disks.volumes import CREDENTIALS_FILE, DiskInfo, Kind, check_keys, credentials_file
 from pinnace.volumes.disks.waiting import Pause, wait_until
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 EBS = Kind(source="awsElasticBlockStore", id_field="volumeID", driver="ebs.csi.aws.com")
 

@@ -34,7 +34,7 @@ from pinnace.volumes.disks.volumes import (
     snapshot_name,
 )
 from pinnace.volumes.disks.waiting import Pause
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 DISK = Kind(source="azureDisk", id_field="diskName", driver="disk.csi.azure.com")
 

@@ -13,7 +13,7 @@ from typing import Final
 from pinnace.api.objects import JSONObject
 from pinnace.volumes.disks.json_requests import Answer, JSONService, NotFoundError
 from pinnace.volumes.disks.waiting import Pause, wait_until
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 API_VERSION: Final = "2021-12-01"
 """Of disks and snapshots."""

@@ -31,7 +31,7 @@ from pinnace.volumes.disks.volumes import (
     snapshot_name,
 )
 from pinnace.volumes.disks.waiting import Pause
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 PD = Kind(source="gcePersistentDisk", id_field="pdName", driver="pd.csi.storage.gke.io")
 ENDPOINT = "https://compute.googleapis.com"

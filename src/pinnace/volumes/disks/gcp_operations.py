@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pinnace.api.objects import JSONObject
 from pinnace.volumes.disks.json_requests import ForbiddenError, JSONService, NotFoundError
 from pinnace.volumes.disks.waiting import Pause, wait_until
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 READY_SECONDS: Final = 600.0
 

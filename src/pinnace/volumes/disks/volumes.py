@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pinnace.api.objects import JSONObject
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

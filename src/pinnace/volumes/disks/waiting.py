@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 Pause = Callable[[float], Awaitable[None]]
 """Waits between two questions, so many seconds; injected for tests."""

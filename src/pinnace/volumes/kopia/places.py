@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.storage.layout import clean_bucket, clean_prefix
 from pinnace.storage.open import (
     AWS_PROVIDER,

@@ -3,7 +3,7 @@
 import re
 from pathlib import PurePosixPath
 
-from pinnace.api.storage_location import BackupStorageLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.storage.layout import clean_bucket, clean_prefix
 from pinnace.storage.open import (
     AWS_PROVIDER,

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.error_texts import error_text
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.http.addresses import addresses_of
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError

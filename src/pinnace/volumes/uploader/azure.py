@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pinnace.aio.blocking import in_thread
-from pinnace.api.storage_location import BackupStorageLocation
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.clouds.azure.dotenv import parse_variables
 from pinnace.storage.open import AZURE_PROVIDER, qualified_provider, store_config
 from pinnace.volumes.uploader.errors import AccessError

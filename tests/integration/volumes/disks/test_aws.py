@@ -19,7 +19,7 @@ from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.volumes.disks.aws import EBSSnapshotter
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, tag_specification, tags_of
 from pinnace.volumes.disks.volumes import DiskInfo
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 REGION, ZONE = "eu-west-1", "eu-west-1b"
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}

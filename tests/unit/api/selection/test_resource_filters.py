@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.selection.resource_filters import (
     DEFINITIONS,
     EXCLUDED_BY_SERVERS,
@@ -15,6 +14,7 @@ from pinnace.api.selection.resource_filters import (
     filter_errors,
     filter_of,
 )
+from pinnace.api.velero.backup import BackupSpec
 
 CLUSTER = ("persistentvolumes", "storageclasses.storage.k8s.io", "namespaces", DEFINITIONS)
 NAMESPACED = ("pods", "secrets", "configmaps", "deployments.apps", "volumesnapshots.snapshot.storage.k8s.io")

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
-from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend import server as server_backend
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, fetch
 from pinnace.cli.backend.server import ServerBackend

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
 from pinnace.cli.backend import lease, wait
 from pinnace.cli.backend.wait import WaitedRun, wait_for_end
 from pinnace.cli.local import say_outcome

@@ -29,8 +29,8 @@ def checks(capsys: Printed, *words: str) -> tuple[int, dict[str, tuple[str, str]
 @pytest.fixture
 def directory(location: Path) -> Path:
     made = store(location, "b1", [config_map("a", x="1"), config_map("b"), secret("c")])
-    (made / "b1-volumesnapshots.json.gz").write_bytes(gzip.compress(b"null\n"))
-    (made / "b1-logs.gz").write_bytes(gzip.compress(b"a line\n"))
+    (made / "b1-volumesnapshots.json.gz").write_bytes(gzip.compress(b"null\n", mtime=0))
+    (made / "b1-logs.gz").write_bytes(gzip.compress(b"a line\n", mtime=0))
     return made
 
 
@@ -116,9 +116,9 @@ def test_a_tarball_that_was_tampered_with_is_found_out(
         ("b1.tar.gz", b"no gzip", "tarball", "damaged"),
         ("b1-pinnace-index.json.gz", b"no gzip", "index", "damaged"),
         ("b1-resource-list.json.gz", None, "resource list", "missing"),
-        ("b1-resource-list.json.gz", gzip.compress(b"{"), "resource list", "not valid JSON"),
-        ("b1-resource-list.json.gz", gzip.compress(b"[1]"), "resource list", "not an object"),
-        ("b1-volumesnapshots.json.gz", gzip.compress(b"null" * 9)[:-3], "volume snapshots", "cut off"),
+        ("b1-resource-list.json.gz", gzip.compress(b"{", mtime=0), "resource list", "not valid JSON"),
+        ("b1-resource-list.json.gz", gzip.compress(b"[1]", mtime=0), "resource list", "not an object"),
+        ("b1-volumesnapshots.json.gz", gzip.compress(b"null" * 9, mtime=0)[:-3], "volume snapshots", "cut off"),
         ("b1-logs.gz", b"no gzip", "log", "not valid gzip"),
         ("b1-podvolumebackups.json.gz", b"no gzip", "volumes", "cannot be read"),
     ],

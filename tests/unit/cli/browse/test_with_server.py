@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.main import run
 from pinnace.kube.errors import Invalid

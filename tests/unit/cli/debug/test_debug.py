@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.download_request import DownloadTargetKind
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.main import run

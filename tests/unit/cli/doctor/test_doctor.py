@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import dump_json
 from pinnace.api.values.times import format_time, utcnow
 from pinnace.cli.main import run

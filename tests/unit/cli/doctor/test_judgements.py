@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.cli.doctor import (
     clocks,
     credentials,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pinnace.api.crds import crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
 from pinnace.cli.install import run as install_run
 from pinnace.cli.install.workloads import pull_policy
 from pinnace.cli.main import run

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler
 from pinnace.kube.discovery import Discovery

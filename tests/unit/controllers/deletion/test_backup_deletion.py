@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.api.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler, NotMarked
 from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.restore import Restore, RestoreSpec
-from pinnace.api.storage_location import BackupStorageLocation, BackupStorageLocationStatus
+from pinnace.api.velero.backup import Backup, BackupSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationStatus
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.restore import RestoreWork

@@ -7,7 +7,7 @@ import pytest
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.nonadmin.names import RESTORABLE_ANNOTATION, TRUST_LABEL, Origin
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.controllers.shared.confinement import bounded, confined, is_bounded
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore, RestorePhase, RestoreSpec
+from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets, targets_of
 from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler
 from pinnace.controllers.shared.settling import Settler

@@ -18,7 +18,7 @@ from pinnace.kube.errors import ConnectionFailed, KubeError
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
-from pinnace.volumes.pod_volume_restores import TIMED_OUT
+from pinnace.volumes.pods.pod_volume_restores import TIMED_OUT
 from tests.support.waiting import eventually
 from tests.unit.controllers.fakes import World as Surroundings
 from tests.unit.restore.world import (

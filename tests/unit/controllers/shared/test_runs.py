@@ -8,8 +8,8 @@ from typing import cast
 import msgspec
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase
-from pinnace.api.restore import Restore
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, Plan, RunReconciler, Work, is_new
 from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.errors import Invalid, KubeError, ServerFault

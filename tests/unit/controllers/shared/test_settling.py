@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
+from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.controllers.shared import settling
 from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.errors import ConnectionFailed, Invalid

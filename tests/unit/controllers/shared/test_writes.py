@@ -2,8 +2,8 @@
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupPhase
 from pinnace.api.codec import decode
+from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.controllers.shared.writes import claim, delete_if_there, finish, patch_progress, patch_status
 from pinnace.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServerFault, TooManyRequests
 from pinnace.kube.resources import BACKUPS

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.backup import Backup, BackupSpec
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.volumes.repositories import Repositories

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.api.backup import Backup
 from pinnace.api.codec import decode
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup
 from pinnace.controllers.sync.synced import (
     Refused,
     SyncedLocation,

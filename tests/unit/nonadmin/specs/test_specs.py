@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import BackupSpec
 from pinnace.api.nonadmin.exclusions import (
     ALWAYS_EXCLUDED,
     CLUSTER_OWN_KINDS,
@@ -12,8 +11,9 @@ from pinnace.api.nonadmin.exclusions import (
     NAMESPACED_OWN_KINDS,
     OWN_KINDS,
 )
-from pinnace.api.restore import RestoreSpec
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import BackupSpec
+from pinnace.api.velero.restore import RestoreSpec
 from pinnace.nonadmin.settings import AdminSettings
 from pinnace.nonadmin.specs.backup import StorageChoice, backup_problem, backup_spec
 from pinnace.nonadmin.specs.location import is_plain_prefix, location_problem, location_spec, secret_problem

@@ -6,10 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from pinnace.api.hooks import parse_command
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import (
+from pinnace.api.velero.hooks import parse_command
+from pinnace.api.velero.restore import (
     InitRestoreHook,
     Restore,
     RestoreHooks,

@@ -9,8 +9,8 @@ from pinnace.api import labels
 from pinnace.api.codec import decode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.builtin.restore.config import ActionError

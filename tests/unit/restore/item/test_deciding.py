@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import ExistingResourcePolicy
 from pinnace.api.restore_outcomes import Outcome
+from pinnace.api.velero.restore import ExistingResourcePolicy
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import AlreadyExists, Forbidden, Invalid
 from pinnace.kube.resources import APIResource

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume import PodVolumeBackup
-from pinnace.api.restore import (
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import (
     InitRestoreHook,
     Restore,
     RestoreHooks,

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Invalid
 from pinnace.restore.engine import RestoreRequest
 from pinnace.restore.item.reading import ItemRef, is_completed
@@ -52,7 +52,7 @@ async def test_only_name_namespace_labels_and_annotations_survive(harness: Harne
 
 
 def request_named(backup: str, restore: str) -> RestoreRequest:
-    from pinnace.api.backup import Backup
+    from pinnace.api.velero.backup import Backup
 
     spec = RestoreSpec(backup_name=backup)
     return RestoreRequest(restore=Restore(metadata=ObjectMeta(name=restore), spec=spec), backup=Backup())

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.restore import RestoreStatusSpec
+from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.errors import NotFound
 from tests.unit.restore.world import Harness, configmap, deployment
 

@@ -8,7 +8,7 @@ import pytest
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore, RestoreSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.kube.discovery import Discovery
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
 from tests.unit.restore.world import Harness, tarball_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.api.backup import BackupStatus
+from pinnace.api.velero.backup import BackupStatus
 from pinnace.kube.errors import Forbidden
 from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.selection.api_versions import (

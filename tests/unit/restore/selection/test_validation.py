@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pinnace.api.backup import Backup, BackupStatus
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.restore import Restore, RestoreSpec, RestoreUploader
+from pinnace.api.velero.backup import Backup, BackupStatus
+from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreUploader
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.selection.validation import (
     NON_RESTORABLE,

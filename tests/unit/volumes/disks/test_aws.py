@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.storage.errors import StoreConfigError
 from pinnace.volumes.disks.aws import EBSSnapshotter
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
 

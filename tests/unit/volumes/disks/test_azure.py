@@ -10,7 +10,7 @@ import pytest
 from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.volumes.disks.azure import AzureDiskSnapshotter, azure_tags, check_snapshot_id
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 from tests.support.scripted_cloud import Cloud, no_pause
 from tests.unit.volumes.disks.arm_answers import (
     BEGUN,

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.volumes.disks.gcp import GCESnapshotter, Place, place_of, region_of
-from pinnace.volumes.snapshotters import SnapshotError
+from pinnace.volumes.native.snapshotters import SnapshotError
 from tests.support.scripted_cloud import Cloud, no_pause
 from tests.unit.volumes.disks.gce_answers import disk, failed, operation, refusal, snapshot
 

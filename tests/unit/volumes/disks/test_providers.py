@@ -5,7 +5,7 @@ import pytest
 from pinnace.storage.errors import StorageError
 from pinnace.storage.open import BUILT_IN_STORES, open_object_store
 from pinnace.volumes.disks import BUILT_IN_SNAPSHOTTERS, with_disks
-from pinnace.volumes.snapshotters import Snapshotter
+from pinnace.volumes.native.snapshotters import Snapshotter
 
 
 def nothing_else(provider: str) -> Snapshotter:

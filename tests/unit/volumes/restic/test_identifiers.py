@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace.api.storage_location import (
+from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
 )
 from pinnace.storage.errors import InvalidLocation

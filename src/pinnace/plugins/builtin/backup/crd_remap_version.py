@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector

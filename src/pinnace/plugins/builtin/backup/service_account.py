@@ -6,8 +6,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from pinnace.api.backup import Backup
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError

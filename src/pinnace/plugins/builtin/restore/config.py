@@ -5,7 +5,7 @@ from typing import Protocol
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.restore import Restore
+from pinnace.api.velero.restore import Restore
 from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.plugins.logs import get_logger

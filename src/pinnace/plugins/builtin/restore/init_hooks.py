@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pinnace.api import labels
-from pinnace.api.hooks import parse_command
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.restore import RestoreHooks, RestoreResourceHookSpec
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
+from pinnace.api.velero.hooks import parse_command
+from pinnace.api.velero.restore import RestoreHooks, RestoreResourceHookSpec
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 
 RESTIC_WAIT: Final = "restic-wait"

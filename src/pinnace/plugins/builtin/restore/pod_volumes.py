@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.api.pod_volume import PodVolumeBackup
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot
-from pinnace.api.restore import Restore
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS
 from pinnace.plugins.builtin.restore.config import ActionError, ClusterReader, PluginConfig

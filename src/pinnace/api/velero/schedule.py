@@ -1,0 +1,64 @@
+"""Schedule: Backups made again and again. (docs/spec: API 4)"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from pinnace.api import API_VERSION
+from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, NullableTime
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import BackupSpec
+
+
+class SchedulePhase(StrEnum):
+    """The phase of a Schedule. Empty counts as New."""
+
+    NEW = "New"
+    ENABLED = "Enabled"
+    FAILED_VALIDATION = "FailedValidation"
+
+
+class ScheduleSpec(Struct, rename="camel", kw_only=True):
+    """What to back up, and when.
+
+    Attributes:
+        template: Spec of the Backups to make.
+        schedule: Cron expression of five fields, or `@every <duration>`, `@daily` and the like.
+        use_owner_references_in_backup: Whether the Schedule owns its Backups; they are then deleted with it.
+        paused: Whether the Schedule makes no Backups. A field of later versions of Velero.
+        skip_immediately: Whether a run that is due now is skipped, once: the server then sets this to false.
+            Absent means the server's default. A field of later versions of Velero. (docs/spec: BEY 7.1)
+    """
+
+    template: Annotated[BackupSpec, REQUIRED] = field(default_factory=BackupSpec)
+    schedule: Annotated[str, REQUIRED] = ""
+    use_owner_references_in_backup: Annotated[bool | None, NULLABLE] = None
+    paused: bool = False
+    skip_immediately: bool | None = None
+
+
+class ScheduleStatus(Struct, rename="camel", kw_only=True):
+    """What the server reports about the Schedule.
+
+    Attributes:
+        phase: The phase of the Schedule.
+        last_backup: When the last Backup was made.
+        last_skipped: When skipImmediately last took effect; only runs due after that time are made.
+        validation_errors: Why the spec was refused.
+    """
+
+    phase: Annotated[str, Meta(extra={ENUM_KEY: SchedulePhase})] = ""
+    last_backup: NullableTime = None
+    last_skipped: NullableTime = None
+    validation_errors: list[str] = []
+
+
+class Schedule(Struct, rename="camel", kw_only=True):
+    """Backups made whenever a cron expression says so."""
+
+    kind: str = "Schedule"
+    api_version: str = API_VERSION
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ScheduleSpec = field(default_factory=ScheduleSpec)
+    status: ScheduleStatus = field(default_factory=ScheduleStatus)

@@ -1,0 +1,53 @@
+"""Adds the definitions of the custom resources in a backup, so that it can be restored elsewhere.
+
+(docs/spec: BKP 12)
+"""
+
+from collections.abc import Iterable
+
+from pinnace.backup.context import RunContext
+from pinnace.backup.errors import ItemFailed
+from pinnace.backup.items.item import ItemBackupper
+from pinnace.backup.items.tracking import kind_key
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import KUBERNETES_GROUPS, APIResource
+
+CUSTOM_RESOURCE_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+async def back_up_definitions(run: RunContext, items: ItemBackupper, group_resources: Iterable[str]) -> None:
+    """Back up the CRD of every group-resource that has one, unless the filters say otherwise."""
+    resource = run.discovery.preferred(CUSTOM_RESOURCE_DEFINITIONS)
+    if resource is None or not run.scope.resources.adds_definitions:
+        return
+    kind = kind_key(resource.api_version, resource.kind)
+    for name in sorted(group_resources):
+        if _may_be_custom(name) and not run.tracker.has(kind, name):
+            await _back_up_definition(run, items, resource, name)
+
+
+def _may_be_custom(group_resource: str) -> bool:
+    """Whether there may be a definition: only in groups with a dot, and never in Kubernetes' own.
+
+    This saves requests, and a user who may not read definitions an error for each built-in resource.
+    """
+    group = group_resource.partition(".")[2]
+    return "." in group and group not in KUBERNETES_GROUPS
+
+
+async def _back_up_definition(
+    run: RunContext, items: ItemBackupper, resource: APIResource, name: str
+) -> None:
+    try:
+        definition = await run.client.get(resource, name)
+    except NotFound:
+        return
+    except KubeError as error:
+        run.log.error(
+            f"Error getting the definition of {name}", error=error, resource=resource.group_resource
+        )
+        return
+    try:
+        await items.back_up(definition, resource)
+    except ItemFailed as failure:
+        run.report(failure, resource.group_resource, "", name)

@@ -1,0 +1,163 @@
+"""Runs the hooks of a pod and saves the content of its volumes.
+
+(docs/spec: BKP 7, 9)
+"""
+
+from collections.abc import Sequence
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.resource_policies import VolumeAction
+from pinnace.api.velero.backup import HookErrorMode
+from pinnace.backup.collaborators import (
+    HookRunner,
+)
+from pinnace.backup.context import RunContext
+from pinnace.backup.errors import BackupError, ItemFailed
+from pinnace.hooks.backup_selection import HookPhase, PodHook
+from pinnace.hooks.errors import HookDefective, HookFailed
+from pinnace.kube.errors import KubeError
+from pinnace.volumes.selection import claims_of, is_running, may_be_saved, pod_volumes, wanted_volumes
+
+_OUR_ANNOTATIONS = b"backup.velero.io/"
+"""What all annotations have in common that name hooks of a pod, or volumes. (docs/spec: API 11.4, 15)"""
+
+
+class PodWork:
+    """Decides what a pod needs and calls the collaborators that do it."""
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+
+    def warn_of_undone_work(self, pod: JSONObject) -> None:
+        """A warning for a pod whose hooks are not run."""
+        hooks = [hook for phase in HookPhase for hook in self._run.hooks.for_pod(phase, pod)]
+        if hooks and self._run.collaborators.hooks is None:
+            text = f"{len(hooks)} backup hook(s) are not run"
+            self._warn(pod, f"Not everything that this pod asks for is done: {text}")
+
+    async def report_unsaved_volumes(self, pod: JSONObject) -> None:
+        """An error for each volume to be saved with restic that this run cannot save. (docs/adr/020)
+
+        A claim that has a CSI snapshot in this backup is saved; call this after the actions of the pod.
+        """
+        collaborators = self._run.collaborators
+        if collaborators.pod_volumes is not None:
+            return
+        namespace = (pod.get("metadata") or {}).get("namespace", "")
+        claims = claims_of(pod)
+        for volume in await self._wanted_volumes(pod):
+            claim = claims.get(volume, (namespace, ""))[1]
+            if collaborators.csi is not None and collaborators.csi.has_snapshot(namespace, claim):
+                continue
+            if not is_running(pod):
+                self._warn(pod, f"Volume {volume} is not saved with restic: the pod is not running")
+                continue
+            self._run.log.error(
+                f"The data of volume {volume} is not saved: restic saves volumes of pods in backups of a"
+                " server with node agents. Make the backup there, or take the volume out of the annotation"
+                " of the pod or of the default",
+                **_fields(pod),
+            )
+
+    def wants(self, raw: bytes) -> bool:
+        """Whether a pod, by a glance at its JSON, may have hooks, or volumes to be saved."""
+        spec, policies = self._run.backup.spec, self._run.collaborators.policies
+        if policies is not None and policies.decide:
+            return True
+        return bool(spec.hooks.resources or spec.default_volumes_to_restic or _OUR_ANNOTATIONS in raw)
+
+    async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
+        """Run the hooks of a phase in order. (docs/spec: BKP 7.3)
+
+        A hook that is wrong in itself costs the backup an error but not the pod and its volumes, unless it
+        says `Fail` in so many words.
+
+        Raises:
+            ItemFailed: a hook failed whose mode is Fail; the rest was not run.
+        """
+        runner = self._run.collaborators.hooks
+        if runner is None:
+            return
+        hooks = self._run.hooks.for_pod(phase, pod)
+        self._run.hook_counts.attempted += len(hooks)
+        for hook in hooks:
+            await self._run_hook(runner, phase, hook, pod)
+
+    async def _run_hook(self, runner: HookRunner, phase: HookPhase, hook: PodHook, pod: JSONObject) -> None:
+        log = self._run.log.child(
+            **_fields(pod), hookSource=hook.source, hookType="exec", hookPhase=phase.value, hookName=hook.name
+        )
+        for warning in hook.warnings:
+            log.warning(warning)
+        shown = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']} {hook.name}"
+        self._run.activity.hooks.append(shown)
+        try:
+            await runner.run(hook, pod, log)
+        except HookFailed as error:
+            self._run.hook_counts.failed += 1
+            log.error("Error executing hook", error=error)
+            is_defective = hook.is_suspect or isinstance(error, HookDefective)
+            default = HookErrorMode.CONTINUE if is_defective else HookErrorMode.FAIL
+            if (hook.exec.on_error or default) == HookErrorMode.FAIL:
+                text = f"{phase.value} hook {hook.name} failed: {error}"
+                raise ItemFailed([BackupError(text)]) from error
+        finally:
+            self._run.activity.hooks.remove(shown)
+
+    async def choose_volumes(self, pod: JSONObject) -> list[str]:
+        """Choose the volumes to save with this pod, and remember their claims. (docs/spec: BKP 9.1)
+
+        Raises:
+            ItemFailed: what the resource policies decide by cannot be read.
+        """
+        if self._run.collaborators.pod_volumes is None:
+            return []
+        wanted = await self._wanted_volumes(pod)
+        if wanted and not is_running(pod):
+            # No agent could read them; the claims can still be snapshotted. (docs/spec: README, decided)
+            for volume in wanted:
+                self._warn(pod, f"Volume {volume} is not saved with restic: the pod is not running")
+            return []
+        return self._run.claims.choose(pod, wanted)
+
+    def release_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> None:
+        """Forget the claims of a pod that fails before its volumes are saved."""
+        self._run.claims.release(pod, volumes)
+
+    async def back_up_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> Sequence[BaseException]:
+        """Save the chosen volumes and return the errors."""
+        backupper = self._run.collaborators.pod_volumes
+        if backupper is None:
+            return ()
+        return await backupper.back_up(pod, volumes, self._run.log.child(**_fields(pod)))
+
+    async def _wanted_volumes(self, pod: JSONObject) -> list[str]:
+        """The volumes to save by the resource policies, else by annotations and default. (BEY 4.7)"""
+        usual = wanted_volumes(pod, opt_out=bool(self._run.backup.spec.default_volumes_to_restic))
+        policies = self._run.collaborators.policies
+        if policies is None or not policies.decide:
+            return usual
+        wanted, decided = [], set()
+        for volume in pod_volumes(pod):
+            try:
+                action = await policies.of_pod_volume(pod, volume)
+            except KubeError as error:
+                raise ItemFailed([error]) from error
+            if action is None:
+                continue
+            decided.add(volume["name"])
+            if action is VolumeAction.FS_BACKUP and may_be_saved(volume):
+                wanted.append(volume["name"])
+        return [*wanted, *(name for name in usual if name not in decided)]
+
+    def _warn(self, pod: JSONObject, text: str) -> None:
+        self._run.log.warning(text, **_fields(pod))
+
+
+def _fields(pod: JSONObject) -> dict[str, str]:
+    metadata = pod.get("metadata") or {}
+    return {
+        "resource": "pods",
+        "namespace": metadata.get("namespace", ""),
+        "name": metadata.get("name", ""),
+    }

@@ -1,0 +1,124 @@
+"""The providers of native volume snapshots, opened by the names of their locations.
+
+A snapshotter is a plugin of the provider, or looks like one; nothing here knows a cloud. (docs/spec: PLG 7.2)
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
+from pinnace.api.velero.storage_location import SecretKeySelector
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS, APIResource
+
+ResultT = TypeVar("ResultT")
+
+
+class SnapshotError(Exception):
+    """A location, its provider or the provider's work failed; the text says which."""
+
+
+class VolumeInfo(Protocol):
+    """What is needed to make a volume like another."""
+
+    @property
+    def volume_type(self) -> str: ...
+
+    @property
+    def iops(self) -> int | None: ...
+
+
+class Snapshotter(Protocol):
+    """What a plugin of a provider can do. It may raise anything; its id of a foreign volume is empty."""
+
+    async def init(self, config: Mapping[str, str]) -> None: ...
+
+    async def create_volume_from_snapshot(
+        self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
+    ) -> str: ...
+
+    async def get_volume_info(self, volume_id: str, volume_az: str) -> VolumeInfo: ...
+
+    async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str: ...
+
+    async def delete_snapshot(self, snapshot_id: str) -> None: ...
+
+    async def get_volume_id(self, persistent_volume: JSONObject) -> str: ...
+
+    async def set_volume_id(self, persistent_volume: JSONObject, volume_id: str) -> JSONObject: ...
+
+
+FindSnapshotter = Callable[[str], Snapshotter]
+"""The snapshotter of a provider, not initialised; a new object each time. Raises what it likes."""
+
+
+SaveCredential = Callable[[SecretKeySelector], Awaitable[Path]]
+"""Writes a key of a Secret to a private file, and returns it. Raises StorageError."""
+
+
+class Reader(Protocol):
+    """Reads locations. Errors are `pinnace.kube.errors.KubeError`."""
+
+    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject: ...
+
+
+class Snapshotters:
+    """The snapshotters of one backup, restore or deletion: one for each location, made when first asked for.
+
+    One that could not be made is tried again the next time. (docs/spec: BKP 10)
+    """
+
+    def __init__(
+        self,
+        client: Reader,
+        namespace: str,
+        find: FindSnapshotter,
+        *,
+        credentials: SaveCredential | None = None,
+    ) -> None:
+        """`credentials` writes those of locations to files; without it such locations are refused."""
+        self._client = client
+        self._namespace = namespace
+        self._find = find
+        self._credentials = credentials
+        self._ready: dict[str, Snapshotter] = {}
+        self._lock = asyncio.Lock()
+
+    async def of(self, location: str) -> Snapshotter:
+        """The snapshotter of a location, configured. Raises SnapshotError."""
+        async with self._lock:
+            if location not in self._ready:
+                spec = (await self._location(location)).spec
+                self._ready[location] = await called(self._open(spec), f"volume snapshot location {location}")
+            return self._ready[location]
+
+    async def _location(self, name: str) -> VolumeSnapshotLocation:
+        try:
+            obj = await self._client.get(VOLUME_SNAPSHOT_LOCATIONS, name, self._namespace)
+            return decode(VolumeSnapshotLocation, obj)
+        except (KubeError, DecodeError) as error:
+            raise SnapshotError(f"error getting volume snapshot location {name}: {error}") from error
+
+    async def _open(self, spec: VolumeSnapshotLocationSpec) -> Snapshotter:
+        config = dict(spec.config)
+        if spec.credential is not None and spec.credential.name:
+            if self._credentials is None:
+                raise SnapshotError("its credential can be used only by a server")
+            # Velero passes them to plugins in the same way. (docs/spec: BEY 7.4)
+            config["credentialsFile"] = str(await self._credentials(spec.credential))
+        snapshotter = self._find(spec.provider)
+        await snapshotter.init(config)
+        return snapshotter
+
+
+async def called(call: Awaitable[ResultT], what: str) -> ResultT:
+    """The answer of a provider. Raises SnapshotError that begins with `what`."""
+    try:
+        return await call
+    except Exception as error:
+        # Foreign code: whatever it raises fails this call only.
+        raise SnapshotError(f"{what}: {error}") from error

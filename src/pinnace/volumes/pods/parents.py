@@ -1,0 +1,32 @@
+"""Which earlier snapshot of a volume restic may compare with: pure. (docs/spec: PVL 7.3)"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from pinnace.api import labels
+from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
+
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def parent_snapshot(new: PodVolumeBackup, others: Iterable[PodVolumeBackup]) -> str:
+    """The newest snapshot of the same claim in the same location; empty if there is none.
+
+    If the newest backup of the claim found it empty there is no parent: older ones are not considered.
+
+    Args:
+        others: of the same namespace; those of other claims are left out.
+    """
+    claim = new.metadata.labels.get(labels.PVC_UID, "")
+    if not claim:
+        return ""
+    completed = [
+        other
+        for other in others
+        if other.metadata.labels.get(labels.PVC_UID) == claim
+        and other.status.phase == PodVolumePhase.COMPLETED
+        and (other.spec.uploader_type or RESTIC) == (new.spec.uploader_type or RESTIC)
+        and other.spec.backup_storage_location == new.spec.backup_storage_location
+    ]
+    newest = max(completed, key=lambda other: other.status.start_timestamp or _EARLIEST, default=None)
+    return newest.status.snapshot_id if newest is not None else ""

@@ -1,0 +1,230 @@
+"""The server's side of saving pod volumes: creates PodVolumeBackups, which node agents process, and waits.
+
+Each volume has a PodVolumeBackup; those of a pod run at the same time. An error affects its volume only: the
+others are saved, and created PodVolumeBackups are waited for. (docs/spec: PVL 5.1-5.2, BKP 9.2-9.3)
+"""
+
+from collections.abc import Sequence
+
+from pinnace.api import API_VERSION, labels
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
+from pinnace.api.velero.pod_volume import RESTIC, PodVolumePhase
+from pinnace.archive.runlog import RunLog
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import POD_VOLUME_BACKUPS
+from pinnace.volumes.creating import create_generated
+from pinnace.volumes.outcomes import NOT_DONE, message_of, phase_of
+from pinnace.volumes.pods.pod_claims import PodVolume, VolumeError, find_volume, look_behind
+from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
+from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
+
+
+class PodVolumeError(Exception):
+    """A volume was not saved or not restored; the text is Velero's."""
+
+
+class PodVolumeBackups:
+    """Saves the volumes of the pods of one backup."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        backup: Backup,
+        run: PodVolumeRun,
+    ) -> None:
+        self._client = client
+        self._backup = backup
+        self._repositories = run.repositories
+        self._locks = run.locks
+        self._outcomes = run.outcomes
+        self._timeout = run.timeout
+        self._uploader = run.uploader
+        self._ended: list[JSONObject] = []
+        self._has_warned = False
+
+    @property
+    def pod_volume_backups(self) -> Sequence[JSONObject]:
+        """The PodVolumeBackups that ended, in their final state."""
+        return self._ended
+
+    async def back_up(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> Sequence[Exception]:
+        """Save volumes of a running pod; returns the errors, each of which counts once."""
+        if problem := self._timeout.take_problem():
+            log.error(f"{problem}; the server's timeout is used")
+        try:
+            async with self._timeout.limit():
+                await self._outcomes.wait_for_sync()
+        except TimeoutError:
+            return [PodVolumeError("timed out waiting for caches to sync")]
+        try:
+            async with self._timeout.limit():
+                namespace, location = pod["metadata"]["namespace"], self._backup.spec.storage_location
+                repository = await self._repositories.ensure(
+                    namespace, location, uploader=self._uploader, initialize=True
+                )
+        except RepositoryUnavailable as error:
+            return [error]
+        except TimeoutError:
+            return [PodVolumeError(not_ready(self._uploader))]
+        if uploader_settings(self._backup) and is_restic(repository) and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "uploaderConfig.parallelFilesUpload has no effect: restic chooses itself how many files it"
+                " reads at once"
+            )
+        return await self._back_up_in(repository, pod, volumes, log)
+
+    async def _back_up_in(
+        self, repository: BackupRepository, pod: JSONObject, volumes: Sequence[str], log: RunLog
+    ) -> Sequence[Exception]:
+        errors: list[Exception] = []
+        names: list[str] = []
+        try:
+            async with self._timeout.shared(self._locks, repository.metadata.name):
+                for volume in volumes:
+                    try:
+                        name = await self._order(repository, pod, volume, log)
+                    except (VolumeError, KubeError) as error:
+                        errors.append(error)
+                    else:
+                        names += [name] if name else []
+                async with self._timeout.limit():
+                    await self._outcomes.ended(names)
+        except TimeoutError:
+            self._tell_unfinished(names, log)
+            errors.append(PodVolumeError("timed out waiting for all PodVolumeBackups to complete"))
+        return [*errors, *self._collect(names, log)]
+
+    async def _order(
+        self, repository: BackupRepository, pod: JSONObject, volume: str, log: RunLog
+    ) -> str | None:
+        """Create the PodVolumeBackup and return its name, or None if there is nothing to save."""
+        source = find_volume(pod, volume)
+        if source is None:
+            log.warning(f"No volume named {volume} found in pod, skipping", volume=volume)
+            return None
+        found = await look_behind(self._client, pod, source)
+        if found.is_host_path:
+            log.warning(
+                f"Volume {volume} is a hostPath volume which is not supported for {self._uploader} backup,"
+                " skipping",
+                volume=volume,
+            )
+            return None
+        body = new_pod_volume_backup(self._backup, repository, pod, found)
+        namespace = self._backup.metadata.namespace
+        created = await create_generated(self._client, POD_VOLUME_BACKUPS, body, namespace)
+        name: str = created["metadata"]["name"]
+        if (created["spec"].get("uploaderType") or RESTIC_REPOSITORY) != self._uploader:
+            raise VolumeError(
+                "the cluster's definition of PodVolumeBackup drops spec.uploaderType, so that the volume"
+                f" cannot be saved with {self._uploader}: run `pinnace install --crds-only`"
+            )
+        log.info("Created PodVolumeBackup", volume=volume, podVolumeBackup=name)
+        return name
+
+    def _collect(self, names: Sequence[str], log: RunLog) -> list[Exception]:
+        """Keep the PodVolumeBackups that ended, and return the errors. (docs/spec: PVL 5.2)
+
+        A snapshot with a message lacks something, which is a warning.
+        """
+        errors: list[Exception] = []
+        for name in names:
+            obj = self._outcomes.last_seen(name)
+            if self._outcomes.is_deleted(name):
+                errors.append(PodVolumeError(f"pod volume backup failed: {name} was deleted"))
+            elif obj is not None and self._outcomes.has_ended(name):
+                self._ended.append(obj)
+                if phase_of(obj) in NOT_DONE:
+                    errors.append(PodVolumeError(f"pod volume backup failed: {message_of(obj)}"))
+                elif obj["status"].get("snapshotID") and (message := obj["status"].get("message")):
+                    log.warning(f"Volume {obj['spec']['volume']}: {message}", podVolumeBackup=name)
+        return errors
+
+    def _tell_unfinished(self, names: Sequence[str], log: RunLog) -> None:
+        """Log the PodVolumeBackups that have not ended; those with phase New probably lack an agent."""
+        for name in names:
+            if not self._outcomes.has_ended(name):
+                obj = self._outcomes.last_seen(name) or {}
+                phase = phase_of(obj) or str(PodVolumePhase.NEW)
+                hint = ": does a node agent run on the node?" if phase == PodVolumePhase.NEW else ""
+                node = (obj.get("spec") or {}).get("node", "")
+                log.info(f"PodVolumeBackup has not ended{hint}", podVolumeBackup=name, phase=phase, node=node)
+
+
+def is_restic(repository: BackupRepository) -> bool:
+    """Whether the repository has the format of restic."""
+    return repository.spec.repository_type in ("", RESTIC)
+
+
+def new_pod_volume_backup(
+    backup: Backup, repository: BackupRepository, pod: JSONObject, volume: PodVolume
+) -> JSONObject:
+    """The PodVolumeBackup of a volume: pure. (docs/spec: PVL 5.1)"""
+    owner, of_pod = backup.metadata, pod["metadata"]
+    marks = {labels.BACKUP_NAME: labels.label_value(owner.name), labels.BACKUP_UID: owner.uid}
+    tags = {
+        "backup": owner.name,
+        "backup-uid": owner.uid,
+        "pod": of_pod["name"],
+        "pod-uid": of_pod["uid"],
+        "ns": of_pod["namespace"],
+        "volume": volume.source["name"],
+    }
+    metadata: JSONObject = {
+        "generateName": f"{owner.name}-",
+        "namespace": owner.namespace,
+        "labels": marks,
+        "ownerReferences": [_owner("Backup", owner.name, owner.uid)],
+    }
+    if volume.claim is not None:
+        of_claim = volume.claim["metadata"]
+        marks[labels.PVC_UID] = tags["pvc-uid"] = of_claim["uid"]
+        metadata["annotations"] = {labels.PVC_NAME: of_claim["name"]}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": POD_VOLUME_BACKUPS.kind,
+        "metadata": metadata,
+        "spec": {
+            "node": (pod.get("spec") or {}).get("nodeName", ""),
+            "pod": pod_reference(pod),
+            "volume": volume.source["name"],
+            "backupStorageLocation": backup.spec.storage_location,
+            "repoIdentifier": repository.spec.restic_identifier,
+            "tags": tags,
+            **({"uploaderSettings": settings} if (settings := uploader_settings(backup)) else {}),
+            **uploader_fields(repository),
+        },
+        "status": {"progress": {}},
+    }
+
+
+def uploader_settings(backup: Backup) -> dict[str, str]:
+    """What the uploader is told, under the names of later Velero. (docs/spec: BEY 6.5)"""
+    config = backup.spec.uploader_config
+    parallel = config.parallel_files_upload if config is not None else 0
+    return {"ParallelFilesUpload": str(parallel)} if parallel else {}
+
+
+def uploader_fields(repository: BackupRepository) -> JSONObject:
+    """`uploaderType`; restic's objects stay as they were before there was another uploader."""
+    uploader = repository.spec.repository_type or RESTIC_REPOSITORY
+    return {} if uploader == RESTIC_REPOSITORY else {"uploaderType": uploader}
+
+
+def pod_reference(pod: JSONObject) -> JSONObject:
+    """The reference to a pod in PodVolumeBackups and PodVolumeRestores."""
+    metadata = pod["metadata"]
+    return {
+        "kind": "Pod",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+
+
+def _owner(kind: str, name: str, uid: str) -> JSONObject:
+    return {"apiVersion": API_VERSION, "kind": kind, "name": name, "uid": uid, "controller": True}

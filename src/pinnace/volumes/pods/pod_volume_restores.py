@@ -1,0 +1,207 @@
+"""The server's side of restoring pod volumes: creates PodVolumeRestores, which node agents process, and
+waits.
+
+The pods wait in their first init container meanwhile. (docs/spec: PVL 12.1-12.2, RST 19)
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pinnace.api import API_VERSION, labels
+from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.velero.backup_repository import BackupRepository
+from pinnace.api.velero.restore import Restore
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import POD_VOLUME_RESTORES
+from pinnace.volumes.creating import create_generated
+from pinnace.volumes.outcomes import NOT_DONE, message_of, phase_of
+from pinnace.volumes.pods.pod_volume_backups import pod_reference, uploader_fields
+from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
+from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
+
+log = logging.getLogger(__name__)
+
+
+TIMED_OUT: Final = "timed out waiting for all PodVolumeRestores to complete"
+
+
+class PodVolumeRestores:
+    """Fills the volumes of the pods of one restore.
+
+    Args:
+        location: of the backup.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        restore: Restore,
+        location: str,
+        run: PodVolumeRun,
+    ) -> None:
+        self._client = client
+        self._restore = restore
+        self._location = location
+        self._repositories = run.repositories
+        self._locks = run.locks
+        self._outcomes = run.outcomes
+        self._timeout = run.timeout
+
+    async def restore_pod_volumes(
+        self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
+    ) -> list[str]:
+        """Create the PodVolumeRestores and wait for them.
+
+        Args:
+            pod: as the API server returned it.
+            original_namespace: of the pod in the backup, after which the repository is named.
+            snapshots: volume name to its snapshot.
+
+        Returns:
+            The errors, each one once.
+        """
+        try:
+            async with self._timeout.limit():
+                await self._outcomes.wait_for_sync()
+        except TimeoutError:
+            return ["timed out waiting for cache to sync"]
+        of_uploaders: dict[str, dict[str, SavedSnapshot]] = {}
+        for volume, snapshot in snapshots.items():
+            of_uploaders.setdefault(snapshot.uploader, {})[volume] = snapshot
+        errors: list[str] = []
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._restore_with(uploader, pod, original_namespace, of_uploader))
+                for uploader, of_uploader in sorted(of_uploaders.items())
+            ]
+        for task in tasks:
+            errors += task.result()
+        return errors
+
+    async def _restore_with(
+        self,
+        uploader: str,
+        pod: JSONObject,
+        original_namespace: str,
+        snapshots: Mapping[str, SavedSnapshot],
+    ) -> list[str]:
+        try:
+            async with self._timeout.limit():
+                repository = await self._repositories.ensure(
+                    original_namespace, self._location, uploader=uploader
+                )
+        except (RepositoryUnavailable, TimeoutError) as error:
+            reason, metadata = str(error) or not_ready(uploader), pod["metadata"]
+            return [
+                f"volume {volume} of pod {metadata['namespace']}/{metadata['name']} is not restored from"
+                f" {uploader} snapshot {snapshot.id}: {reason}"
+                for volume, snapshot in sorted(snapshots.items())
+            ]
+        return await self._restore_from(repository, pod, snapshots)
+
+    async def _restore_from(
+        self, repository: BackupRepository, pod: JSONObject, snapshots: Mapping[str, SavedSnapshot]
+    ) -> list[str]:
+        errors: list[str] = []
+        names: list[str] = []
+        try:
+            async with self._timeout.shared(self._locks, repository.metadata.name):
+                for volume, snapshot in sorted(snapshots.items()):
+                    body = new_pod_volume_restore(
+                        self._restore, self._location, repository, pod, volume, snapshot
+                    )
+                    try:
+                        names.append(await self._order(body))
+                    except KubeError as error:
+                        errors.append(f"error creating PodVolumeRestore for volume {volume}: {error}")
+                async with self._timeout.limit():
+                    await self._outcomes.ended(names)
+        except TimeoutError:
+            errors.append(TIMED_OUT)
+        return [*errors, *self._failures(names)]
+
+    async def _order(self, body: JSONObject) -> str:
+        namespace = self._restore.metadata.namespace
+        created = await create_generated(self._client, POD_VOLUME_RESTORES, body, namespace)
+        name: str = created["metadata"]["name"]
+        return name
+
+    def _failures(self, names: Sequence[str]) -> list[str]:
+        failures = []
+        for name in names:
+            obj = self._outcomes.last_seen(name)
+            if self._outcomes.is_deleted(name):
+                failures.append(f"pod volume restore failed: {name} was deleted")
+            elif phase_of(obj) in NOT_DONE:
+                failures.append(f"pod volume restore failed: {message_of(obj)}")
+        return failures
+
+
+def new_pod_volume_restore(
+    restore: Restore,
+    location: str,
+    repository: BackupRepository,
+    pod: JSONObject,
+    volume: str,
+    snapshot: SavedSnapshot,
+) -> JSONObject:
+    """The PodVolumeRestore of a volume: pure. (docs/spec: PVL 12.1)"""
+    owner = restore.metadata
+    return {
+        "apiVersion": API_VERSION,
+        "kind": POD_VOLUME_RESTORES.kind,
+        "metadata": {
+            "generateName": f"{owner.name}-",
+            "namespace": owner.namespace,
+            "labels": {
+                labels.RESTORE_NAME: labels.label_value(owner.name),
+                labels.RESTORE_UID: owner.uid,
+                labels.POD_UID: pod["metadata"]["uid"],
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": "Restore",
+                    "name": owner.name,
+                    "uid": owner.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {
+            "pod": pod_reference(pod),
+            "volume": volume,
+            "backupStorageLocation": location,
+            "repoIdentifier": repository.spec.restic_identifier,
+            "snapshotID": snapshot.id,
+            **_of_kopia(restore, repository, snapshot),
+        },
+        "status": {"progress": {}},
+    }
+
+
+def restore_settings(restore: Restore) -> dict[str, str]:
+    """What the uploader is told, under the names of later Velero. (docs/spec: BEY 6.5)"""
+    config = restore.spec.uploader_config
+    if config is None:
+        return {}
+    settings = {"WriteSparseFiles": "true"} if config.write_sparse_files else {}
+    if config.parallel_files_download:
+        settings["ParallelFilesDownload"] = str(config.parallel_files_download)
+    return settings
+
+
+def _of_kopia(restore: Restore, repository: BackupRepository, snapshot: SavedSnapshot) -> JSONObject:
+    """What Velero tells later uploaders; objects for restic stay as they were before there was another."""
+    fields = uploader_fields(repository)
+    if fields:
+        if settings := restore_settings(restore):
+            fields["uploaderSettings"] = settings
+        fields["sourceNamespace"] = repository.spec.volume_namespace
+        if snapshot.size_bytes:
+            fields["snapshotSize"] = snapshot.size_bytes
+    return fields

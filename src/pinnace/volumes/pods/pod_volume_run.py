@@ -1,0 +1,26 @@
+"""What the PodVolumeBackups of one backup, or the PodVolumeRestores of one restore, have in common."""
+
+from dataclasses import dataclass
+
+from pinnace.volumes.outcomes import Outcomes
+from pinnace.volumes.pods.timeouts import Timeout
+from pinnace.volumes.repositories import Repositories
+from pinnace.volumes.uploader.interface import RESTIC
+from pinnace.volumes.uploader.locks import RepositoryLocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodVolumeRun:
+    """How one backup or restore reaches repositories and waits for node agents.
+
+    Attributes:
+        outcomes: fed with the PodVolumeBackups or PodVolumeRestores of this run.
+        timeout: for all of them together; running since the start of the run.
+        uploader: the program that saves volumes; each is restored by its own.
+    """
+
+    repositories: Repositories
+    locks: RepositoryLocks
+    outcomes: Outcomes
+    timeout: Timeout
+    uploader: str = RESTIC

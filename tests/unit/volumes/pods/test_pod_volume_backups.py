@@ -1,0 +1,306 @@
+"""Ordering backups of pod volumes and collecting what became of them."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
+from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
+from pinnace.volumes.pods.timeouts import Timeout, parse_timeout
+from tests.unit.controllers.fakes import NAMESPACE, fail_once
+from tests.unit.volumes.orders import OrderScene, a_pod, claimed, completed, empty_dir, silent
+
+PLURAL = "podvolumebackups"
+BACKUP = Backup(
+    metadata=ObjectMeta(name="b1", namespace=NAMESPACE, uid="backup-uid"),
+    spec=BackupSpec(storage_location="default"),
+)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[OrderScene]:
+    with OrderScene(tmp_path) as made:
+        yield made
+
+
+def backups(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeBackups:
+    return PodVolumeBackups(
+        scene.cluster.client,
+        BACKUP,
+        scene.run(timeout),
+    )
+
+
+async def test_one_order_a_volume_and_what_ended_is_kept(scene: OrderScene) -> None:
+    work = backups(scene)
+
+    errors = await work.back_up(a_pod(empty_dir("one"), empty_dir("two")), ["one", "two"], scene.log)
+
+    assert errors == []
+    assert [obj["spec"]["volume"] for obj in work.pod_volume_backups] == ["one", "two"]
+    assert {obj["status"]["snapshotID"] for obj in work.pod_volume_backups} == {"2fa3b4c5"}
+
+
+async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: OrderScene) -> None:
+    spec = msgspec.structs.replace(BACKUP.spec, uploader_config=BackupUploader(parallel_files_upload=4))
+    work = PodVolumeBackups(scene.cluster.client, msgspec.structs.replace(BACKUP, spec=spec), scene.run(None))
+    for name in ("one", "two"):
+        await work.back_up(a_pod(empty_dir(name)), [name], scene.log)
+
+    assert scene.log.warnings == 1
+    settings = [obj["spec"]["uploaderSettings"] for obj in scene.cluster.all_of(PLURAL)]
+    assert settings == [{"ParallelFilesUpload": "4"}] * 2
+
+
+@pytest.mark.spec("PVL-074")
+async def test_the_order(scene: OrderScene) -> None:
+    scene.cluster.put("persistentvolumeclaims", "shop", "claim", spec={"volumeName": "pv"})
+    scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
+
+    await backups(scene).back_up(a_pod(claimed("data", "claim")), ["data"], scene.log)
+
+    [order] = scene.cluster.all_of(PLURAL)
+    metadata = order["metadata"]
+    assert metadata["generateName"] == "b1-"
+    assert metadata["name"].startswith("b1-")
+    assert metadata["namespace"] == NAMESPACE
+    assert metadata["labels"] == {
+        "velero.io/backup-name": "b1",
+        "velero.io/backup-uid": "backup-uid",
+        "velero.io/pvc-uid": "uid-claim",
+    }
+    assert metadata["annotations"] == {"velero.io/pvc-name": "claim"}
+    assert metadata["ownerReferences"] == [
+        {
+            "apiVersion": "velero.io/v1",
+            "kind": "Backup",
+            "name": "b1",
+            "uid": "backup-uid",
+            "controller": True,
+        }
+    ]
+    assert order["spec"] == {
+        "node": "node-1",
+        "pod": {"kind": "Pod", "namespace": "shop", "name": "p", "uid": "uid-p"},
+        "volume": "data",
+        "backupStorageLocation": "default",
+        "repoIdentifier": "s3:x/restic/shop",
+        "tags": {
+            "backup": "b1",
+            "backup-uid": "backup-uid",
+            "pod": "p",
+            "pod-uid": "uid-p",
+            "ns": "shop",
+            "volume": "data",
+            "pvc-uid": "uid-claim",
+        },
+    }
+    assert order["status"] == {"progress": {}}
+
+
+@pytest.mark.spec("PVL-071")
+async def test_a_long_name_is_shortened_in_the_label_alone(scene: OrderScene) -> None:
+    name = "the-really-long-backup-name-that-is-much-more-than-63-characters"
+    backup = Backup(
+        metadata=ObjectMeta(name=name, namespace=NAMESPACE, uid="u"),
+        spec=BackupSpec(storage_location="default"),
+    )
+    work = PodVolumeBackups(scene.cluster.client, backup, scene.run())
+
+    await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+
+    [order] = scene.cluster.all_of(PLURAL)
+    assert order["metadata"]["labels"]["velero.io/backup-name"] == (
+        "the-really-long-backup-name-that-is-much-more-than-63-cha6ca4bc"
+    )
+    assert order["spec"]["tags"]["backup"] == name
+
+
+async def test_a_volume_without_claim_has_no_marks_of_one(scene: OrderScene) -> None:
+    await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+
+    [order] = scene.cluster.all_of(PLURAL)
+    assert "annotations" not in order["metadata"]
+    assert "velero.io/pvc-uid" not in order["metadata"]["labels"]
+    assert "pvc-uid" not in order["spec"]["tags"]
+
+
+async def test_a_generic_ephemeral_volume_is_its_claim(scene: OrderScene) -> None:
+    scene.cluster.put("persistentvolumeclaims", "shop", "p-scratch", spec={})
+    pod = a_pod({"name": "scratch", "ephemeral": {}})
+
+    assert await backups(scene).back_up(pod, ["scratch"], scene.log) == []
+
+    [order] = scene.cluster.all_of(PLURAL)
+    assert order["metadata"]["annotations"] == {"velero.io/pvc-name": "p-scratch"}
+
+
+@pytest.mark.spec("PVL-007")
+async def test_a_volume_that_the_pod_has_not_is_a_warning(scene: OrderScene) -> None:
+    assert await backups(scene).back_up(a_pod(empty_dir("one")), ["other", "one"], scene.log) == []
+
+    assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["one"]
+    assert (scene.log.warnings, scene.log.errors) == (1, 0)
+
+
+@pytest.mark.spec("PVL-008")
+async def test_host_paths_are_left_out(scene: OrderScene) -> None:
+    scene.cluster.put("persistentvolumeclaims", "shop", "on-host", spec={"volumeName": "host"})
+    scene.cluster.put("persistentvolumes", "", "host", spec={"hostPath": {"path": "/x"}})
+    scene.cluster.put("persistentvolumeclaims", "shop", "unbound", spec={})
+    scene.cluster.put("persistentvolumeclaims", "shop", "bound", spec={"volumeName": "pv"})
+    scene.cluster.put("persistentvolumes", "", "pv", spec={"nfs": {}})
+    volumes = [
+        {"name": "plain", "hostPath": {"path": "/y"}},
+        *(claimed(name, name) for name in ("on-host", "unbound", "bound")),
+    ]
+
+    errors = await backups(scene).back_up(a_pod(*volumes), [v["name"] for v in volumes], scene.log)
+
+    assert errors == []
+    assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["unbound", "bound"]
+    assert scene.log.warnings == 2
+
+
+async def test_an_error_concerns_its_volume_alone(scene: OrderScene) -> None:
+    scene.cluster.put("persistentvolumeclaims", "shop", "lost", spec={"volumeName": "no-pv"})
+    scene.cluster.before = fail_once("create", PLURAL)
+    volumes = [claimed("a", "no-claim"), claimed("b", "lost"), empty_dir("c")]
+    work = backups(scene)
+
+    errors = await work.back_up(a_pod(*volumes), ["a", "b", "c"], scene.log)
+
+    assert [str(error).partition(": ")[0] for error in errors] == [
+        "error getting persistent volume claim for volume",
+        "error checking if volume is a hostPath volume",
+    ]
+    assert [obj["spec"]["volume"] for obj in work.pod_volume_backups] == ["c"]
+
+
+async def test_a_failed_one_is_an_error_and_recorded(scene: OrderScene) -> None:
+    scene.answer = lambda _order: {"phase": "Failed", "message": "no room"}
+    work = backups(scene)
+
+    [error] = await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+
+    assert str(error) == "pod volume backup failed: no room"
+    assert len(work.pod_volume_backups) == 1
+
+
+async def test_an_order_that_somebody_deletes_is_an_error(scene: OrderScene) -> None:
+    scene.answer = silent
+    work = backups(scene)
+    task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))
+    await scene.ordered.wait()
+
+    scene.outcomes.gone(scene.cluster.all_of(PLURAL)[0])
+
+    [error] = await task
+    assert str(error).endswith("was deleted")
+    assert work.pod_volume_backups == []
+
+
+async def test_what_is_not_done_in_time_is_one_error_and_not_recorded(scene: OrderScene) -> None:
+    scene.answer = lambda order: None if order["spec"]["volume"] == "late" else {"phase": "Completed"}
+    work = backups(scene, scene.timeout(0.0))
+    pod = a_pod(empty_dir("late"), empty_dir("done"))
+
+    errors = [
+        *await work.back_up(pod, ["late", "done"], scene.log),
+        *await work.back_up(pod, ["late"], scene.log),
+    ]
+
+    text = "timed out waiting for all PodVolumeBackups to complete"
+    assert [str(error) for error in errors] == [text, text]
+    assert [obj["spec"]["volume"] for obj in work.pod_volume_backups] == ["done"]
+    assert len(scene.cluster.all_of(PLURAL)) == 3
+
+
+async def test_a_watch_that_does_not_begin_is_an_error(scene: OrderScene) -> None:
+    async def never() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    scene.outcomes._wait_for_sync = never
+    work = backups(scene, scene.timeout(0.0))
+
+    [error] = await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+
+    assert str(error) == "timed out waiting for caches to sync"
+    assert scene.cluster.all_of(PLURAL) == []
+
+
+async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
+    repository = scene.cluster.objects["backuprepositories", "repo"]
+    repository["status"] = {"phase": "NotReady", "message": "m"}
+    repository["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
+
+    [error] = await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+
+    assert str(error) == "restic repository is not ready: m"
+    assert scene.cluster.all_of(PLURAL) == []
+
+
+@pytest.mark.spec("PVL-057")
+async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: OrderScene) -> None:
+    scene.answer = silent
+    work = backups(scene)
+    task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))
+    await scene.ordered.wait()
+    prune = asyncio.create_task(_prune(scene))
+    await asyncio.sleep(0)
+    assert not prune.done()
+
+    order = scene.cluster.all_of(PLURAL)[0]
+    scene.outcomes.seen({**order, "status": {"phase": "Completed"}})
+
+    assert await task == []
+    await prune
+
+
+async def _prune(scene: OrderScene) -> None:
+    async with scene.locks.exclusive("repo"):
+        return
+
+
+async def test_a_timeout_that_cannot_be_read_is_one_error_of_the_backup(scene: OrderScene) -> None:
+    timeout = Timeout({"velero.io/pod-volume-timeout": "soon"}, Duration.minutes(1))
+    work = backups(scene, timeout)
+
+    for _ in range(2):
+        assert await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log) == []
+
+    assert scene.log.errors == 1
+
+
+@pytest.mark.parametrize(
+    ("annotations", "duration", "is_bad"),
+    [
+        ({}, Duration.hours(4), False),
+        ({"velero.io/pod-volume-timeout": "90s"}, Duration.seconds(90), False),
+        ({"velero.io/pod-volume-timeout": "soon"}, Duration.hours(4), True),
+    ],
+)
+def test_timeouts(annotations: dict[str, str], duration: Duration, is_bad: bool) -> None:
+    found, problem = parse_timeout(annotations, Duration.hours(4))
+
+    assert (found, problem is not None) == (duration, is_bad)
+
+
+@pytest.mark.spec("KOP-006")
+async def test_what_a_snapshot_lacks_is_a_warning_of_the_backup(scene: OrderScene) -> None:
+    def lacking(order: JSONObject) -> JSONObject:
+        return {**completed(order), "message": "sockets were not saved: s"}
+
+    scene.answer = lacking
+
+    errors = await backups(scene).back_up(a_pod(empty_dir("one")), ["one"], scene.log)
+
+    assert errors == []
+    assert scene.log.warnings == 1

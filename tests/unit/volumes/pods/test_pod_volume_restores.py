@@ -1,0 +1,126 @@
+"""Ordering restores of pod volumes and waiting for them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreUploader
+from pinnace.volumes.pods.pod_volume_restores import PodVolumeRestores
+from pinnace.volumes.pods.timeouts import Timeout
+from tests.unit.controllers.fakes import NAMESPACE
+from tests.unit.volumes.orders import OrderScene, a_pod, empty_dir, silent
+
+PLURAL = "podvolumerestores"
+RESTORE = Restore(metadata=ObjectMeta(name="r1", namespace=NAMESPACE, uid="restore-uid"))
+SNAPSHOTS = {"one": SavedSnapshot("11111111"), "two": SavedSnapshot("22222222")}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[OrderScene]:
+    with OrderScene(tmp_path) as made:
+        yield made
+
+
+def restores(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeRestores:
+    return PodVolumeRestores(
+        scene.cluster.client,
+        RESTORE,
+        "default",
+        scene.run(timeout),
+    )
+
+
+async def test_the_orders(scene: OrderScene) -> None:
+    pod = a_pod(empty_dir("one"), empty_dir("two"))
+    pod["metadata"]["namespace"] = "new-shop"
+
+    assert await restores(scene).restore_pod_volumes(pod, "shop", SNAPSHOTS) == []
+
+    first, second = scene.cluster.all_of(PLURAL)
+    metadata = first["metadata"]
+    assert metadata["generateName"] == "r1-"
+    assert metadata["labels"] == {
+        "velero.io/restore-name": "r1",
+        "velero.io/restore-uid": "restore-uid",
+        "velero.io/pod-uid": "uid-p",
+    }
+    [owner] = metadata["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Restore", "restore-uid", True)
+    assert first["spec"] == {
+        "pod": {"kind": "Pod", "namespace": "new-shop", "name": "p", "uid": "uid-p"},
+        "volume": "one",
+        "backupStorageLocation": "default",
+        "repoIdentifier": "s3:x/restic/shop",
+        "snapshotID": "11111111",
+    }
+    assert (second["spec"]["volume"], second["spec"]["snapshotID"]) == ("two", "22222222")
+
+
+async def test_failures_are_told_each_once(scene: OrderScene) -> None:
+    scene.answer = lambda order: (
+        {"phase": "Failed", "message": "no room"}
+        if order["spec"]["volume"] == "one"
+        else {"phase": "Completed"}
+    )
+
+    errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
+
+    assert errors == ["pod volume restore failed: no room"]
+
+
+async def test_what_is_not_done_in_time_is_one_error(scene: OrderScene) -> None:
+    scene.answer = silent
+
+    errors = await restores(scene, scene.timeout(0.0)).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
+
+    assert errors == ["timed out waiting for all PodVolumeRestores to complete"]
+    assert len(scene.cluster.all_of(PLURAL)) == 2
+
+
+async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
+    scene.cluster.objects["backuprepositories", "repo"]["status"] = {"phase": "NotReady", "message": "m"}
+
+    errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
+
+    assert errors == [
+        f"volume {volume} of pod shop/p is not restored from restic snapshot {SNAPSHOTS[volume].id}:"
+        " restic repository is not ready: m"
+        for volume in ("one", "two")
+    ]
+    assert scene.cluster.all_of(PLURAL) == []
+
+
+async def test_each_volume_is_restored_by_its_own_uploader(scene: OrderScene) -> None:
+    scene.add_kopia()
+    snapshots = {"one": SavedSnapshot("11111111"), "two": SavedSnapshot("2" * 32, "kopia", 77)}
+
+    errors = await restores(scene).restore_pod_volumes(
+        a_pod(empty_dir("one"), empty_dir("two")), "shop", snapshots
+    )
+
+    assert errors == []
+    specs = {order["spec"]["volume"]: order["spec"] for order in scene.cluster.all_of(PLURAL)}
+    assert "uploaderType" not in specs["one"]
+    assert specs["one"]["repoIdentifier"] == "s3:x/restic/shop"
+    assert specs["two"]["uploaderType"] == "kopia"
+    assert specs["two"]["repoIdentifier"] == ""
+    assert specs["two"]["sourceNamespace"] == "shop"
+    assert specs["two"]["snapshotSize"] == 77
+
+
+async def test_settings_of_the_uploader_are_given_to_kopia_and_not_to_restic(scene: OrderScene) -> None:
+    scene.add_kopia()
+    config = RestoreUploader(write_sparse_files=True, parallel_files_download=3)
+    asked = msgspec.structs.replace(RESTORE, spec=RestoreSpec(backup_name="b", uploader_config=config))
+    made = PodVolumeRestores(scene.cluster.client, asked, "default", scene.run(None))
+    snapshots = {"one": SavedSnapshot("11111111"), "two": SavedSnapshot("2" * 32, "kopia")}
+
+    assert await made.restore_pod_volumes(a_pod(empty_dir("one"), empty_dir("two")), "shop", snapshots) == []
+
+    specs = {order["spec"]["volume"]: order["spec"] for order in scene.cluster.all_of(PLURAL)}
+    assert "uploaderSettings" not in specs["one"]
+    assert specs["two"]["uploaderSettings"] == {"WriteSparseFiles": "true", "ParallelFilesDownload": "3"}
