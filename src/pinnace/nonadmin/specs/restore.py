@@ -19,6 +19,7 @@ from pinnace.nonadmin.objects import (
     present,
 )
 from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.specs.backup import MAX_PARALLEL_FILES
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
 
 _PREFIX: Final = "NonAdminRestore spec.restoreSpec"
@@ -65,6 +66,10 @@ def restore_problem(
         return f"{_RESTRICTED}.existingResourcePolicy is restricted, can only be none or update"
     if spec.get("includeClusterResources"):
         return f"{_RESTRICTED}.includeClusterResources is restricted, can only be set to false"
+    parallel = mapping(spec, "uploaderConfig").get("parallelFilesDownload")
+    if isinstance(parallel, int) and parallel > MAX_PARALLEL_FILES:
+        limit = f"can not be larger than {MAX_PARALLEL_FILES}"
+        return f"{_RESTRICTED}.uploaderConfig.parallelFilesDownload {limit}"
     return (
         violation(RestoreSpec, settings.restore, spec, "spec.restoreSpec")
         or "; ".join(check_part(RestoreSpec, spec, _PREFIX).errors)

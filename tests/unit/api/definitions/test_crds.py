@@ -222,6 +222,7 @@ def test_nullable_fields() -> None:
         "resourcePolicy",
         "resourcePolicy.apiGroup",
         "snapshotMoveData",
+        "uploaderConfig",
     }
     hooks = {"hooks.resources[]." + name for name in filters | {"labelSelector"}}
     assert of("Backup.spec.") == backup_spec | hooks | {"hooks.resources"}
@@ -238,7 +239,7 @@ def test_nullable_fields() -> None:
     restore_spec |= {"orLabelSelectors", "existingResourcePolicy", "restoreStatus", "resourceModifier"} | {
         f"restoreStatus.{name}" for name in ("includedResources", "excludedResources")
     }
-    restore_spec |= {"resourceModifier.apiGroup"}
+    restore_spec |= {"resourceModifier.apiGroup", "uploaderConfig"}
     restore_spec |= {"hooks.resources[].postHooks[].exec.waitForReady"}
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {

@@ -364,7 +364,7 @@ def test_fields_of_the_future_may_hold_anything(location: Path, capsys: Printed,
         }
         known |= {"includedClusterScopedResources", "excludedClusterScopedResources"}
         known |= {"includedNamespaceScopedResources", "excludedNamespaceScopedResources"}
-        known |= {"resourcePolicy", "uploaderConfig", "hookStatus"}
+        known |= {"resourcePolicy", "uploaderConfig", "hookStatus", "snapshotMoveData", "datamover"}
         known |= {f"backupItemOperations{which}" for which in ("Attempted", "Completed", "Failed")}
         known |= {f"csiVolumeSnapshots{which}" for which in ("Attempted", "Completed")}
         stored[part].update(dict.fromkeys(stored[part].keys() - known, strange))

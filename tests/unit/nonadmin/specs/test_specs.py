@@ -176,6 +176,12 @@ RESTORE_CASES: dict[str, tuple[Any, Any, Any, str]] = {
     "hooks": (HOOKS, HOOKS, {"resources": []}, '{"resources":[{"name":"h"}]}'),
     "orLabelSelectors": ([SELECTOR], [SELECTOR], [{}], '[{"matchLabels":{"a":"b"}}]'),
     "existingResourcePolicy": ("update", "update", "none", "update"),
+    "uploaderConfig": (
+        {"parallelFilesDownload": 4},
+        {"parallelFilesDownload": 4},
+        {"parallelFilesDownload": 5},
+        '{"parallelFilesDownload":4}',
+    ),
 }
 NOT_ENFORCED_RESTORE = {
     "backupName", "scheduleName", "includedNamespaces", "excludedNamespaces", "namespaceMapping",
