@@ -162,7 +162,7 @@ async def stream_file(path: Path) -> AsyncGenerator[bytes, None]:
         while block := await in_thread(next, blocks, b""):
             yield block
     except OSError as error:
-        raise StorageError(f"cannot read {path.name}: {error.strerror}") from error
+        raise StorageError(f"cannot read {path.name}: {problem_text(path.parent, error)}") from error
     finally:
         await in_thread(blocks.close)
 

@@ -300,7 +300,8 @@ async def test_a_container_that_never_starts_ends_the_wait(application: Applicat
     await application.restore()
 
     (error,) = application.results()["errors"]["velero"]
-    assert error.endswith("not executed: context deadline exceeded")
+    why = "the phase of the pod is Pending; main: CreateContainerConfigError"
+    assert error.endswith(f"not executed: {why}: context deadline exceeded")
     await application.compare("p")
 
 
