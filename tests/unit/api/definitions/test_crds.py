@@ -239,7 +239,7 @@ def test_nullable_fields() -> None:
     restore_spec |= {"orLabelSelectors", "existingResourcePolicy", "restoreStatus", "resourceModifier"} | {
         f"restoreStatus.{name}" for name in ("includedResources", "excludedResources")
     }
-    restore_spec |= {"resourceModifier.apiGroup", "uploaderConfig"}
+    restore_spec |= {"resourceModifier.apiGroup", "uploaderConfig", "uploaderConfig.writeSparseFiles"}
     restore_spec |= {"hooks.resources[].postHooks[].exec.waitForReady"}
     assert of("Restore.spec.") == restore_spec | hooks
     assert of("BackupStorageLocation.spec.") == {
