@@ -1,14 +1,15 @@
 """The context of the engine's steps: the request, the cluster, the archive and the log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.archive.paths import item_head, version_dir
 from pinnace.archive.runlog import RunLog
-from pinnace.archive.writer import ArchiveWriter
+from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.errors import ItemFailed
@@ -26,6 +27,22 @@ from pinnace.plugins.item_operations import ItemOperation
 from pinnace.volumes.selection import HandledClaims
 
 
+class ItemWriter(Protocol):
+    """Takes the items of a backup; `ArchiveWriter` writes them into a tarball."""
+
+    def add_copies(
+        self, directories: Iterable[MemberDirectory], name: str, head: bytes, rest: bytes | memoryview
+    ) -> None:
+        """Take a file, which is in each of the directories."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `flush_if_full` has something to do."""
+
+    async def flush_if_full(self) -> None:
+        """Write what was taken, if it is much. Raises ArchiveWriteError."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """One run of the engine. Made once, passed to each step.
@@ -38,7 +55,7 @@ class RunContext:
     scope: Scope
     client: ClusterReader
     discovery: Discovery
-    writer: ArchiveWriter
+    writer: ItemWriter
     log: RunLog
     progress: ProgressReporter
     actions: ActionTable

@@ -14,10 +14,9 @@ from pinnace.api.selection.resource_filters import NO_LISTS, filter_of
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
-from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.context import RunContext
+from pinnace.backup.context import ItemWriter, RunContext
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_unserved_names
 from pinnace.backup.items.actions import resolve_actions
@@ -96,7 +95,7 @@ class BackupEngine:
         self._clock = clock
 
     async def run(
-        self, backup: Backup, writer: ArchiveWriter, log: RunLog, *, progress: ProgressSink | None = None
+        self, backup: Backup, writer: ItemWriter, log: RunLog, *, progress: ProgressSink | None = None
     ) -> EngineResult:
         """Back up everything that a prepared Backup selects.
 

@@ -63,6 +63,27 @@ async def test_a_dry_run_of_what_is_not_there_is_one_clear_error(
     assert "a dry run prints text, json or yaml" in wrong.err
 
 
+async def test_what_a_backup_would_hold_is_what_it_then_holds(
+    tmp_path: Path, pinnace_for: MakePinnace, world: str, client: KubeClient
+) -> None:
+    (tmp_path / "location").mkdir()
+    pinnace = pinnace_for(str(tmp_path / "location"))
+    create = ("backup", "create", "b1", "--include-namespaces", world)
+
+    said = await pinnace(*create, "--dry-run", "-o", "json")
+
+    assert (said.code, said.err) == (0, "")
+    assert list((tmp_path / "location").iterdir()) == []
+    assert (await pinnace(*create)).code == 0
+    listed = json.loads((await pinnace("backup", "ls", "b1", "-o", "json")).out)
+    found: dict[tuple[str, str], int] = {}
+    for item in listed["items"]:
+        place = (item["resource"], item.get("namespace", ""))
+        found[place] = found.get(place, 0) + 1
+    counted = {(each["resource"], each["namespace"]): each["items"] for each in json.loads(said.out)["items"]}
+    assert counted == found
+
+
 async def test_one_object_comes_back(
     tmp_path: Path, pinnace_for: MakePinnace, world: str, client: KubeClient
 ) -> None:

@@ -30,7 +30,7 @@ from pinnace.cli.flags import (
     string_slice,
     takes,
 )
-from pinnace.cli.output.printing import create_flags
+from pinnace.cli.output.printing import counted_create_flags
 
 
 @click.command("create", cls=Command, short_help="Create a backup.")
@@ -72,7 +72,7 @@ from pinnace.cli.output.printing import create_flags
 @movement_options
 @wait_options()
 @click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
-@create_flags
+@counted_create_flags
 @refusing(OF_BACKUPS)
 @takes(BackupCreateOptions)
 def create(ctx: click.Context, options: BackupCreateOptions) -> int:

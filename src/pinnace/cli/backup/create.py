@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import click
 
-from pinnace.api.codec import encode
+from pinnace.api.codec import decode, encode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup
 from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.backup.options import BackupCreateOptions
@@ -39,6 +40,8 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
         )
     if settings.location is not None:
         _refuse_server_options(options)
+    if options.previews:
+        return run_async(_preview(settings, output.format, options))
     if settings.location is not None or (not output.sends and not options.from_schedule):
         backup = build.requested_backup(_name(options), settings.namespace, options)
         if not output.sends:
@@ -55,6 +58,18 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
         return code
     with output.naming(BACKUP.kind) as named:
         return run_async(_submit(settings, output, options, named))
+
+
+async def _preview(settings: Settings, form: str | None, options: BackupCreateOptions) -> int:
+    from pinnace.cli.backup.preview import preview
+
+    if not options.from_schedule:
+        return await preview(
+            settings, build.requested_backup(_name(options), settings.namespace, options), form=form
+        )
+    async with open_cluster(settings) as client:
+        obj = await _backup(client, settings.namespace, options)
+    return await preview(settings, decode(Backup, obj), form=form)
 
 
 def _name(options: BackupCreateOptions) -> str:

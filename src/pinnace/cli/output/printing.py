@@ -104,6 +104,17 @@ def create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     return dry_run(output_flags(function))
 
 
+def counted_create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Those of `output_flags`, and a `--dry-run` that says what there would be."""
+    dry_run = click.option(
+        "--dry-run", is_flag=False, flag_value="cluster", default="none",
+        type=click.Choice(["none", "client", "cluster"]),
+        help="Show what would be in it, and write nothing. With --dry-run=client the object is printed as it"
+        " would be sent.",
+    )  # fmt: skip
+    return dry_run(output_flags(function))
+
+
 def previewed_create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Those of `output_flags`, and a `--dry-run` that says what would be done."""
     dry_run = click.option(

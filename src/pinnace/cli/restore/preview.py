@@ -30,20 +30,17 @@ from pinnace.cli.backend.interface import (
     fetch_json,
 )
 from pinnace.cli.backend.open import open_backend
-from pinnace.cli.client.server_status import answered, ask_server
+from pinnace.cli.client.plugin_actions import plugin_actions
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
-from pinnace.cli.guard import complain
 from pinnace.cli.output.findings import Finding, grouped
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
-from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
-from pinnace.plugins.errors import PluginError
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.selection.validation import validate_and_complete
@@ -51,7 +48,6 @@ from pinnace.storage.errors import StorageError
 
 FORMATS: Final = (None, "json", "yaml")
 _DOWNLOADS: Final = DownloadOptions(timeout_seconds=600.0)
-_STATUS_SECONDS: Final = 5.0
 _ORDER: Final = (
     Outcome.CREATED,
     Outcome.UPDATED,
@@ -91,7 +87,7 @@ async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool,
                 features=settings.features,
                 ask_server=ask_api_server,
                 modifiers=modifiers,
-                plugin_actions=await _plugin_actions(settings, client),
+                plugin_actions=await plugin_actions(settings, client, "RestoreItemAction"),
             )
             try:
                 found = await preview_restore(client, completed.restore, contents, how)
@@ -168,31 +164,6 @@ async def _optional(backend: Backend, kind: DownloadTargetKind, name: str) -> An
         return None
     except ValueError as error:
         raise CommandError(f"{kind} of backup {name} is damaged: {error}") from error
-
-
-async def _plugin_actions(settings: Settings, client: KubeClient) -> list[str]:
-    """The restore item actions of plugins."""
-    if settings.location is not None:
-        from pinnace.operations.local import plugin_options
-        from pinnace.plugins.installed import find_plugins
-
-        options = plugin_options(settings.namespace, settings.kubeconfig or "", settings.features)
-        try:
-            found = await find_plugins(options, builtin=())
-        except PluginError as error:
-            raise InvalidInput(str(error)) from error
-        async with found.operation(client=client, namespace=settings.namespace) as operation:
-            return [action.name for action in operation.restore_actions]
-    answer = await ask_server(client, settings.namespace, _STATUS_SECONDS)
-    if not answered(answer):
-        complain("WARNING: the server does not say which plugins it has: their actions are not shown.")
-        return []
-    return [
-        name
-        for plugin in objects(answer, "status", "plugins")
-        if text(plugin, "kind").startswith("RestoreItemAction")
-        and not (name := text(plugin, "name")).startswith("velero.io/")
-    ]
 
 
 def _groups(found: Preview) -> Iterator[tuple[str, str, JSONObject]]:

@@ -1,0 +1,146 @@
+"""`backup create --dry-run`: what a backup would hold, with a server and without one alike."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import click
+from msgspec import Struct
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject
+from pinnace.api.resource_policies import PolicyError
+from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
+from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.backup.errors import FatalBackupError
+from pinnace.backup.request import ServerDefaults, prepare_backup
+from pinnace.cli.browse.rows import size_text
+from pinnace.cli.client.plugin_actions import plugin_actions
+from pinnace.cli.connect import open_cluster
+from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.output.findings import grouped, log_findings
+from pinnace.cli.output.layout import Sheet, echo_laid_out
+from pinnace.cli.output.printing import encode
+from pinnace.cli.output.summary import counted
+from pinnace.cli.settings import Settings
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS, APIResource
+from pinnace.operations.backup_preview import BackupPreview, BackupPreviewSettings, preview_backup
+from pinnace.operations.policies import policies_of
+
+S = TypeVar("S", bound=Struct)
+
+
+async def preview(settings: Settings, backup: Backup, *, form: str | None) -> int:
+    """Print what the backup would hold. Returns the exit code that the backup would have."""
+    if form not in (None, "json", "yaml"):
+        raise InvalidInput(f"a dry run prints text, json or yaml, not {form}")
+    async with open_cluster(settings) as client:
+        discovery = await Discovery.load(client, all_versions="EnableAPIGroupVersions" in settings.features)
+        prepared = await _prepared(settings, client, backup, discovery)
+        try:
+            policies = await policies_of(client, settings.namespace, prepared.spec)
+        except PolicyError as error:
+            raise InvalidInput(f"the backup is not valid:\n  {error}") from error
+        how = BackupPreviewSettings(
+            features=settings.features,
+            saves_pod_volumes=settings.location is None,
+            plugin_actions=await plugin_actions(settings, client, "BackupItemAction"),
+            policies=policies,
+        )
+        try:
+            found = await preview_backup(client, discovery, prepared, how)
+        except FatalBackupError as error:
+            raise CommandError(f"the backup would fail: {error}") from error
+    if form is None:
+        echo_laid_out(_text(prepared, found))
+    else:
+        click.echo(encode(_data(prepared, found), form).rstrip("\n"))
+    return ExitCode.PARTIALLY_FAILED if found.errors else ExitCode.OK
+
+
+async def _prepared(settings: Settings, client: KubeClient, backup: Backup, discovery: Discovery) -> Backup:
+    """The Backup completed as a server does. Raises InvalidInput with all problems."""
+    if settings.location is not None:
+        from pinnace.cli.backend.location import LocationBackend
+
+        async with LocationBackend.open(settings.location, namespace=settings.namespace) as opened:
+            locations = [opened.location]
+        snapshot_locations: Sequence[VolumeSnapshotLocation] = []
+    else:
+        namespace = settings.namespace
+        locations = await _all_of(client, BackupStorageLocation, BACKUP_STORAGE_LOCATIONS, namespace)
+        snapshot_locations = await _all_of(
+            client, VolumeSnapshotLocation, VOLUME_SNAPSHOT_LOCATIONS, namespace
+        )
+    assert discovery.server_version is not None
+    prepared = prepare_backup(
+        backup,
+        defaults=ServerDefaults(),
+        storage_locations=locations,
+        snapshot_locations=snapshot_locations,
+        server_version=discovery.server_version,
+        now=utcnow(),
+    )
+    if problems := prepared.status.validation_errors:
+        raise InvalidInput("the backup is not valid:\n  " + "\n  ".join(problems))
+    return prepared
+
+
+async def _all_of(client: KubeClient, struct: type[S], resource: APIResource, namespace: str) -> list[S]:
+    try:
+        return [decode(struct, obj) for obj in await client.list_all(resource, namespace)]
+    except DecodeError as error:
+        raise CommandError(f"{resource.group_resource} cannot be read: {error}") from error
+
+
+def _data(backup: Backup, found: BackupPreview) -> JSONObject:
+    findings = {
+        level: [group.line for group in grouped(log_findings(found.log.splitlines(), level))]
+        for level in ("warning", "error")
+    }
+    return {
+        "name": backup.metadata.name,
+        "items": [
+            {"resource": kind, "namespace": namespace, "items": each.items, "bytes": each.size_bytes}
+            for (kind, namespace), each in sorted(found.counts.items())
+        ],
+        "volumes": [{"volume": volume, "saved": how} for volume, how in found.notes.volumes],
+        "hooks": [{"pod": pod, "command": command} for pod, command in found.notes.hooks],
+        "warnings": findings["warning"],
+        "errors": findings["error"],
+    }
+
+
+def _text(backup: Backup, found: BackupPreview) -> str:
+    sheet = Sheet()
+    items = sum(each.items for each in found.counts.values())
+    size = size_text(sum(each.size_bytes for each in found.counts.values()))
+    sheet.line(f"Backup {backup.metadata.name} would hold {counted(items, 'item')}: {size} of JSON.")
+    sheet.line("Nothing was written.")
+    if found.counts:
+        sheet.line()
+        sheet.line("RESOURCE\tNAMESPACE\tITEMS\tSIZE")
+        for (kind, namespace), each in sorted(found.counts.items()):
+            sheet.line(f"{kind}\t{namespace or '-'}\t{each.items}\t{size_text(each.size_bytes)}")
+    if found.notes.volumes:
+        sheet.line()
+        sheet.line("Volumes to be saved:")
+        for volume, how in found.notes.volumes:
+            sheet.line(f"  {volume} {how}")
+    if found.notes.hooks:
+        sheet.line()
+        sheet.line("Hooks to be run:")
+        for pod, command in found.notes.hooks:
+            sheet.line(f"  {pod}: {command}")
+    for level in ("warning", "error"):
+        lines = grouped(log_findings(found.log.splitlines(), level))
+        if lines:
+            sheet.line()
+            sheet.line(f"{level.capitalize()}s that the backup would end with:")
+            for group in lines:
+                about = f" ({group.about})" if group.about else ""
+                sheet.line(f"  {group.line}{about}")
+    return sheet.render() + "\n"
