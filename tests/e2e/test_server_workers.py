@@ -18,6 +18,8 @@ from tests.support.homes import ALONE, ORPHAN, Home, NewServer, names
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
+# Backups of one namespace run one after the other.
+SECRETS_OF_TARGETS = r"^/api/v1/namespaces/target-[0-9a-f]+/secrets$"
 WAITS = "Restore waits until another has ended that may write to the same namespaces"
 
 
@@ -33,7 +35,7 @@ async def in_phase(home: Home, plural: str, phases: dict[str, str]) -> None:
 
 @pytest.fixture
 async def targets(client: KubeClient) -> AsyncIterator[tuple[str, str]]:
-    """Two namespaces to restore into."""
+    """Two namespaces to back up or to restore into."""
     made = (f"target-{secrets.token_hex(4)}", f"target-{secrets.token_hex(4)}")
     for name in made:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -98,14 +100,18 @@ def restores(
 
 
 async def test_two_backups_in_hand_are_ended_before_a_stop(
-    home: Home, new_server: NewServer, control_plane: ControlPlane, fault_proxy: StartProxy
+    home: Home,
+    targets: tuple[str, str],
+    new_server: NewServer,
+    control_plane: ControlPlane,
+    fault_proxy: StartProxy,
 ) -> None:
     proxy = await fault_proxy(control_plane)
-    held = proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/secrets$")
+    held = proxy.rules.add(Stall(), method="GET", path=SECRETS_OF_TARGETS)
     server = await new_server(ALONE, "--backup-workers", "2", via=proxy)
     await server.ready()
-    for name in ("b1", "b2"):
-        await home.create_backup(name)
+    for name, namespace in zip(("b1", "b2"), targets, strict=True):
+        await home.create_backup(name, namespace)
     await in_phase(home, "backups", {"b1": "InProgress", "b2": "InProgress"})
     await home.create_backup("b3")
 
@@ -130,20 +136,24 @@ async def test_two_backups_in_hand_are_ended_before_a_stop(
     assert await server.end() == 0
     await in_phase(home, "backups", {"b1": "Completed", "b2": "Completed", "b3": ""})
     for name in ("b1", "b2"):
-        assert len(names(home.location / "backups" / name)) == 8
+        assert len(names(home.location / "backups" / name)) == 10
     assert names(server.scratch) == []
 
 
 async def test_two_backups_that_do_not_end_in_time_are_failed_by_the_server_that_stops(
-    home: Home, new_server: NewServer, control_plane: ControlPlane, fault_proxy: StartProxy
+    home: Home,
+    targets: tuple[str, str],
+    new_server: NewServer,
+    control_plane: ControlPlane,
+    fault_proxy: StartProxy,
 ) -> None:
     """Takes the grace period of 30 seconds."""
     proxy = await fault_proxy(control_plane)
-    proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/secrets$")
+    proxy.rules.add(Stall(), method="GET", path=SECRETS_OF_TARGETS)
     server = await new_server(ALONE, "--backup-workers", "2", via=proxy)
     await server.ready()
-    for name in ("b1", "b2"):
-        await home.create_backup(name)
+    for name, namespace in zip(("b1", "b2"), targets, strict=True):
+        await home.create_backup(name, namespace)
     await in_phase(home, "backups", {"b1": "InProgress", "b2": "InProgress"})
 
     assert await server.stop() == 1
@@ -157,14 +167,18 @@ async def test_two_backups_that_do_not_end_in_time_are_failed_by_the_server_that
 
 
 async def test_two_backups_killed_half_way_are_both_failed_by_the_next_server(
-    home: Home, new_server: NewServer, control_plane: ControlPlane, fault_proxy: StartProxy
+    home: Home,
+    targets: tuple[str, str],
+    new_server: NewServer,
+    control_plane: ControlPlane,
+    fault_proxy: StartProxy,
 ) -> None:
     proxy = await fault_proxy(control_plane)
-    proxy.rules.add(Stall(), method="GET", path=f"^/api/v1/namespaces/{home.namespace}/secrets$")
+    proxy.rules.add(Stall(), method="GET", path=SECRETS_OF_TARGETS)
     first = await new_server(ALONE, "--backup-workers", "2", via=proxy)
     await first.ready()
-    for name in ("b1", "b2"):
-        await home.create_backup(name)
+    for name, namespace in zip(("b1", "b2"), targets, strict=True):
+        await home.create_backup(name, namespace)
     await in_phase(home, "backups", {"b1": "InProgress", "b2": "InProgress"})
     await first.kill()
 

@@ -69,9 +69,12 @@ class Home:
         metadata = {"name": name, "namespace": self.namespace}
         return {"apiVersion": "velero.io/v1", "kind": kind, "metadata": metadata, **members}
 
-    async def create_backup(self, name: str) -> None:
-        """Ask for a backup of config maps and secrets."""
-        spec = {"includedNamespaces": [self.namespace], "includedResources": ["configmaps", "secrets"]}
+    async def create_backup(self, name: str, namespace: str = "") -> None:
+        """Ask for a backup of config maps and secrets, of the server's namespace without another."""
+        spec = {
+            "includedNamespaces": [namespace or self.namespace],
+            "includedResources": ["configmaps", "secrets"],
+        }
         await self.client.create(velero("backups"), self._object("Backup", name, spec=spec), self.namespace)
 
     async def create_restore(self, name: str, backup: str, target: str) -> None:

@@ -77,7 +77,7 @@ async def test_what_a_backup_would_hold_is_what_it_then_holds(
     assert (await pinnace(*create)).code == 0
     listed = json.loads((await pinnace("backup", "ls", "b1", "-o", "json")).out)
     found: dict[tuple[str, str], int] = {}
-    for item in listed["items"]:
+    for item in listed:
         place = (item["resource"], item.get("namespace", ""))
         found[place] = found.get(place, 0) + 1
     counted = {(each["resource"], each["namespace"]): each["items"] for each in json.loads(said.out)["items"]}
