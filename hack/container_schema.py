@@ -15,7 +15,7 @@ from pinnace.api.definitions.container_schema import FILE_NAME
 
 Schema = dict[str, Any]
 
-TARGET: Final = Path(__file__).parents[1] / "src/pinnace/api" / FILE_NAME
+TARGET: Final = Path(__file__).parents[1] / "src/pinnace/api/definitions" / FILE_NAME
 DOCUMENT: Final = "/openapi/v3/api/v1"
 _CONTAINER: Final = "io.k8s.api.core.v1.Container"
 _INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"

@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
 # Backups of one namespace run one after the other.
 SECRETS_OF_TARGETS = r"^/api/v1/namespaces/target-[0-9a-f]+/secrets$"
-WAITS = "Restore waits until another has ended that may write to the same namespaces"
+WAITS = "Restore waits for another that may work on the same namespaces"
 
 
 async def in_phase(home: Home, plural: str, phases: dict[str, str]) -> None:

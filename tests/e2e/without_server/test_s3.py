@@ -42,7 +42,13 @@ async def test_every_command_on_a_bucket(
     assert (await client.get(SECRETS, "password", target))["data"] == {"password": ENCODED_PASSWORD}
     assert {key for key in stored(bucket) if "restores" in key} == {
         f"a/b/restores/r1/{name}"
-        for name in ("restore-r1-logs.gz", "restore-r1-results.gz", "velero-restore.json")
+        for name in (
+            "restore-r1-logs.gz",
+            "restore-r1-pinnace-outcomes.json.gz",
+            "restore-r1-resource-list.json.gz",
+            "restore-r1-results.gz",
+            "velero-restore.json",
+        )
     }
     assert (await pinnace("restore", "get", "r1", "-o", "name")).code == 0
     assert json.loads((await pinnace("backup", "get", "-o", "json")).out)["metadata"]["name"] == "b1"
