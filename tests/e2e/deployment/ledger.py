@@ -83,7 +83,8 @@ class Ledger(Application):
 
     async def entries(self) -> int:
         """How much is in the books by now."""
-        return int(await self.run("cat", "/debit/book"))
+        # While a number is written, the book is empty for a moment.
+        return int(await self.run("cat", "/debit/book") or 0)
 
     async def found(self) -> tuple[str, str]:
         """Both books as the pod found them when it began."""
