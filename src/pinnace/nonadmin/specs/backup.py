@@ -119,6 +119,9 @@ def _filter_problem(spec: JSONObject, settings: AdminSettings) -> str:
 
     A tenant's filter of one kind must not get around a prescribed filter of the other kind.
     """
+    if spec.get("snapshotMoveData") and not settings.backup.get("snapshotMoveData"):
+        # Its pods run in the server's namespace and read whole volumes: the administrator decides about that.
+        return f"{_PREFIX}.snapshotMoveData is restricted, can only be set where the administrator sets it"
     filled = decode(BackupSpec, filled_in(BackupSpec, settings.backup, spec))
     errors = [
         *filter_errors(filled),
