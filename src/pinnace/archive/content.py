@@ -24,7 +24,8 @@ _match_plain = re.compile(
     rb'"creationTimestamp":"%(t)s"(?:,"labels":(\{[^{}\\\x00-\x1f]*\}))?'
     rb'(?=,"(?:annotations|ownerReferences|finalizers|managedFields)":|\})' % {b"t": _TEXT}
 ).match
-_MANAGED_LIST = b'"managedFields":[{'
+_MANAGED_KEY = b'"managedFields":'
+_MANAGED_LIST = _MANAGED_KEY + b"[{"
 _END_OF_METADATA = ord("}")
 _UNLOCKED_BYTES = 2047
 """Up to here a hash is computed without giving up the interpreter's lock. Giving it up for a few microseconds
@@ -113,7 +114,8 @@ def _plain_checksum(content: bytes, begin: int, end: int, rest: int) -> str | No
     behind = content[managed_end : managed_end + 4]
     if managed_end < 2 or not (behind == b"}}" or (behind[:3] == b'},"' and behind[3:].isalpha())):
         return None
-    return _hash(b"%b%b%b" % (content[:begin], content[end:managed], content[managed_end:]))
+    value = managed + len(_MANAGED_KEY)
+    return _hash(b"%b%b%b" % (content[:begin], content[end:value], content[managed_end:]))
 
 
 def _text(members: _Members, name: str) -> bytes:

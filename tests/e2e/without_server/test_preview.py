@@ -97,9 +97,10 @@ async def test_one_object_comes_back(
     typo = await pinnace("restore", "create", "--from-backup", "b1", "--object", f"cm/{world}/pickd")
     assert typo.code == 3
     assert f"the backup does not have cm/{world}/pickd" in typo.err
-    assert (
-        await pinnace("restore", "create", "--from-backup", "b1", "--object", f"cm/{world}/picked")
-    ).code == 0
+    picked = await pinnace(
+        "restore", "create", "r-picked", "--from-backup", "b1", "--object", f"cm/{world}/picked"
+    )
+    assert picked.code == 0, picked.err
 
     names = {each["metadata"]["name"] for each in await client.list_all(CONFIGMAPS, world)}
     assert names & {"picked", "left-out"} == {"picked"}
