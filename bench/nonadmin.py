@@ -35,7 +35,7 @@ from pinnace.nonadmin.assembly import add_nonadmin
 from pinnace.nonadmin.controllers.parts import NonAdminOptions
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from pinnace.nonadmin.queue_position import NEAR
-from pinnace.nonadmin.settings_source import SettingsFlags
+from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.runtime.informer import Informer, wait_for_caches
 from pinnace.runtime.keys import Key
 from pinnace.runtime.manager import Manager, ManagerPhase

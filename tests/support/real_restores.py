@@ -18,8 +18,9 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore.actions import restore_actions
-from pinnace.restore.engine import ClusterAccess, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.request import ClusterAccess, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 

@@ -16,10 +16,10 @@ from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.context import ItemWriter, RunContext
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_unserved_names
 from pinnace.backup.items.actions import resolve_actions
+from pinnace.backup.items.context import ItemWriter, RunContext
 from pinnace.backup.items.crds import back_up_definitions
 from pinnace.backup.items.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
 from pinnace.backup.items.raw_items import RawItems

@@ -16,8 +16,8 @@ from pinnace.api.velero.backup import Backup
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.backup.cluster import ClusterReader
-from pinnace.backup.context import item_heads
 from pinnace.backup.items.actions import ActionTable
+from pinnace.backup.items.context import item_heads
 from pinnace.backup.items.tracking import item_key, kind_key
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound, UnknownResource

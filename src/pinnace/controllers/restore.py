@@ -40,11 +40,11 @@ from pinnace.kube.resources import (
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.restore import RestoreOperation
 from pinnace.operations.waiting import UNFINISHED
-from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.item.tenant_rights import ROLE
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError
+from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer

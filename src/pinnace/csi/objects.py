@@ -13,6 +13,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.volume_info import DataMovementInfo, VolumeInfo
 from pinnace.archive.runlog import RunLog
+from pinnace.csi.deletion import StoredSnapshot, content_to_delete
 from pinnace.csi.snapshots import (
     DELETE_WITH_OBJECT,
     KEEP_WITHOUT_OBJECT,
@@ -23,7 +24,6 @@ from pinnace.csi.snapshots import (
     csi_volume_info,
     handle_of,
 )
-from pinnace.csi.stored_data import StoredSnapshot, content_to_delete
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import APIResource

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi import snapshots as csi
+from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.csi.movement.stored import Claim, NotMoved, moved_volumes
 from pinnace.storage.backup_store import BackupStore
@@ -31,22 +31,6 @@ _DATA_UPLOAD: Final = "/DataUpload"
 _CSI_KINDS: Final = ("/VolumeSnapshot", "/VolumeSnapshotContent")
 _UNKNOWN: Final = "unknown"
 """Written by later Velero in place of a handle that no longer exists. (docs/spec: BEY 3.6)"""
-
-
-class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A CSI snapshot that a backup made.
-
-    Attributes:
-        handle: its handle in the storage system.
-        deletion_secret: namespace and name of the Secret that deleting it needs; None if there is none.
-    """
-
-    driver: str
-    handle: str
-    deletion_secret: tuple[str, str] | None = None
-
-    def __str__(self) -> str:
-        return f"CSI snapshot {self.handle} of {self.driver}"
 
 
 class SavedPodVolume(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,35 +176,6 @@ def saved_pod_volumes(
         msgspec.structs.replace(each, uploader=uploaders.get(each.snapshot, RESTIC))
         for each in found.values()
     ]
-
-
-def content_to_delete(
-    kinds: csi.SnapshotKinds, snapshot: StoredSnapshot, backup: str, namespace: str
-) -> JSONObject:
-    """The content to create for deleting a snapshot that has none in the cluster; pure.
-
-    Its name is derived from the snapshot, so that a repeated deletion creates no second one.
-    """
-    digest = sha256(f"{snapshot.driver}/{snapshot.handle}".encode()).hexdigest()
-    name = f"velero-delete-{digest[:40]}"
-    metadata: JSONObject = {"name": name, "labels": {labels.BACKUP_NAME: labels.label_value(backup)}}
-    if snapshot.deletion_secret is not None:
-        secret_namespace, secret = snapshot.deletion_secret
-        metadata["annotations"] = {
-            f"{labels.CSI_DELETION_SECRET}-namespace": secret_namespace,
-            f"{labels.CSI_DELETION_SECRET}-name": secret,
-        }
-    return {
-        "apiVersion": kinds.contents.api_version,
-        "kind": kinds.contents.kind,
-        "metadata": metadata,
-        "spec": {
-            "deletionPolicy": "Delete",
-            "driver": snapshot.driver,
-            "source": {"snapshotHandle": snapshot.handle},
-            "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": namespace, "name": name},
-        },
-    }
 
 
 def _text(value: object) -> str:

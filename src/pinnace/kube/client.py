@@ -29,11 +29,11 @@ from pinnace.kube.answers import (
     read_part,
     sent_name,
 )
-from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import AlreadyExists, InvalidResponse, NotFound
 from pinnace.kube.listing import PageReader
 from pinnace.kube.pages import Page, parse_page
 from pinnace.kube.resources import APIResource
+from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
 from pinnace.kube.transport.requests import (

@@ -6,15 +6,16 @@ Order of the sources: the given file, else the files in KUBECONFIG, merged, else
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from pinnace.api.values.near import did_you_mean, near_names
-from pinnace.kube.auth.credentials import Authenticator, Impersonation, StaticAuth, TokenFileAuth
 from pinnace.kube.auth.users import authenticator, client_certificate, cluster_ca, impersonation
 from pinnace.kube.errors import ConfigError
 from pinnace.kube.kubeconfig import ClusterEntry, Entry, Kubeconfig, UserEntry, load_files
+from pinnace.kube.transport.config import ClusterConfig
+from pinnace.kube.transport.credentials import StaticAuth, TokenFileAuth
 from pinnace.kube.transport.proxy import check_proxy_url, environment_proxy
 from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
 from pinnace.kube.transport.tls import TLSSettings
@@ -23,33 +24,6 @@ SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NOT_FOUND = (
     "error finding Kubernetes API server config in --kubeconfig, $KUBECONFIG, or in-cluster configuration: "
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterConfig:
-    """The settings of a connection to one cluster.
-
-    Attributes:
-        server: base URL without a slash at the end; may have a path.
-        tls: the trusted certificates, and a client certificate.
-        auth: provides the credentials of each request.
-        proxy: URL of the HTTP proxy, which may hold a password.
-        impersonation: the user to impersonate.
-        origin: the source of these settings, for error texts.
-        user: the user and the context as a person names them, for error texts.
-        namespace: of the context, if it names one.
-        patience_seconds: how long an outage of the server is waited out. (docs/adr/010)
-    """
-
-    server: str
-    tls: TLSSettings = field(default_factory=TLSSettings)
-    auth: Authenticator = field(default_factory=StaticAuth)
-    proxy: str | None = field(default=None, repr=False)
-    impersonation: Impersonation | None = None
-    origin: str = ""
-    user: str = ""
-    namespace: str = ""
-    patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 
 
 def load_config(

@@ -21,6 +21,7 @@ from pinnace.kube.resources import (
     RESTORES,
     APIResource,
 )
+from pinnace.nonadmin.flows.limits import is_waiting
 from pinnace.nonadmin.identity import id_of, origin_key
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
@@ -29,7 +30,6 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
 )
-from pinnace.nonadmin.specs.limits import is_waiting
 from pinnace.nonadmin.specs.restore import wanted_backup
 from pinnace.runtime.cache import IndexFunction
 from pinnace.runtime.keys import Key

@@ -21,7 +21,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_RESTORES,
 )
 from pinnace.nonadmin.queue_position import is_served
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger

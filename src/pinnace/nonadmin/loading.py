@@ -18,6 +18,7 @@ from pinnace.kube.resources import (
 from pinnace.nonadmin.caches import BY_BACKUP, BY_RESTORE, storage_location
 from pinnace.nonadmin.flows.backup import BackupFacts, backup_id, next_backup_step, stored_id
 from pinnace.nonadmin.flows.download import DownloadFacts, download_name, is_about_restore, next_download_step
+from pinnace.nonadmin.flows.limits import Places
 from pinnace.nonadmin.flows.location import LocationFacts, next_location_step
 from pinnace.nonadmin.flows.restore import RestoreFacts, next_restore_step, restore_id
 from pinnace.nonadmin.flows.steps import Create, PassMemory, Step
@@ -31,9 +32,8 @@ from pinnace.nonadmin.objects import (
     is_being_deleted,
 )
 from pinnace.nonadmin.queue_position import WaitingLine
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.backup import StorageChoice, location_id
-from pinnace.nonadmin.specs.limits import Places
 from pinnace.nonadmin.specs.location import location_spec_of
 from pinnace.nonadmin.specs.restore import wanted_backup
 from pinnace.runtime.keys import Key

@@ -24,7 +24,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_LOCATIONS,
     velero_body,
 )
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger

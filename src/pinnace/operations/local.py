@@ -49,9 +49,9 @@ from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.modifiers.rules import ModifierError
+from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore

@@ -27,12 +27,13 @@ from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.preview.cluster import SimulatedCluster
 from pinnace.restore.preview.notes import NotedHooks, NotedPodVolumes, NotedVolumes, Notes
+from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE as ALL_VERSIONS
 

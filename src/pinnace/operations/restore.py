@@ -15,11 +15,11 @@ from pinnace.operations.snapshots import csi_restore_actions_of, snapshotters_of
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.engine import Helpers, RestoreOptions
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.ports import PodVolumeRestorer
+from pinnace.restore.request import Helpers, RestoreOptions
 from pinnace.restore.runner import PodVolumeBackupSource, RestoreInputs, execute_restore
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.native.snapshots_restore import SnapshotVolumes

@@ -23,10 +23,10 @@ from pinnace.plugins.declaration import Named
 from pinnace.plugins.errors import DuplicatePlugin
 from pinnace.plugins.host.options import LaunchOptions, ProcessLimits
 from pinnace.plugins.kinds import FoundPlugin, PluginId, PluginKind, qualified_name
-from pinnace.plugins.loading import load_python_plugins, modules_from
 from pinnace.plugins.logs import LogSink, ProcessLog
 from pinnace.plugins.object_store import PluginStore
 from pinnace.plugins.operation import Operation
+from pinnace.plugins.python.loading import load_python_plugins, modules_from
 from pinnace.storage.interface import ObjectStore
 
 DEFAULT_DIRECTORY: Final = Path("/plugins")

@@ -17,7 +17,15 @@ from pinnace.plugins.configuration import ConfigReader
 from pinnace.plugins.declaration import Named
 from pinnace.plugins.errors import PluginNotFound
 from pinnace.plugins.host.options import LaunchOptions
-from pinnace.plugins.in_process import (
+from pinnace.plugins.kinds import SUPERSEDES, FoundPlugin, PluginId, PluginKind, qualified_name
+from pinnace.plugins.logs import LogSink
+from pinnace.plugins.protocols import (
+    DeleteItemAction,
+    ObjectStorePlugin,
+    RestoreItemAction,
+    VolumeSnapshotter,
+)
+from pinnace.plugins.python.in_process import (
     LocalBackupItemAction,
     LocalBackupItemActionV2,
     LocalDeleteItemAction,
@@ -26,14 +34,6 @@ from pinnace.plugins.in_process import (
     LocalRestoreItemAction,
     LocalRestoreItemActionV2,
     LocalVolumeSnapshotter,
-)
-from pinnace.plugins.kinds import SUPERSEDES, FoundPlugin, PluginId, PluginKind, qualified_name
-from pinnace.plugins.logs import LogSink
-from pinnace.plugins.protocols import (
-    DeleteItemAction,
-    ObjectStorePlugin,
-    RestoreItemAction,
-    VolumeSnapshotter,
 )
 
 if TYPE_CHECKING:

@@ -24,13 +24,6 @@ from pinnace.api.selection.selectors import Selector
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.plugins.errors import PluginError, describe
-from pinnace.plugins.in_process import (
-    LocalBackupItemAction,
-    LocalDeleteItemAction,
-    LocalObjectStore,
-    LocalRestoreItemAction,
-    ReadConfig,
-)
 from pinnace.plugins.protocols import (
     BackupItemAction,
     DeleteItemAction,
@@ -39,6 +32,13 @@ from pinnace.plugins.protocols import (
     ResourceSelector,
     RestoreItemAction,
     RestoreItemInput,
+)
+from pinnace.plugins.python.in_process import (
+    LocalBackupItemAction,
+    LocalDeleteItemAction,
+    LocalObjectStore,
+    LocalRestoreItemAction,
+    ReadConfig,
 )
 
 ResultT = TypeVar("ResultT")

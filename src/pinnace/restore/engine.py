@@ -6,27 +6,21 @@ read from the spool just before it is restored, and dropped once it is created.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pinnace.aio.timing import SystemTimer, Timer, poll
+from pinnace.aio.timing import poll
 from pinnace.api import labels
 from pinnace.api.chosen_objects import decode_chosen
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS
-from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.selection.names import IncludesExcludes
-from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.pod_volume import PodVolumeBackup
-from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
-from pinnace.api.velero.snapshots import VolumeSnapshot
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.velero.restore import ExistingResourcePolicy
 from pinnace.archive.errors import MissingItem
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.restore import claims_with_snapshots
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.csi.snapshots import SNAPSHOTS as CSI_SNAPSHOTS
@@ -34,33 +28,25 @@ from pinnace.hooks.errors import InvalidHooks
 from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
-from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import ActionTable
+from pinnace.restore.definitions import Definitions
 from pinnace.restore.errors import ItemError, SetupError
 from pinnace.restore.followups import FollowUps, PodWork
 from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.item.applying import Applier, ApplyRules
-from pinnace.restore.item.claims import Claims, ItemKey
-from pinnace.restore.item.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS, Definitions
+from pinnace.restore.item.claims import Claims
 from pinnace.restore.item.life import ItemParts, ItemRestorer, ItemRules, KnownKinds, kind_of
 from pinnace.restore.item.namespaces import NamespaceKeeper
-from pinnace.restore.item.reading import ItemReader, ItemRef, decode
 from pinnace.restore.item.statuses import StatusFilter
-from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.modifiers.modifier import ResourceModifiers
-from pinnace.restore.moved_data import MovedData
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import (
-    Cluster,
-    ExecHooks,
-    PodVolumeRestorer,
     ProgressSink,
     Target,
-    VolumeRestorer,
 )
 from pinnace.restore.progress import Progress, ProgressReporter
+from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results, log_results
 from pinnace.restore.selection.chosen import choose
 from pinnace.restore.selection.collect import Collector, RestoreFilter, SelectedResource
@@ -71,86 +57,16 @@ from pinnace.restore.selection.left_out import (
     not_served,
     withheld,
 )
-from pinnace.restore.selection.order import CRDS, DEFAULT_LAST, DEFAULT_PRIORITIES, main_pass_order
+from pinnace.restore.selection.order import CRDS, main_pass_order
+from pinnace.restore.selection.reading import ItemKey, ItemReader, ItemRef, decode
 from pinnace.restore.selection.versions import chosen_directories
-from pinnace.restore.volume_data import Abilities, SavedData, VolumeDataKeeper
-from pinnace.restore.volume_patches import VolumePatches
-from pinnace.restore.volumes import SavedVolumes, VolumePreparer
+from pinnace.restore.volumes.moved_data import MovedData
+from pinnace.restore.volumes.patches import VolumePatches
+from pinnace.restore.volumes.preparing import SavedVolumes, VolumePreparer
+from pinnace.restore.volumes.saved_data import Abilities, SavedData, VolumeDataKeeper
 
-WORKERS: Final = 48
-"""How many items of one kind are restored at once. API servers get no faster beyond 64 requests in flight,
-and are idle with fewer than 32; an item waits for one request at a time."""
-
-DEFAULT_TERMINATING_TIMEOUT_SECONDS: Final = 600.0
 _DISCOVERY_LAG_SECONDS: Final = 10.0
 """A server can call a definition established a moment before its discovery shows the kind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreRequest:
-    """What to restore: a completed Restore and what belongs to its backup.
-
-    Attributes:
-        rights: the kinds that may be created; None for all.
-        volume_infos, item_operations: the records of volumes in backups of later Velero; empty for others.
-        trusted: whether the location is the administrator's own. Otherwise no namespace is created, as its
-            labels could lift restrictions of this cluster. (docs/spec: NAC 17 A13)
-        modifiers: rules that change objects before they are created; None for none.
-        caveats: notes for the user; each becomes a warning.
-        started: gets the operations that actions start.
-    """
-
-    restore: Restore
-    backup: Backup
-    snapshots: Sequence[VolumeSnapshot] = ()
-    pod_volume_backups: Sequence[PodVolumeBackup] = ()
-    volume_infos: Sequence[VolumeInfo] = ()
-    item_operations: Sequence[JSONObject] = ()
-    trusted: bool = True
-    rights: TenantRights | None = None
-    modifiers: ResourceModifiers | None = None
-    caveats: Sequence[str] = ()
-    started: StartedOperations = field(default_factory=StartedOperations)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of every object of this restore."""
-        return {
-            labels.BACKUP_NAME: labels.label_value(self.restore.spec.backup_name),
-            labels.RESTORE_NAME: labels.label_value(self.restore.metadata.name),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreOptions:
-    """Settings of the server, or of the command that runs the engine itself.
-
-    Attributes:
-        priorities: kinds to restore first, in order; replaces the default list as a whole.
-        last: kinds to restore after all others, in order.
-        terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
-        resource_timeout_seconds: how long restored definitions are waited for in all, and the additional
-            items of an item if its action does not say.
-        features: enabled feature flags.
-        workers: how many items of one kind are restored at once.
-    """
-
-    priorities: Sequence[str] = DEFAULT_PRIORITIES
-    last: Sequence[str] = DEFAULT_LAST
-    terminating_timeout_seconds: float = DEFAULT_TERMINATING_TIMEOUT_SECONDS
-    resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS
-    features: Collection[str] = ()
-    workers: int = WORKERS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Helpers:
-    """Collaborators that an installation may lack; work that they cannot do is reported in the results."""
-
-    volume_restorer: VolumeRestorer | None = None
-    pod_volume_restorer: PodVolumeRestorer | None = None
-    exec_hooks: ExecHooks | None = None
-    moved_data: RestoreMovedData | None = None
 
 
 @dataclass(slots=True)
@@ -171,24 +87,6 @@ class _Run:
     selected: int = 0
     not_served: list[SelectedResource] = field(default_factory=list)
     """Kinds with selected items that the cluster does not serve; tried again after all others."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterAccess:
-    """The cluster that is restored into.
-
-    Attributes:
-        discovery: what it serves at the start.
-        load_discovery: reads what it serves now.
-        timer: how time passes while the engine waits for it.
-        is_simulated: whether nothing is written: then volumes, which never come up, are not waited for.
-    """
-
-    client: Cluster
-    discovery: Discovery
-    load_discovery: Callable[[], Awaitable[Discovery]]
-    timer: Timer = field(default_factory=SystemTimer)
-    is_simulated: bool = False
 
 
 class RestoreEngine:

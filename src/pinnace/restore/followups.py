@@ -15,14 +15,14 @@ from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook
 from pinnace.kube.resources import APIResource
-from pinnace.restore.item.definitions import Definitions, is_established
-from pinnace.restore.item.reading import ItemRef
+from pinnace.restore.definitions import Definitions, is_established
 from pinnace.restore.ports import (
     ExecHooks,
     PodVolumeRestorer,
 )
 from pinnace.restore.results import Results
-from pinnace.restore.volume_patches import VolumePatches
+from pinnace.restore.selection.reading import ItemRef
+from pinnace.restore.volumes.patches import VolumePatches
 
 CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import ACTIONS, Outcome
-from pinnace.restore.item.claims import ItemKey
+from pinnace.restore.selection.reading import ItemKey
 
 _Entry = tuple[Outcome, str]
 _LATER_WINS = frozenset({Outcome.SKIPPED, Outcome.REFUSED})

@@ -37,12 +37,13 @@ from pinnace.plugins.item_operations import (
 )
 from pinnace.plugins.logs import ProcessLog
 from pinnace.plugins.protocols import RestoreItemAction
-from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import ProgressSink
+from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE
 from pinnace.storage.backup_store import BackupStore

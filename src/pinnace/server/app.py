@@ -35,12 +35,12 @@ from pinnace.controllers.shared.parts import Informers, Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.sync import backup_sync
 from pinnace.kube.client import KubeClient
-from pinnace.kube.config import ClusterConfig
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.limiting import RateCap
 from pinnace.nonadmin.assembly import add_nonadmin
 from pinnace.nonadmin.controllers.parts import NonAdminOptions
-from pinnace.nonadmin.settings_source import SettingsFlags
+from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.operations.workdir import work_directory
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins, PluginOptions, find_plugins

@@ -16,7 +16,6 @@ from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.kube.client import KubeClient
-from pinnace.kube.config import ClusterConfig
 from pinnace.kube.resources import (
     DATA_DOWNLOADS,
     DATA_UPLOADS,
@@ -24,6 +23,7 @@ from pinnace.kube.resources import (
     POD_VOLUME_RESTORES,
     PODS,
 )
+from pinnace.kube.transport.config import ClusterConfig
 from pinnace.operations.workdir import work_directory
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger

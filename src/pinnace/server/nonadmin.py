@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry, Counter, GCCollector, ProcessCo
 
 from pinnace import __version__
 from pinnace.kube.client import KubeClient
-from pinnace.kube.config import ClusterConfig
+from pinnace.kube.transport.config import ClusterConfig
 from pinnace.nonadmin.assembly import add_nonadmin
 from pinnace.nonadmin.controllers.parts import NonAdminOptions
 from pinnace.nonadmin.manifests import LEASE
-from pinnace.nonadmin.settings_source import SettingsFlags
+from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector
 from pinnace.runtime.logfields import get_logger

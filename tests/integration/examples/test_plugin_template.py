@@ -100,7 +100,7 @@ def test_its_own_tests_pass(environment: dict[str, str], tmp_path: Path) -> None
 
 
 def test_the_installed_package_is_found_by_its_entry_point(python: Path) -> None:
-    script = "from pinnace.plugins.loading import load_python_plugins as load; print(*load([]))"
+    script = "from pinnace.plugins.python.loading import load_python_plugins as load; print(*load([]))"
 
     assert run(python, "-c", script) == "BackupItemAction example.com/add-owner\n"
 

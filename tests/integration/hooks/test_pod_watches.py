@@ -23,11 +23,11 @@ from pinnace.archive.runlog import RunLog
 from pinnace.hooks.pod_watches import PodWatches
 from pinnace.hooks.restore_running import PodExecHooks
 from pinnace.hooks.restore_selection import ExecHookFinder
-from pinnace.kube.auth.credentials import Impersonation
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PODS
+from pinnace.kube.transport.credentials import Impersonation
 from tests.support.connect import Connect
 from tests.support.waiting import eventually
 

@@ -24,7 +24,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
 )
-from pinnace.nonadmin.settings_source import SettingsFlags
+from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.runtime.manager import Manager, ManagerPhase
 from tests.support.self_service import (
     NewTenant,

@@ -22,7 +22,7 @@ from pinnace.kube.resources import (
     SERVICES,
     APIResource,
 )
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.request import RestoreOptions
 from tests.support.real_restores import RealRestore
 from tests.support.waiting import eventually
 

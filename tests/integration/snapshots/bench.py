@@ -22,7 +22,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES, APIResource, velero
 from pinnace.plugins.installed import PluginOptions, find_plugins
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.request import RestoreOptions
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.server.monitoring.metrics import ServerMetrics

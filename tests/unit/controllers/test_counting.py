@@ -15,7 +15,7 @@ from pinnace.controllers.backup import BackupCensus, BackupWork, last_successes
 from pinnace.controllers.restore import RestoreCensus, RestoreWork
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.resources import BACKUPS, RESTORES
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.request import RestoreOptions
 from pinnace.runtime.informer import Informer
 from pinnace.server.monitoring.metrics import ServerMetrics
 from tests.unit.controllers.fakes import World

@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from pinnace.plugins.loading import ENTRY_POINT_GROUP
+from pinnace.plugins.python.loading import ENTRY_POINT_GROUP
 
 TEMPLATE = Path(__file__).parents[3] / "examples" / "plugin"
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from pinnace.kube.client import KubeClient
-from pinnace.kube.config import ClusterConfig
+from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.retrying import RetryPolicy
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

@@ -9,7 +9,6 @@ import pytest
 from aiohttp import web
 
 from pinnace.kube.client import KubeClient
-from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import (
     AlreadyExists,
     APIStatusError,
@@ -28,6 +27,7 @@ from pinnace.kube.errors import (
     Unauthorized,
 )
 from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, velero
+from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.retrying import RetryPolicy
 from tests.unit.kube.scripted import (
     ONE_TRY,

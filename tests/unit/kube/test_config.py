@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from pinnace.kube.auth.credentials import Impersonation, bearer
-from pinnace.kube.config import ClusterConfig, in_cluster_config, load_config
+from pinnace.kube.config import in_cluster_config, load_config
 from pinnace.kube.errors import ConfigError
+from pinnace.kube.transport.config import ClusterConfig
+from pinnace.kube.transport.credentials import Impersonation, bearer
 
 PREFIX = (
     "error finding Kubernetes API server config in --kubeconfig, $KUBECONFIG, or in-cluster configuration: "

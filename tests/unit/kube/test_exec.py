@@ -14,9 +14,7 @@ from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
 from pinnace.kube import exec as kube_exec
-from pinnace.kube.auth.credentials import ClientCertificate, Credentials, Impersonation, StaticAuth, bearer
 from pinnace.kube.client import KubeClient
-from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import (
     APIStatusError,
     CommandTimeout,
@@ -31,6 +29,14 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.exec import exit_code
 from pinnace.kube.transport import websocket
+from pinnace.kube.transport.config import ClusterConfig
+from pinnace.kube.transport.credentials import (
+    ClientCertificate,
+    Credentials,
+    Impersonation,
+    StaticAuth,
+    bearer,
+)
 from pinnace.kube.transport.tls import TLSSettings
 from tests.unit.kube.scripted import (
     ONE_TRY,

@@ -14,6 +14,7 @@ from pinnace.kube.resources import APIResource, velero
 from pinnace.nonadmin.caches import CACHED, Cached
 from pinnace.nonadmin.collector import Leftovers
 from pinnace.nonadmin.flows.driver import RequestReconciler, StepFailed
+from pinnace.nonadmin.flows.limits import Places
 from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, FlowContext, LocationFlow, RestoreFlow
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
@@ -24,8 +25,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_RESTORES,
 )
 from pinnace.nonadmin.queue_position import WaitingLine
-from pinnace.nonadmin.settings import AdminSettings
-from pinnace.nonadmin.specs.limits import Places
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.controller import Result
 from pinnace.runtime.keys import Key
 from tests.support.clock import FrozenClock

@@ -19,7 +19,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
 )
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.synchronizer import Synchronizer
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key

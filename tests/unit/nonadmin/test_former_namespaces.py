@@ -6,7 +6,7 @@ from pinnace.api.nonadmin.names import NAMESPACE_UID_ANNOTATION, Origin
 from pinnace.kube.resources import NAMESPACES
 from pinnace.nonadmin.identity import marks
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.synchronizer import KEY, Synchronizer
 from pinnace.runtime.keys import Key
 from tests.unit.nonadmin.memory import BACKUPS, LOCATIONS, SERVER, Service, conditions, finished

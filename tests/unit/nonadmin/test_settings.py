@@ -6,8 +6,8 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
-from pinnace.nonadmin.settings import AdminSettings, SettingsError, read_settings
-from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
+from pinnace.nonadmin.settings.admin import AdminSettings, SettingsError, read_settings
+from pinnace.nonadmin.settings.source import SettingsFlags, SettingsSource
 from pinnace.nonadmin.specs.location import location_problem
 
 

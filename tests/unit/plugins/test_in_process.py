@@ -10,18 +10,18 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.plugins.calling import Deadlines, MeteredBody
 from pinnace.plugins.errors import PluginCallError, PluginError, SettingsUnreadable
-from pinnace.plugins.in_process import (
-    LocalBackupItemAction,
-    LocalDeleteItemAction,
-    LocalObjectStore,
-    LocalRestoreItemAction,
-    LocalVolumeSnapshotter,
-)
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
     ResourceSelector,
     RestoreItemInput,
     RestoreItemOutput,
+)
+from pinnace.plugins.python.in_process import (
+    LocalBackupItemAction,
+    LocalDeleteItemAction,
+    LocalObjectStore,
+    LocalRestoreItemAction,
+    LocalVolumeSnapshotter,
 )
 from tests.support.plugin_programs import RecordingLog, pod
 from tests.support.sample_plugin.stores import MemoryStore, Snapshotter

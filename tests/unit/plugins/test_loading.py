@@ -10,7 +10,7 @@ import pytest
 from pinnace.plugins import Plugins
 from pinnace.plugins.declaration import by_id
 from pinnace.plugins.errors import DuplicatePlugin, PluginLoadError, PluginNameError
-from pinnace.plugins.loading import load_python_plugins, modules_from
+from pinnace.plugins.python.loading import load_python_plugins, modules_from
 from tests.support.sample_plugin.actions import BackupAction, RestoreAction
 from tests.support.sample_plugin.stores import Snapshotter
 

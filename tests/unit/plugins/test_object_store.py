@@ -6,8 +6,8 @@ import pytest
 
 from pinnace.plugins import PluginError
 from pinnace.plugins.errors import PluginGone
-from pinnace.plugins.in_process import LocalObjectStore
 from pinnace.plugins.object_store import PluginStore
+from pinnace.plugins.python.in_process import LocalObjectStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from tests.support.plugin_programs import RecordingLog
 from tests.support.sample_plugin.stores import MemoryStore

@@ -145,7 +145,7 @@ async def test_an_additional_item_is_restored_once_and_before_who_named_it(harne
 
 
 def _order(*priorities: str, workers: int = 8) -> Any:
-    from pinnace.restore.engine import RestoreOptions
+    from pinnace.restore.request import RestoreOptions
 
     return RestoreOptions(priorities=priorities, workers=workers)
 

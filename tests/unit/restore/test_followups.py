@@ -21,8 +21,8 @@ from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, ServerFault
-from pinnace.restore.engine import Helpers
-from pinnace.restore.item.definitions import is_ready
+from pinnace.restore.definitions import is_ready
+from pinnace.restore.request import Helpers
 from tests.unit.restore.world import (
     Harness,
     discovery,

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from pinnace.api.restore_outcomes import ACTIONS, Outcome
 from pinnace.kube.errors import Forbidden
-from pinnace.restore.item.claims import ItemKey
 from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.selection.reading import ItemKey
 from tests.unit.restore.world import Harness, configmap, deployment, obj, pod
 
 

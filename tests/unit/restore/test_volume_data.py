@@ -12,7 +12,7 @@ from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, 
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.velero.restore import RestoreUploader
 from pinnace.api.volume_info import CSISnapshotInfo, PodVolumeInfo, VolumeInfo
-from pinnace.restore.engine import Helpers, RestoreOptions
+from pinnace.restore.request import Helpers, RestoreOptions
 from tests.unit.restore.world import Harness, claim, obj, pod, volume
 
 UNBOUND = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}

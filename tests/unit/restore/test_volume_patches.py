@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pinnace.api.volume_info import PersistentVolumeInfo, VolumeInfo
-from pinnace.restore.engine import RestoreOptions
-from pinnace.restore.volume_patches import volume_patch
+from pinnace.restore.request import RestoreOptions
+from pinnace.restore.volumes.patches import volume_patch
 from tests.unit.restore.world import Harness, claim, obj, volume
 
 OLD = PersistentVolumeInfo(reclaim_policy="Retain", labels={"tier": "gold"})

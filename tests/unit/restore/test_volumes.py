@@ -12,8 +12,8 @@ from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.kube.errors import Forbidden
-from pinnace.restore.engine import Helpers, RestoreOptions
-from pinnace.restore.volumes import PreparedVolumes, VolumeSource, adjust_claim, decide
+from pinnace.restore.request import Helpers, RestoreOptions
+from pinnace.restore.volumes.preparing import PreparedVolumes, VolumeSource, adjust_claim, decide
 from tests.support.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import (
     Harness,

@@ -26,8 +26,9 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
-from pinnace.restore.engine import ClusterAccess, Helpers, RestoreEngine, RestoreOptions, RestoreRequest
+from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 from tests.support.scripted_api import ScriptedAPI, ignore

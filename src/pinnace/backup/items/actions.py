@@ -5,9 +5,8 @@ from typing import Protocol, TypeVar
 
 from pinnace.backup.errors import FatalBackupError
 from pinnace.plugins.asynchronous import AnyBackupItemAction, ItemBlockAction
-from pinnace.plugins.protocols import ResourceSelector
+from pinnace.plugins.protocols import PreparedBackupItemAction, ResourceSelector, SelectiveBackupItemAction
 from pinnace.plugins.resolved import ResolvedAction
-from pinnace.plugins.selective import PreparedBackupItemAction, SelectiveBackupItemAction
 
 Action = ResolvedAction[AnyBackupItemAction]
 BlockAction = ResolvedAction[ItemBlockAction]

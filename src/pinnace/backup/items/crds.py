@@ -5,8 +5,8 @@
 
 from collections.abc import Iterable
 
-from pinnace.backup.context import RunContext
 from pinnace.backup.errors import ItemFailed
+from pinnace.backup.items.context import RunContext
 from pinnace.backup.items.item import ItemBackupper
 from pinnace.backup.items.tracking import kind_key
 from pinnace.kube.errors import KubeError, NotFound

@@ -19,8 +19,8 @@ from pinnace.api.resource_policies import VolumeAction
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
-from pinnace.backup.context import RunContext
 from pinnace.backup.errors import BackupError, ItemFailed
+from pinnace.backup.items.context import RunContext
 from pinnace.backup.items.pod_work import PodWork
 from pinnace.backup.items.tracking import item_key, kind_key
 from pinnace.backup.progress import trace_item

@@ -11,8 +11,8 @@ from pinnace.api.velero.backup import HookErrorMode
 from pinnace.backup.collaborators import (
     HookRunner,
 )
-from pinnace.backup.context import RunContext
 from pinnace.backup.errors import BackupError, ItemFailed
+from pinnace.backup.items.context import RunContext
 from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookDefective, HookFailed
 from pinnace.kube.errors import KubeError

@@ -11,8 +11,8 @@ from pinnace.api.selection.resource_filters import NAMESPACES
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
-from pinnace.backup.context import RunContext
 from pinnace.backup.errors import ItemFailed
+from pinnace.backup.items.context import RunContext
 from pinnace.backup.items.tracking import kind_key
 from pinnace.backup.progress import PROGRESS_MESSAGE, trace_item
 from pinnace.kube.pages import Item

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from pinnace.cli.doctor.findings import Finding, ok, problem, warning
-from pinnace.kube.config import ClusterConfig
+from pinnace.kube.transport.config import ClusterConfig
 
 CHECK = "credentials"
 SOON = timedelta(days=7)

@@ -52,7 +52,7 @@ def command(ctx: click.Context, flags: NonAdminServerFlags) -> None:
     """
     from pinnace.kube.config import load_config
     from pinnace.kube.errors import KubeError
-    from pinnace.nonadmin.settings_source import SettingsFlags
+    from pinnace.nonadmin.settings.source import SettingsFlags
     from pinnace.runtime.errors import RuntimeFailure
     from pinnace.runtime.logfields import get_logger
     from pinnace.server.monitoring.logging import configure_logging

@@ -21,7 +21,7 @@ from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
 from pinnace.operations.waiting import DEFAULT_TIMEOUT, POLL_SECONDS
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.order import read_priorities
 from pinnace.runtime.errors import RuntimeFailure
 from pinnace.runtime.logfields import get_logger

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pinnace.aio.blocking import in_thread
-from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumePhase, PodVolumeRestore
 from pinnace.controllers.node.parts import NodeController, NodeParts
@@ -26,6 +25,14 @@ from pinnace.controllers.node.reconciler import (
 )
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.controllers.shared.waiting_pods import (
+    POD_INDEX,
+    WAIT_CONTAINER,
+    by_pod,
+    is_ending,
+    is_waiting,
+    pod_gone,
+)
 from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.runtime.cache import IndexFunction
 from pinnace.runtime.controller import Controller
@@ -43,8 +50,6 @@ from pinnace.volumes.uploader.progress import OnProgress
 log = get_logger(__name__)
 
 NAME: Final = "pod-volume-restore"
-POD_INDEX: Final = "pod"
-WAIT_CONTAINER: Final = "restic-wait"
 
 
 class Filler(Protocol):
@@ -60,34 +65,6 @@ class Filler(Protocol):
     ) -> None: ...
 
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool: ...
-
-
-def pod_gone(namespace: str, name: str) -> str:
-    """Why the PodVolumeRestores of a deleted pod fail."""
-    return f"the pod {namespace}/{name} was deleted before its volume was restored"
-
-
-def by_pod(obj: JSONObject) -> Iterable[str]:
-    """The index of PodVolumeRestores by the uid of their pod."""
-    uid = (obj["metadata"].get("labels") or {}).get(labels.POD_UID)
-    return (uid,) if uid else ()
-
-
-def is_waiting(pod: JSONObject) -> bool:
-    """Whether the pod's init container `restic-wait` is running. (docs/spec: PVL 12.3)"""
-    named = (pod.get("spec") or {}).get("initContainers") or []
-    if not any(container.get("name") == WAIT_CONTAINER for container in named):
-        return False
-    statuses = (pod.get("status") or {}).get("initContainerStatuses") or []
-    return any(
-        status.get("name") == WAIT_CONTAINER and (status.get("state") or {}).get("running") is not None
-        for status in statuses
-    )
-
-
-def is_ending(pod: JSONObject) -> bool:
-    """Whether a pod is being deleted, and its volumes with it."""
-    return pod["metadata"].get("deletionTimestamp") is not None
 
 
 class PodVolumeRestoreWork:

@@ -9,7 +9,7 @@ from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.shared.scope import MAIN_WORKERS
 from pinnace.operations.waiting import DEFAULT_TIMEOUT, POLL_SECONDS
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.request import RestoreOptions
 
 GC_FREQUENCY: Final = Duration.hours(1)
 RESTIC_TIMEOUT: Final = Duration.hours(4)

@@ -13,9 +13,9 @@ from pinnace.api.velero.backup_repository import BackupRepository
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC
 from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import VolumeInfo, moved_claims
-from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
 from pinnace.controllers.shared.restored_pods import RestoredPods
 from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.waiting_pods import POD_INDEX, by_pod
 from pinnace.csi.movement.objects import is_built_in
 from pinnace.csi.stored_data import (
     SavedPodVolume,

@@ -16,8 +16,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.pod_volume import PodVolumePhase
-from pinnace.controllers.node.pod_volume_restore import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
 from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.waiting_pods import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
 from pinnace.hooks.pod_watches import PodReader
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import POD_VOLUME_RESTORES

@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from pinnace.api.values.times import parse_time, utcnow
-from pinnace.kube.auth.credentials import ClientCertificate, Credentials
 from pinnace.kube.errors import ConfigError
+from pinnace.kube.transport.credentials import ClientCertificate, Credentials
 
 GROUP = "client.authentication.k8s.io"
 VERSIONS = ("v1", "v1beta1", "v1alpha1")

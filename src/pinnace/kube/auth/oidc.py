@@ -17,8 +17,8 @@ import aiohttp
 import msgspec
 
 from pinnace.api.values.times import utcnow
-from pinnace.kube.auth.credentials import Credentials, basic, bearer
 from pinnace.kube.errors import ConfigError, NotSent, NotTrusted
+from pinnace.kube.transport.credentials import Credentials, basic, bearer
 from pinnace.kube.transport.proxy import split_proxy
 from pinnace.kube.transport.tls import TLSSettings, build_ssl_context
 

@@ -7,15 +7,6 @@ intended one is worse than not acting.
 import os
 from collections.abc import Mapping
 
-from pinnace.kube.auth.credentials import (
-    Authenticator,
-    ClientCertificate,
-    Impersonation,
-    StaticAuth,
-    TokenFileAuth,
-    basic,
-    bearer,
-)
 from pinnace.kube.auth.exec_plugin import GROUP, VERSIONS, ClusterInfo, ExecAuth, ExecPlugin
 from pinnace.kube.errors import ConfigError
 from pinnace.kube.kubeconfig import (
@@ -25,6 +16,15 @@ from pinnace.kube.kubeconfig import (
     Entry,
     ExecEntry,
     UserEntry,
+)
+from pinnace.kube.transport.credentials import (
+    Authenticator,
+    ClientCertificate,
+    Impersonation,
+    StaticAuth,
+    TokenFileAuth,
+    basic,
+    bearer,
 )
 from pinnace.kube.transport.proxy import environment_proxy
 from pinnace.kube.transport.tls import TLSSettings

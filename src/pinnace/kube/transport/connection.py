@@ -17,8 +17,6 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import pycurl
 
-from pinnace.kube.auth.credentials import ClientCertificate, Credentials, Impersonation
-from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import (
     SUSPECTS,
     ConfigError,
@@ -30,6 +28,8 @@ from pinnace.kube.errors import (
     Unauthorized,
     error_from_body,
 )
+from pinnace.kube.transport.config import ClusterConfig
+from pinnace.kube.transport.credentials import ClientCertificate, Credentials, Impersonation
 from pinnace.kube.transport.curl import BUFFER_BYTES, Transfer, TransferFailed, Transfers
 from pinnace.kube.transport.proxy import split_proxy
 from pinnace.kube.transport.requests import CONNECT_SECONDS, JSON, SUCCESS, Request, retry_after_seconds

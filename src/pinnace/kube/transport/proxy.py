@@ -7,8 +7,8 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from pinnace.kube.auth.credentials import basic
 from pinnace.kube.errors import ConfigError
+from pinnace.kube.transport.credentials import basic
 
 _IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pinnace.kube.auth.credentials import ClientCertificate
 from pinnace.kube.errors import ConfigError
+from pinnace.kube.transport.credentials import ClientCertificate
 
 _PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 

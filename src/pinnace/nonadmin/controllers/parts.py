@@ -18,12 +18,12 @@ from pinnace.nonadmin.caches import BY_WAITING, CACHED
 from pinnace.nonadmin.collector import Leftovers
 from pinnace.nonadmin.events import KeysOf, is_edited
 from pinnace.nonadmin.flows.driver import Flow, RequestReconciler
+from pinnace.nonadmin.flows.limits import Places, first, is_waiting
 from pinnace.nonadmin.loading import FlowContext
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.queue_position import WaitingLine
-from pinnace.nonadmin.settings import AdminSettings
-from pinnace.nonadmin.settings_source import SettingsFlags, SettingsSource
-from pinnace.nonadmin.specs.limits import Places, first, is_waiting
+from pinnace.nonadmin.settings.admin import AdminSettings
+from pinnace.nonadmin.settings.source import SettingsFlags, SettingsSource
 from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer

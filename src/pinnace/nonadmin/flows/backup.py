@@ -26,6 +26,7 @@ from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.values.times import parse_time
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS
 from pinnace.nonadmin import mirror
+from pinnace.nonadmin.flows import limits
 from pinnace.nonadmin.flows.conditions import (
     Observation,
     condition,
@@ -54,8 +55,7 @@ from pinnace.nonadmin.objects import (
     is_being_deleted,
     velero_body,
 )
-from pinnace.nonadmin.settings import AdminSettings
-from pinnace.nonadmin.specs import limits
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.backup import StorageChoice, backup_problem, backup_spec
 
 REMOVED: Final = (

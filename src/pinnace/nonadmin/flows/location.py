@@ -47,9 +47,9 @@ from pinnace.nonadmin.objects import (
     is_being_deleted,
     velero_body,
 )
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
+from pinnace.nonadmin.settings.values import fields, same
 from pinnace.nonadmin.specs.location import location_problem, location_spec, location_spec_of, secret_problem
-from pinnace.nonadmin.specs.values import fields, same
 
 MEMBER: Final = "veleroBackupStorageLocation"
 SECRET_POLL_SECONDS: Final = 20.0

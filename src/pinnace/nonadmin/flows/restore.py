@@ -19,6 +19,7 @@ from pinnace.api.nonadmin.names import (
 from pinnace.api.objects import JSONObject, text
 from pinnace.kube.resources import RESTORES
 from pinnace.nonadmin import mirror
+from pinnace.nonadmin.flows import limits
 from pinnace.nonadmin.flows.conditions import Observation, holds, with_condition, with_phase
 from pinnace.nonadmin.flows.request import RequestFlow
 from pinnace.nonadmin.flows.steps import (
@@ -37,8 +38,7 @@ from pinnace.nonadmin.objects import (
     is_being_deleted,
     velero_body,
 )
-from pinnace.nonadmin.settings import AdminSettings
-from pinnace.nonadmin.specs import limits
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.restore import restore_problem, restore_spec
 from pinnace.runtime.keys import Key
 

@@ -21,7 +21,7 @@ from pinnace.nonadmin.objects import (
     is_too_large,
     present,
 )
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
 
 MAX_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)

@@ -10,7 +10,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 from pinnace.nonadmin.objects import (
     present,
 )
-from pinnace.nonadmin.specs.values import fields, is_zero, same, shown
+from pinnace.nonadmin.settings.values import fields, is_zero, same, shown
 
 
 def violation(struct: type[Struct], enforced: JSONObject, given: JSONObject, path: str) -> str:

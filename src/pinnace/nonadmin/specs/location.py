@@ -17,7 +17,7 @@ from pinnace.nonadmin.objects import (
     is_too_large,
     present,
 )
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.credentials import credentials_problem
 from pinnace.nonadmin.specs.enforcement import filled_in, location_violation
 

@@ -18,7 +18,7 @@ from pinnace.nonadmin.objects import (
     is_too_large,
     present,
 )
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.backup import MAX_PARALLEL_FILES
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
 

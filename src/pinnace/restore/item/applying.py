@@ -20,10 +20,10 @@ from pinnace.restore.errors import ItemError
 from pinnace.restore.item.conflicts import comparable, merged_service_account
 from pinnace.restore.item.deciding import Decision, Existing, Step, decide, decide_after_refused_patch
 from pinnace.restore.item.existing import ExistingObjects
-from pinnace.restore.item.reading import ItemRef, decode
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
+from pinnace.restore.selection.reading import ItemRef, decode
 
 _MERGE_ATTEMPTS: Final = 5
 """Controllers write ServiceAccounts too; each attempt starts from the current version."""

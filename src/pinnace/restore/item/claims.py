@@ -7,15 +7,8 @@ unless waiting would be a deadlock (A names B, B names A).
 """
 
 import asyncio
-from typing import NamedTuple
 
-
-class ItemKey(NamedTuple):
-    """Identity of an item in the restored set: its kind, *target* namespace and name in the backup."""
-
-    group_resource: str
-    namespace: str
-    name: str
+from pinnace.restore.selection.reading import ItemKey
 
 
 class Chain:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pinnace.api.objects import JSONObject, copied, same_json
-from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, reset_metadata
+from pinnace.restore.metadata import drop_empty_leftovers, put_labels, reset_metadata
 
 TOKEN_SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - a type
 TOKEN_UID_ANNOTATION: Final = "kubernetes.io/service-account.uid"  # noqa: S105 - a name

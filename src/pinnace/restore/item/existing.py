@@ -11,8 +11,8 @@ from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.restore.item.conflicts import comparable, is_same
 from pinnace.restore.item.deciding import Existing
 from pinnace.restore.item.normal_form import is_the_clusters, normal_forms
-from pinnace.restore.item.reading import ItemRef
 from pinnace.restore.ports import Cluster
+from pinnace.restore.selection.reading import ItemRef
 
 _OWN_SUFFIX: Final = ".k8s.io"
 """The suffix of Kubernetes' own groups, besides those without a dot such as `apps`."""

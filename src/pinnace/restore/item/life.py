@@ -24,20 +24,20 @@ from pinnace.restore.followups import FollowUps
 from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.item.applying import Applier, Prepared
 from pinnace.restore.item.claims import Chain, Claims
-from pinnace.restore.item.metadata import drop_empty_leftovers, put_labels, reset_metadata
 from pinnace.restore.item.namespaces import NamespaceKeeper
-from pinnace.restore.item.reading import ItemReader, ItemRef, decode, is_completed, is_mirror_pod
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
+from pinnace.restore.metadata import drop_empty_leftovers, put_labels, reset_metadata
 from pinnace.restore.modifiers.modifier import ResourceModifiers
-from pinnace.restore.moved_data import MovedData
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import RestoreFilter
-from pinnace.restore.volume_data import VolumeDataKeeper
-from pinnace.restore.volumes import VolumePreparer, adjust_claim
+from pinnace.restore.selection.reading import ItemReader, ItemRef, decode, is_completed, is_mirror_pod
+from pinnace.restore.volumes.moved_data import MovedData
+from pinnace.restore.volumes.preparing import VolumePreparer, adjust_claim
+from pinnace.restore.volumes.saved_data import VolumeDataKeeper
 
 _VERSION = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _MAX_NESTING: Final = 50

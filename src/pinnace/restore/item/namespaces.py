@@ -17,6 +17,7 @@ from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.restore.errors import NamespaceError
 from pinnace.restore.item.writing import ClusterWriter
+from pinnace.restore.metadata import is_terminating
 from pinnace.restore.ports import Target
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
@@ -161,12 +162,6 @@ class NamespaceKeeper:
             self._log.warning("Cannot read the namespace in the backup", namespace=original, error=error)
             raw = None
         return namespace_manifest(raw, target)
-
-
-def is_terminating(namespace: JSONObject) -> bool:
-    """Whether a namespace is being deleted."""
-    deleting = namespace.get("metadata", {}).get("deletionTimestamp") is not None
-    return deleting or namespace.get("status", {}).get("phase") == "Terminating"
 
 
 def namespace_manifest(raw: bytes | None, target: str) -> JSONObject:

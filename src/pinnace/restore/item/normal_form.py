@@ -10,7 +10,7 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, copied
-from pinnace.restore.item.metadata import BINDING_ANNOTATIONS
+from pinnace.restore.metadata import BINDING_ANNOTATIONS
 
 _BY_CONTROLLERS: Final = frozenset(
     {

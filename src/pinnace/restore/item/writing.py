@@ -17,7 +17,7 @@ from pinnace.api.objects import JSONObject, copied, dump_json, text
 from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.restore.errors import ItemError
-from pinnace.restore.item.metadata import reset_metadata
+from pinnace.restore.metadata import reset_metadata
 from pinnace.restore.ports import Target
 
 _WITH_OWN_CLAIMS: Final = "statefulsets.apps"

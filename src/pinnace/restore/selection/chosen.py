@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject, listed, mapping, member, objects, te
 from pinnace.archive.errors import MissingItem
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.restore.errors import ItemError
-from pinnace.restore.item.reading import ItemReader
+from pinnace.restore.selection.reading import ItemReader
 
 Key = tuple[str, str, str]
 """Group-resource, original namespace and name."""

@@ -14,7 +14,7 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource
 from pinnace.restore.errors import ItemError, SetupError
-from pinnace.restore.item.reading import ItemReader, ItemRef
+from pinnace.restore.selection.reading import ItemReader, ItemRef
 
 _ITEMS_BETWEEN_YIELDS = 200
 """With label selectors every item is read; other tasks can run after this many items."""

@@ -11,7 +11,6 @@ from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import dump_json
 from pinnace.api.values.times import format_time, utcnow
 from pinnace.cli.main import run
-from pinnace.kube.config import ClusterConfig
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import ConfigError, Forbidden
 from pinnace.kube.resources import (
@@ -23,6 +22,7 @@ from pinnace.kube.resources import (
     NAMESPACES,
     SCHEDULES,
 )
+from pinnace.kube.transport.config import ClusterConfig
 from tests.unit.cli import fake_cluster
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 

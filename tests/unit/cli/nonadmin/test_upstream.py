@@ -10,7 +10,7 @@ from pinnace.cli.flags import Command
 from pinnace.cli.nonadmin.options import UpstreamOptions
 from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
 from pinnace.cli.program import run
-from pinnace.nonadmin.settings_source import SettingsFlags
+from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.server.nonadmin import NonAdminServerOptions
 
 

@@ -10,7 +10,7 @@ from pinnace.backup.request import ServerDefaults
 from pinnace.cli.main import run
 from pinnace.cli.process import server_run
 from pinnace.kube.errors import ConfigError
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.request import RestoreOptions
 from pinnace.server.options import ServerOptions
 
 ALL = (

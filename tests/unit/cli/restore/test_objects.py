@@ -7,8 +7,8 @@ import pytest
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.cli.output.layout import Sheet
 from pinnace.cli.restore.objects import resource_list, restored_objects
-from pinnace.restore.item.claims import ItemKey
 from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.selection.reading import ItemKey
 
 
 def shown(found: Any) -> list[str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.node.pod_volume_restore import is_waiting
 from pinnace.controllers.node.reconciler import NODE_ANNOTATION
+from pinnace.controllers.shared.waiting_pods import is_waiting
 from pinnace.kube.errors import KubeError
 from pinnace.runtime.keys import Key
 from pinnace.volumes.uploader.errors import AccessError, CommandFailed, InvalidSnapshot

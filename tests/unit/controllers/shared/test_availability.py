@@ -20,7 +20,7 @@ from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.request import RestoreOptions
 from pinnace.storage.errors import StoreUnavailable
 from tests.unit.controllers.fakes import World
 from tests.unit.runtime.fakes import FakeClock, settle

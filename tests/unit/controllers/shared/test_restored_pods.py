@@ -11,8 +11,8 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
-from pinnace.controllers.node.pod_volume_restore import POD_INDEX, by_pod
 from pinnace.controllers.shared.restored_pods import AGENT_SECONDS, LOOK_SECONDS, RestoredPods, trouble_of
+from pinnace.controllers.shared.waiting_pods import POD_INDEX, by_pod
 from pinnace.hooks.pod_watches import Observe
 from pinnace.kube.errors import ConnectionFailed, KubeError
 from pinnace.runtime.cache import ObjectCache

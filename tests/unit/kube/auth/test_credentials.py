@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.kube.auth.credentials import StaticAuth, TokenFileAuth, basic, bearer
-from pinnace.kube.config import ClusterConfig
 from pinnace.kube.errors import ConfigError, Unauthorized
+from pinnace.kube.transport.config import ClusterConfig
+from pinnace.kube.transport.credentials import StaticAuth, TokenFileAuth, basic, bearer
 from tests.support.clock import FrozenClock
 from tests.unit.kube.scripted import ScriptedServer, answer_json, answer_status, connected
 

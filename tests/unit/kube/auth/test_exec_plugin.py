@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from pinnace.api.values.times import format_time
-from pinnace.kube.auth.credentials import ClientCertificate, Credentials, bearer
 from pinnace.kube.auth.exec_plugin import ExecAuth, ExecPlugin
-from pinnace.kube.config import ClusterConfig, load_config
+from pinnace.kube.config import load_config
 from pinnace.kube.errors import ConfigError
+from pinnace.kube.transport.config import ClusterConfig
+from pinnace.kube.transport.credentials import ClientCertificate, Credentials, bearer
 from tests.support.clock import START, FrozenClock
 from tests.unit.kube.scripted import ScriptedServer, answer_json, answer_status, connected
 

@@ -13,11 +13,12 @@ import pytest
 import yaml
 
 from hack.cluster.pki import CertificateAuthority
-from pinnace.kube.auth.credentials import basic, bearer
 from pinnace.kube.auth.oidc import OIDCAuth, OIDCSettings
-from pinnace.kube.config import ClusterConfig, load_config
+from pinnace.kube.config import load_config
 from pinnace.kube.errors import ConfigError, KubeError, NotSent, NotTrusted
 from pinnace.kube.resources import NAMESPACES
+from pinnace.kube.transport.config import ClusterConfig
+from pinnace.kube.transport.credentials import basic, bearer
 from pinnace.kube.transport.tls import TLSSettings
 from tests.support.clock import START, FrozenClock
 from tests.unit.kube.scripted import (

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.kube.client import KubeClient
-from pinnace.kube.config import ClusterConfig
+from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
 from tests.support.clock import FrozenClock
 from tests.unit.kube.scripted import answer_json, scripted_server

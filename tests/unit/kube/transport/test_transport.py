@@ -17,7 +17,9 @@ from urllib.parse import quote
 import pytest
 
 from hack.cluster.pki import CertificateAuthority
-from pinnace.kube.auth.credentials import (
+from pinnace.kube.errors import ConfigError, ConnectionFailed, KubeError, NotSent
+from pinnace.kube.transport.config import ClusterConfig
+from pinnace.kube.transport.credentials import (
     ClientCertificate,
     Credentials,
     Impersonation,
@@ -25,8 +27,6 @@ from pinnace.kube.auth.credentials import (
     basic,
     bearer,
 )
-from pinnace.kube.config import ClusterConfig
-from pinnace.kube.errors import ConfigError, ConnectionFailed, KubeError, NotSent
 from pinnace.kube.transport.tls import TLSSettings, build_ssl_context
 from tests.unit.kube.scripted import (
     ScriptedServer,
@@ -161,7 +161,7 @@ def test_a_process_killed_while_a_key_is_loaded_leaves_none_behind(
 import os, signal, ssl, sys
 from pathlib import Path
 from urllib.parse import quote
-from pinnace.kube.auth.credentials import ClientCertificate
+from pinnace.kube.transport.credentials import ClientCertificate
 from pinnace.kube.transport.tls import TLSSettings, build_ssl_context
 
 def killed(context, certfile, keyfile, password):

@@ -15,7 +15,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.nonadmin.collector import KEY, Collector
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.queue_position import is_served
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.keys import Key
 from tests.unit.nonadmin.memory import (
     BACKUPS,

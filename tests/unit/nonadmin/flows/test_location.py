@@ -9,7 +9,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import SECRETS
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATION_REQUESTS, NON_ADMIN_LOCATIONS
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
 from tests.unit.nonadmin.memory import LOCATIONS, SERVER, MemoryCluster, Service, conditions, message
 
 KEYS = "W2RlZmF1bHRdCmF3c19hY2Nlc3Nfa2V5X2lkPWEKYXdzX3NlY3JldF9hY2Nlc3Nfa2V5PWIK"

@@ -7,10 +7,10 @@ import pytest
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ServerFault
+from pinnace.nonadmin.flows.limits import Places, first, is_waiting
 from pinnace.nonadmin.identity import marks
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
-from pinnace.nonadmin.settings import AdminSettings
-from pinnace.nonadmin.specs.limits import Places, first, is_waiting
+from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.keys import Key
 from tests.unit.nonadmin.memory import BACKUPS, RESTORES, SERVER, Service, conditions, finished, message
 

@@ -14,11 +14,11 @@ from pinnace.api.nonadmin.exclusions import (
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.restore import RestoreSpec
-from pinnace.nonadmin.settings import AdminSettings
+from pinnace.nonadmin.settings.admin import AdminSettings
+from pinnace.nonadmin.settings.values import fields
 from pinnace.nonadmin.specs.backup import StorageChoice, backup_problem, backup_spec
 from pinnace.nonadmin.specs.location import is_plain_prefix, location_problem, location_spec, secret_problem
 from pinnace.nonadmin.specs.restore import restore_problem, restore_spec
-from pinnace.nonadmin.specs.values import fields
 
 NONE = StorageChoice()
 SERVER = "velero"

@@ -5,7 +5,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.restore.item.claims import Chain, Claims, ItemKey
+from pinnace.restore.item.claims import Chain, Claims
+from pinnace.restore.selection.reading import ItemKey
 
 NODES = range(6)
 

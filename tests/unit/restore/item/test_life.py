@@ -8,10 +8,10 @@ import pytest
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Invalid
-from pinnace.restore.engine import RestoreRequest
-from pinnace.restore.item.reading import ItemRef, is_completed
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import read_rules
+from pinnace.restore.request import RestoreRequest
+from pinnace.restore.selection.reading import ItemRef, is_completed
 from tests.unit.restore.world import (
     Harness,
     configmap,

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from pinnace.kube.errors import AlreadyExists, BadRequest, Forbidden, KubeError
-from pinnace.restore.engine import RestoreOptions
 from pinnace.restore.item.namespaces import namespace_manifest
+from pinnace.restore.request import RestoreOptions
 from tests.unit.restore.world import (
     Harness,
     configmap,

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from pinnace.restore.engine import Helpers
 from pinnace.restore.item.tenant_rights import TenantRights, is_old_storage
+from pinnace.restore.request import Helpers
 from tests.support.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import Harness, claim, configmap, discovery, obj, volume
 

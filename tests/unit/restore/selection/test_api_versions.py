@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pinnace.api.velero.backup import BackupStatus
 from pinnace.kube.errors import Forbidden
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.api_versions import (
     FEATURE,
     Versions,

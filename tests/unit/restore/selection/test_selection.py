@@ -9,7 +9,7 @@ import pytest
 from pinnace.api.meta import LabelSelector
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.groups import APIGroup, GroupVersion
-from pinnace.restore.engine import RestoreOptions
+from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.order import DEFAULT_PRIORITIES, main_pass_order
 from pinnace.restore.selection.validation import NON_RESTORABLE
 from tests.unit.restore.world import (

@@ -23,7 +23,7 @@ from pinnace.http.addresses import parse_allowed
 from pinnace.nonadmin.objects import (
     present,
 )
-from pinnace.nonadmin.specs.values import fields, is_zero
+from pinnace.nonadmin.settings.values import fields, is_zero
 from pinnace.runtime.errors import RuntimeFailure
 
 DEFAULT_COLLECTION_PERIOD: Final = Duration.hours(24)

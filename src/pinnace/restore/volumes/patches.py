@@ -15,8 +15,8 @@ from pinnace.api.volume_info import BackupMethod, PersistentVolumeInfo, VolumeIn
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from pinnace.restore.item.reading import ItemRef
 from pinnace.restore.ports import Cluster
+from pinnace.restore.selection.reading import ItemRef
 
 _ANEW: Final = (BackupMethod.CSI_SNAPSHOT, BackupMethod.POD_VOLUME_BACKUP)
 

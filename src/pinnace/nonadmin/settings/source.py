@@ -8,7 +8,7 @@ import yaml
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.durations import Duration
-from pinnace.nonadmin.settings import AdminSettings, SettingsError, read_settings
+from pinnace.nonadmin.settings.admin import AdminSettings, SettingsError, read_settings
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)

@@ -55,3 +55,9 @@ def clear_binding_info(item: JSONObject) -> None:
     if annotations:
         for name in BINDING_ANNOTATIONS:
             annotations.pop(name, None)
+
+
+def is_terminating(namespace: JSONObject) -> bool:
+    """Whether a namespace is being deleted."""
+    deleting = namespace.get("metadata", {}).get("deletionTimestamp") is not None
+    return deleting or namespace.get("status", {}).get("phase") == "Terminating"

@@ -24,14 +24,13 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.restore.errors import ItemError
-from pinnace.restore.item.metadata import clear_binding_info
-from pinnace.restore.item.namespaces import is_terminating
-from pinnace.restore.item.reading import ItemRef
+from pinnace.restore.metadata import clear_binding_info, is_terminating
 from pinnace.restore.ports import (
     Cluster,
     Target,
     VolumeRestorer,
 )
+from pinnace.restore.selection.reading import ItemRef
 from pinnace.volumes.native.snapshotters import SnapshotError
 
 NO_RESTORER: Final = (

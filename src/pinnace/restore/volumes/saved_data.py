@@ -23,10 +23,10 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.csi.movement.stored import NotMoved, moved_volumes
-from pinnace.restore.item.metadata import clear_binding_info
-from pinnace.restore.item.reading import ItemRef
-from pinnace.restore.moved_data import wait_for_data
+from pinnace.restore.metadata import clear_binding_info
 from pinnace.restore.results import Results
+from pinnace.restore.selection.reading import ItemRef
+from pinnace.restore.volumes.moved_data import wait_for_data
 from pinnace.volumes.pods.pod_claims import claim_name, find_volume
 
 Claim = tuple[str, str]

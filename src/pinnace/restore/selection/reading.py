@@ -7,6 +7,7 @@ filters did not check. (docs/spec: RST 6-8, 10)
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 
@@ -16,7 +17,14 @@ from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.paths import CLUSTER_DIRECTORY, ITEM_SUFFIX, NAMESPACES_DIRECTORY, RESOURCES_DIRECTORY
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.restore.errors import ItemError
-from pinnace.restore.item.claims import ItemKey
+
+
+class ItemKey(NamedTuple):
+    """Identity of an item in the restored set: its kind, *target* namespace and name in the backup."""
+
+    group_resource: str
+    namespace: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from pinnace.csi.movement.objects import MovedVolume, awaited_volume
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.protocols import ResourceIdentifier
-from pinnace.restore.item.reading import ItemRef
 from pinnace.restore.results import Results
+from pinnace.restore.selection.reading import ItemRef
 
 Claim = tuple[str, str]
 """Namespace in the backup, and name."""

@@ -1,0 +1,118 @@
+"""What a restore engine is given: the request, its options, the cluster and collaborators."""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.snapshots import VolumeSnapshot
+from pinnace.api.volume_info import VolumeInfo
+from pinnace.csi.movement.downloads import RestoreMovedData
+from pinnace.kube.discovery import Discovery
+from pinnace.plugins.item_operations import StartedOperations
+from pinnace.restore.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS
+from pinnace.restore.item.tenant_rights import TenantRights
+from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.ports import (
+    Cluster,
+    ExecHooks,
+    PodVolumeRestorer,
+    VolumeRestorer,
+)
+from pinnace.restore.selection.order import DEFAULT_LAST, DEFAULT_PRIORITIES
+
+WORKERS: Final = 48
+"""How many items of one kind are restored at once. API servers get no faster beyond 64 requests in flight,
+and are idle with fewer than 32; an item waits for one request at a time."""
+
+DEFAULT_TERMINATING_TIMEOUT_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequest:
+    """What to restore: a completed Restore and what belongs to its backup.
+
+    Attributes:
+        rights: the kinds that may be created; None for all.
+        volume_infos, item_operations: the records of volumes in backups of later Velero; empty for others.
+        trusted: whether the location is the administrator's own. Otherwise no namespace is created, as its
+            labels could lift restrictions of this cluster. (docs/spec: NAC 17 A13)
+        modifiers: rules that change objects before they are created; None for none.
+        caveats: notes for the user; each becomes a warning.
+        started: gets the operations that actions start.
+    """
+
+    restore: Restore
+    backup: Backup
+    snapshots: Sequence[VolumeSnapshot] = ()
+    pod_volume_backups: Sequence[PodVolumeBackup] = ()
+    volume_infos: Sequence[VolumeInfo] = ()
+    item_operations: Sequence[JSONObject] = ()
+    trusted: bool = True
+    rights: TenantRights | None = None
+    modifiers: ResourceModifiers | None = None
+    caveats: Sequence[str] = ()
+    started: StartedOperations = field(default_factory=StartedOperations)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of every object of this restore."""
+        return {
+            labels.BACKUP_NAME: labels.label_value(self.restore.spec.backup_name),
+            labels.RESTORE_NAME: labels.label_value(self.restore.metadata.name),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOptions:
+    """Settings of the server, or of the command that runs the engine itself.
+
+    Attributes:
+        priorities: kinds to restore first, in order; replaces the default list as a whole.
+        last: kinds to restore after all others, in order.
+        terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
+        resource_timeout_seconds: how long restored definitions are waited for in all, and the additional
+            items of an item if its action does not say.
+        features: enabled feature flags.
+        workers: how many items of one kind are restored at once.
+    """
+
+    priorities: Sequence[str] = DEFAULT_PRIORITIES
+    last: Sequence[str] = DEFAULT_LAST
+    terminating_timeout_seconds: float = DEFAULT_TERMINATING_TIMEOUT_SECONDS
+    resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS
+    features: Collection[str] = ()
+    workers: int = WORKERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Helpers:
+    """Collaborators that an installation may lack; work that they cannot do is reported in the results."""
+
+    volume_restorer: VolumeRestorer | None = None
+    pod_volume_restorer: PodVolumeRestorer | None = None
+    exec_hooks: ExecHooks | None = None
+    moved_data: RestoreMovedData | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """The cluster that is restored into.
+
+    Attributes:
+        discovery: what it serves at the start.
+        load_discovery: reads what it serves now.
+        timer: how time passes while the engine waits for it.
+        is_simulated: whether nothing is written: then volumes, which never come up, are not waited for.
+    """
+
+    client: Cluster
+    discovery: Discovery
+    load_discovery: Callable[[], Awaitable[Discovery]]
+    timer: Timer = field(default_factory=SystemTimer)
+    is_simulated: bool = False
