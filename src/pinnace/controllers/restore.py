@@ -212,9 +212,11 @@ class RestoreWork:
                 log.error("Error opening the backup storage location", error=error)
                 self._availability.worked(backup.spec.storage_location, well=False)
                 return failed(restore, f"error opening the backup storage location: {error}", scope)
-            restorer = None
+            restorer, moved_data = None, None
             if self._pod_volumes is not None:
                 restorer = await stores.enter_async_context(self._pod_volumes.restoring(restore, backup))
+                if confinement.trusted:  # it makes claims and pods in the server's namespace
+                    moved_data = RestoreMovedData(scope.client, scope.namespace)
             plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
             await stores.enter_async_context(plugins)
             operation = RestoreOperation(
@@ -230,7 +232,7 @@ class RestoreWork:
                 pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name, store),
                 options=self._options,
                 pod_volumes=restorer,
-                moved_data=RestoreMovedData(scope.client, scope.namespace) if restorer is not None else None,
+                moved_data=moved_data,
                 trusted=confinement.trusted,
                 rights=confinement.rights,
                 modifiers=checked.modifiers,

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
@@ -32,7 +32,7 @@ from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.preview.cluster import SimulatedCluster
-from pinnace.restore.preview.notes import NotedHooks, NotedPodVolumes, NotedVolumes, Notes
+from pinnace.restore.preview.notes import NotedHooks, NotedMovedData, NotedPodVolumes, NotedVolumes, Notes
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE as ALL_VERSIONS
@@ -60,6 +60,7 @@ class PreviewSettings:
 
     Attributes:
         namespace: the server's, where settings of actions are.
+        by_server: whether a server would restore, whose node agents restore the data of volumes.
         ask_server: whether the API server is asked about each object that would be created.
         plugin_actions: the names of the plugins' actions, which do not run.
         folder: an existing directory with room for the decompressed backup.
@@ -69,6 +70,7 @@ class PreviewSettings:
     folder: Path
     namespace: str
     features: Collection[str] = ()
+    by_server: bool = True
     ask_server: bool = False
     modifiers: ResourceModifiers | None = None
     plugin_actions: Sequence[str] = ()
@@ -129,7 +131,8 @@ async def preview_restore(
         options=RestoreOptions(features=settings.features, terminating_timeout_seconds=0.0),
         helpers=Helpers(
             volume_restorer=NotedVolumes(notes),
-            pod_volume_restorer=NotedPodVolumes(notes),
+            pod_volume_restorer=NotedPodVolumes(notes) if settings.by_server else None,
+            moved_data=NotedMovedData(notes) if settings.by_server else None,
             exec_hooks=NotedHooks(notes),
         ),
     )
@@ -151,8 +154,8 @@ async def preview_restore(
     return Preview(
         outcomes=outcomes,
         results=results,
-        namespaces=_names(cluster, NAMESPACES.group_resource),
-        definitions=_names(cluster, CUSTOM_RESOURCE_DEFINITIONS.group_resource),
+        namespaces=cluster.created(NAMESPACES.group_resource),
+        definitions=cluster.created(CUSTOM_RESOURCE_DEFINITIONS.group_resource),
         notes=notes,
         not_asked=cluster.not_asked,
     )
@@ -172,10 +175,6 @@ def _actions(
         except CSIError as error:
             raise RestoreFailed(str(error)) from error
     return ActionRegistry(builtin_restore_actions=[*builtin, *csi]).restore_actions
-
-
-def _names(cluster: SimulatedCluster, group_resource: str) -> list[str]:
-    return sorted(text(obj, "metadata", "name") for obj in cluster.created(group_resource))
 
 
 class _NoProgress:

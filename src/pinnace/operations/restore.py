@@ -7,7 +7,6 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.context import RunContext
-from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.snapshots import FEATURE, CSIError, handle_of
 from pinnace.hooks.limit import hook_limit
 from pinnace.hooks.restore_running import PodExecHooks
@@ -18,7 +17,7 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
-from pinnace.restore.ports import PodVolumeRestorer
+from pinnace.restore.ports import MovedDataRestorer, PodVolumeRestorer
 from pinnace.restore.request import Helpers, RestoreOptions
 from pinnace.restore.runner import PodVolumeBackupSource, RestoreInputs, execute_restore
 from pinnace.storage.errors import StorageError
@@ -40,7 +39,7 @@ class RestoreOperation:
     pod_volume_backups: PodVolumeBackupSource
     options: RestoreOptions = field(default_factory=RestoreOptions)
     pod_volumes: PodVolumeRestorer | None = None
-    moved_data: RestoreMovedData | None = None
+    moved_data: MovedDataRestorer | None = None
     trusted: bool = True
     rights: TenantRights | None = None
     modifiers: ResourceModifiers | None = None

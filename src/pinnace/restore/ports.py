@@ -7,8 +7,10 @@ from typing import Any, Protocol
 from pinnace.aio.timing import Timer
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
+from pinnace.csi.movement.objects import MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.resources import APIResource
 
@@ -98,6 +100,23 @@ class PodVolumeRestorer(Protocol):
 
         Returns:
             Error messages for the Velero part of the results.
+        """
+        ...
+
+
+class MovedDataRestorer(Protocol):
+    """Fills new volumes with data that was moved into the location. (docs/spec: BEY 6.7)"""
+
+    @property
+    def name(self) -> str:
+        """The name under which its operations are stored."""
+        ...
+
+    async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:
+        """Begin to fill the volume of a claim that was just created. Returns the id of the operation.
+
+        Raises:
+            KubeError: it was not begun, as far as can be told.
         """
         ...
 

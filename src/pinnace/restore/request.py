@@ -12,7 +12,6 @@ from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import VolumeInfo
-from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.restore.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS
@@ -21,6 +20,7 @@ from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.ports import (
     Cluster,
     ExecHooks,
+    MovedDataRestorer,
     PodVolumeRestorer,
     VolumeRestorer,
 )
@@ -97,7 +97,7 @@ class Helpers:
     volume_restorer: VolumeRestorer | None = None
     pod_volume_restorer: PodVolumeRestorer | None = None
     exec_hooks: ExecHooks | None = None
-    moved_data: RestoreMovedData | None = None
+    moved_data: MovedDataRestorer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -207,7 +207,7 @@ class _Run:
         if not self.started.operations:
             return
         moved = self.inputs.helpers.moved_data
-        given = [*self.context.plugins.restore_actions, *([moved] if moved is not None else [])]
+        given = (*self.context.plugins.restore_actions, moved)
         actions = {action.name: action for action in given if isinstance(action, RestoreItemActionV2)}
         await Operators(self.restore, actions, ProcessLog()).cancelled(self.started.operations, reason)
 

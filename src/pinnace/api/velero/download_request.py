@@ -33,6 +33,18 @@ class DownloadTargetKind(StrEnum):
     """Not of Velero, whose definition refuses it; a client then reads the tarball instead. (docs/adr/057)"""
 
 
+OF_VELERO_1_6: Final = frozenset(
+    {
+        DownloadTargetKind.BACKUP_LOG,
+        DownloadTargetKind.BACKUP_CONTENTS,
+        DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS,
+        DownloadTargetKind.BACKUP_RESOURCE_LIST,
+        DownloadTargetKind.RESTORE_LOG,
+        DownloadTargetKind.RESTORE_RESULTS,
+    }
+)
+"""Those that every server gives out; the definitions of older servers refuse the others."""
+
 OF_RESTORES: Final = frozenset(
     {
         DownloadTargetKind.RESTORE_LOG,

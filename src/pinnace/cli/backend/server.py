@@ -15,7 +15,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.times import utcnow
-from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
+from pinnace.api.velero.download_request import OF_RESTORES, OF_VELERO_1_6, DownloadTargetKind
 from pinnace.api.velero.storage_location import BackupStorageLocationPhase
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, PartsUnsupported
 from pinnace.cli.backend.lease import telling_of_absence
@@ -127,9 +127,9 @@ class ServerBackend:
             ):
                 return await self._signed_url(kind, name)
         except kube_errors.Invalid as error:
-            if kind == DownloadTargetKind.ITEM_INDEX:
-                raise FileMissing("the server cannot give out indexes") from error
-            raise
+            if kind in OF_VELERO_1_6:
+                raise
+            raise FileMissing(f"the server does not know the download {kind}") from error
         except TimeoutError as error:
             raise CommandError(
                 f"timed out after {options.timeout_seconds:g}s waiting for the download of {kind} {name}; "

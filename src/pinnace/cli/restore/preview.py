@@ -48,16 +48,6 @@ from pinnace.storage.errors import StorageError
 
 FORMATS: Final = (None, "json", "yaml")
 _DOWNLOADS: Final = DownloadOptions(timeout_seconds=600.0)
-_ORDER: Final = (
-    Outcome.CREATED,
-    Outcome.UPDATED,
-    Outcome.RECREATED,
-    Outcome.UNCHANGED,
-    Outcome.DIFFERENT,
-    Outcome.SKIPPED,
-    Outcome.REFUSED,
-    Outcome.FAILED,
-)
 T = TypeVar("T")
 
 
@@ -85,6 +75,7 @@ async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool,
                 folder=folder,
                 namespace=settings.namespace,
                 features=settings.features,
+                by_server=settings.location is None,
                 ask_server=ask_api_server,
                 modifiers=modifiers,
                 plugin_actions=await plugin_actions(settings, client, "RestoreItemAction"),
@@ -213,8 +204,7 @@ def _text(restore: Restore, found: Preview) -> str:
         sheet.line("Hooks to be run:")
         for hook in found.notes.hooks:
             sheet.line(f"  {hook.pod}, container {hook.container or '<first>'}: {' '.join(hook.command)}")
-    for outcome in _ORDER:
-        _objects(sheet, outcome, found)
+    _objects(sheet, found)
     for what, result in (("Warnings", found.results.warnings), ("Errors", found.results.errors)):
         lines = grouped(Finding(text=message) for _, message in result.messages())
         if lines:
@@ -229,7 +219,7 @@ def _totals(sheet: Sheet, found: Preview) -> None:
     counts = found.outcomes.counts
     if not counts:
         sheet.line("No object of the backup is selected: nothing would be restored.")
-    for outcome in _ORDER:
+    for outcome in Outcome:
         if number := counts.get(outcome):
             sheet.line(f"  {counted(number, 'object')}:\t{MEANINGS[outcome]}")
     if found.not_asked:
@@ -239,13 +229,15 @@ def _totals(sheet: Sheet, found: Preview) -> None:
         )
 
 
-def _objects(sheet: Sheet, outcome: Outcome, found: Preview) -> None:
-    groups = [group for group in _groups(found) if group[0] == outcome]
-    if not groups:
-        return
-    sheet.line()
-    sheet.line(f"{MEANINGS[outcome][:1].upper()}{MEANINGS[outcome][1:]}:")
-    for _, reason, by_kind in groups:
-        for kind, titles in by_kind.items():
-            for title in titles:
-                sheet.line(f"  {kind} {title}" + (f": {reason}" if reason else ""))
+def _objects(sheet: Sheet, found: Preview) -> None:
+    lines: dict[str, list[str]] = {}
+    for outcome, reason, by_kind in _groups(found):
+        because = f": {reason}" if reason else ""
+        of_outcome = lines.setdefault(outcome, [])
+        of_outcome += [f"  {kind} {title}{because}" for kind, titles in by_kind.items() for title in titles]
+    for each in Outcome:
+        if each in lines:
+            sheet.line()
+            sheet.line(f"{MEANINGS[each][:1].upper()}{MEANINGS[each][1:]}:")
+            for line in lines[each]:
+                sheet.line(line)

@@ -65,6 +65,7 @@ class SimulatedCluster:
         self._ask_server = ask_server
         self._objects: dict[Key, JSONObject] = {}
         self._deleted: set[Key] = set()
+        self._created: set[Key] = set()
         self._asked: dict[tuple[str, str], int] = {}
         self._names: dict[tuple[str, str], asyncio.Future[frozenset[str] | None]] = {}
         self._numbers = itertools.count(1)
@@ -79,11 +80,11 @@ class SimulatedCluster:
     async def discover(self, *, all_versions: bool) -> Discovery:
         """Return what the cluster serves, with the kinds of the definitions that would be created."""
         found = await Discovery.load(self._client, all_versions=all_versions)
-        return with_definitions(found, self.created(_DEFINITIONS), all_versions=all_versions)
+        return with_definitions(found, self._simulated(_DEFINITIONS), all_versions=all_versions)
 
-    def created(self, group_resource: str) -> list[JSONObject]:
-        """Return the objects of a kind that would be created or changed."""
-        return [obj for (kind, _, _), obj in self._objects.items() if kind == group_resource]
+    def created(self, group_resource: str) -> list[str]:
+        """Return the names of the objects of a kind that would be created, sorted."""
+        return sorted(name for kind, _, name in self._created if kind == group_resource)
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
         """Return an object as it would be."""
@@ -141,6 +142,7 @@ class SimulatedCluster:
             self._new_kinds.add(name)
         if not dry_run:
             self._objects[key] = _kept(key, obj)
+            self._created.add(key)
         return obj
 
     async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
@@ -168,7 +170,8 @@ class SimulatedCluster:
         """Return the object as it would be after a JSON merge patch, without keeping that."""
         key = (resource.group_resource, namespace or "", name)
         if key in self._objects:
-            return merged_object(self._objects[key], patch)
+            changed: JSONObject = merged(self._objects[key], patch)
+            return changed
         if key in self._deleted or self._is_new(resource, namespace):
             raise _missing(resource, name)
         return await self._client.simulate_patch(resource, name, patch, namespace)
@@ -188,14 +191,19 @@ class SimulatedCluster:
             raise Conflict(409, reason="Conflict", message="the object is another one by now")
         key = (resource.group_resource, namespace or "", name)
         self._objects.pop(key, None)
+        self._created.discard(key)
         self._deleted.add(key)
         return found
+
+    def _simulated(self, group_resource: str) -> list[JSONObject]:
+        """The objects of a kind that would be created or changed."""
+        return [obj for (kind, _, _), obj in self._objects.items() if kind == group_resource]
 
     # --- What exists ------------------------------------------------------------------------------------
 
     def _is_new(self, resource: APIResource, namespace: str | None) -> bool:
-        """Whether nothing of the kind can be there: its namespace or its definition is only simulated."""
-        is_new_namespace = bool(namespace) and (NAMESPACES.group_resource, "", namespace) in self._objects
+        """Whether nothing of the kind can be there: its namespace or its definition would be created."""
+        is_new_namespace = bool(namespace) and (NAMESPACES.group_resource, "", namespace) in self._created
         return is_new_namespace or resource.group_resource in self._new_kinds
 
     async def _exists(self, resource: APIResource, name: str, namespace: str | None) -> bool:
@@ -287,12 +295,6 @@ def _with_kind(group: APIGroup, definition: JSONObject) -> APIGroup:
 def labels_of(obj: JSONObject) -> dict[str, str]:
     """Return the labels of an object."""
     return {name: str(value) for name, value in mapping(obj, "metadata", "labels").items()}
-
-
-def merged_object(obj: JSONObject, patch: JSONObject) -> JSONObject:
-    """Return an object after a JSON merge patch."""
-    changed: JSONObject = merged(obj, patch)
-    return changed
 
 
 def _kept(key: Key, obj: JSONObject) -> JSONObject:

@@ -6,8 +6,10 @@ from typing import Any
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
+from pinnace.csi.movement.objects import MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
 
 
@@ -16,7 +18,8 @@ class VolumeNote:
     """A volume that would get its data.
 
     Attributes:
-        volume: the name of the PersistentVolume, or `namespace/pod/volume` of a pod's volume.
+        volume: the name of the PersistentVolume, `namespace/claim` if its data was moved into the location,
+            or `namespace/pod/volume` of a pod's volume.
         source: what it comes from, such as `snapshot snap-0123`.
     """
 
@@ -70,6 +73,22 @@ class NotedPodVolumes:
                 VolumeNote(volume=f"{title}/{volume}", source=f"{snapshot.uploader} snapshot {snapshot.id}")
             )
         return _no_errors()
+
+
+class NotedMovedData:
+    """Notes the volumes that would get data which was moved into the location."""
+
+    name = ""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:
+        """Note the volume of a claim."""
+        title = f"{text(claim, 'metadata', 'namespace')}/{text(claim, 'metadata', 'name')}"
+        source = f"snapshot {moved.snapshot}, moved into {location or 'the location'}"
+        self._notes.volumes.append(VolumeNote(volume=title, source=source))
+        return title
 
 
 class NotedHooks:

@@ -9,11 +9,11 @@ import orjson
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.restore import Restore
-from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.movement.objects import MovedVolume, awaited_volume
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.protocols import ResourceIdentifier
+from pinnace.restore.ports import MovedDataRestorer
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 
@@ -40,7 +40,7 @@ class MovedData:
     """
 
     volumes: Mapping[Claim, MovedVolume]
-    starter: RestoreMovedData | None
+    starter: MovedDataRestorer | None
     location: str
     started: StartedOperations
 

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
-from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.download_request import OF_VELERO_1_6, DownloadTargetKind
 from pinnace.cli.backend import server as server_backend
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, fetch
 from pinnace.cli.backend.server import ServerBackend
@@ -282,3 +282,14 @@ async def test_a_failed_download_leaves_no_file_and_keeps_the_old_one(tmp_path: 
 
 def _files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+async def test_of_kinds_that_older_servers_refuse_the_file_counts_as_missing() -> None:
+    class OldCluster(Cluster):
+        async def create(self, _resource: object, body: dict[str, Any], _namespace: str) -> dict[str, Any]:
+            raise kube_errors.Invalid(422, reason="Invalid", message="Unsupported value")
+
+    refusing = backend(OldCluster(""))
+    for kind in DownloadTargetKind:
+        with pytest.raises(kube_errors.Invalid if kind in OF_VELERO_1_6 else FileMissing):
+            await fetch(refusing, kind, "b1", OPTIONS, BytesIO())

@@ -21,6 +21,7 @@ class Foresee(Protocol):
         self,
         *items: JSONObject,
         ask_server: bool = False,
+        by_server: bool = True,
         files: Mapping[str, bytes] | None = None,
         **spec: object,
     ) -> Preview: ...
@@ -37,6 +38,7 @@ def foreseer(harness: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     async def foresee(
         *items: JSONObject,
         ask_server: bool = False,
+        by_server: bool = True,
         files: Mapping[str, bytes] | None = None,
         **spec: object,
     ) -> Preview:
@@ -49,7 +51,13 @@ def foreseer(harness: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
             tarball=await tarball_of(folder, items, files=files),
             **harness.request_fields,
         )
-        settings = PreviewSettings(log=harness.log, folder=folder, namespace="velero", ask_server=ask_server)
+        settings = PreviewSettings(
+            log=harness.log,
+            folder=folder,
+            namespace="velero",
+            by_server=by_server,
+            ask_server=ask_server,
+        )
         return await preview_restore(harness.world.client, restore, contents, settings)
 
     return foresee

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace.api.meta import ObjectReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
+from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.kube.errors import Forbidden, Invalid
 from tests.unit.restore.preview.foreseeing import Foresee, foreseer
 from tests.unit.restore.world import Harness, claim, configmap, deployment, key_of, obj, pod, volume
@@ -65,6 +67,67 @@ async def test_objects_namespaces_and_definitions_that_would_be_created(
     assert preview.results.errors.count == 0
     assert harness.world.objects == before
     assert harness.world.writes() == []
+
+
+async def test_existing_namespaces_and_definitions_that_are_changed_are_not_made(
+    harness: Harness, foresee: Foresee
+) -> None:
+    harness.world.put(obj("Namespace", "ns-1", labels={"team": "a"}))
+    harness.world.put(definition("boats.sea.io"))
+    harness.world.put(configmap("same", data={"a": "1"}))
+    changed = definition("boats.sea.io")
+    changed["spec"]["names"]["shortNames"] = ["bt"]
+
+    preview = await foresee(
+        obj("Namespace", "ns-1", labels={"team": "b"}),
+        changed,
+        configmap("same", data={"a": "1"}),
+        existing_resource_policy="update",
+    )
+
+    assert preview.namespaces == preview.definitions == []
+    assert preview.outcomes.of("apiextensions.k8s.io/v1/CustomResourceDefinition", "", "boats.sea.io") == (
+        Outcome.UPDATED
+    )
+    assert preview.outcomes.of("v1/ConfigMap", "ns-1", "same") == Outcome.UNCHANGED
+
+
+@pytest.mark.parametrize("by_server", [True, False])
+async def test_data_that_node_agents_restore_is_foreseen_only_with_a_server(
+    harness: Harness, foresee: Foresee, by_server: bool
+) -> None:
+    saved = PodVolumeBackup(
+        spec=PodVolumeBackupSpec(
+            pod=ObjectReference(namespace="ns-1", name="db"), volume="data", uploader_type="kopia"
+        ),
+        status=PodVolumeBackupStatus(snapshot_id="k1"),
+    )
+    upload = {
+        "kind": "DataUpload",
+        "spec": {"sourcePVC": "moved", "sourceNamespace": "ns-1"},
+        "status": {"phase": "Completed", "snapshotID": "k2"},
+    }
+    about = {"Group": "", "Resource": "persistentvolumeclaims", "Namespace": "ns-1", "Name": "moved"}
+    made = {"Group": "velero.io", "Resource": "datauploads", "Namespace": "velero", "Name": "du"}
+    operation = {"operationID": "du-1.2", "resourceIdentifier": about, "postOperationItems": [made]}
+    harness.request_fields = {"pod_volume_backups": [saved], "item_operations": [{"spec": operation}]}
+
+    preview = await foresee(
+        pod("db", spec={"volumes": [{"name": "data", "emptyDir": {}}]}),
+        claim("moved"),
+        files={"resources/datauploads.velero.io/namespaces/velero/du.json": orjson.dumps(upload)},
+        by_server=by_server,
+    )
+
+    noted = [(note.volume, note.source) for note in preview.notes.volumes]
+    if by_server:
+        assert noted == [
+            ("ns-1/moved", "snapshot k2, moved into the location"),
+            ("ns-1/db/data", "kopia snapshot k1"),
+        ]
+    else:
+        assert noted == []
+    assert preview.results.errors.count == (0 if by_server else 2)
 
 
 @pytest.mark.parametrize("ask_server", [False, True], ids=["cluster", "server"])
