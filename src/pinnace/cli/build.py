@@ -1,25 +1,22 @@
-"""Makes Backups and Restores of the options of a command. Pure. (docs/spec: CLI 4.1, 5.1)"""
+"""Makes Backups of the options of a command. Pure. (docs/spec: CLI 4.1)"""
 
 import copy
 from datetime import datetime
 
 from pinnace.api import labels
-from pinnace.api.chosen_objects import ChosenObjects, encode_chosen, parse_object
 from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
-from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatusSpec, RestoreUploader
 from pinnace.cli.common.options import BackupSpecOptions, FilterOptions
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.restore.options import RestoreCreateOptions
 
 
 def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> Backup:
     """The Backup that the options describe. Raises InvalidInput."""
-    _check_selectors(options)
+    check_selectors(options)
     spec = BackupSpec(
         included_namespaces=list(options.include_namespaces),
         excluded_namespaces=list(options.exclude_namespaces),
@@ -97,75 +94,10 @@ def backup_from_schedule(
     return encode(backup, unsent=True) | {"spec": copy.deepcopy(template)}
 
 
-def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) -> Restore:
-    """The Restore that the options describe. Raises InvalidInput."""
-    _check_selectors(options)
-    spec = RestoreSpec(
-        backup_name=options.from_backup,
-        schedule_name=options.from_schedule,
-        included_namespaces=list(options.include_namespaces),
-        excluded_namespaces=list(options.exclude_namespaces),
-        included_resources=list(options.include_resources),
-        excluded_resources=list(options.exclude_resources),
-        namespace_mapping=dict(options.namespace_mappings),
-        label_selector=options.selector,
-        restore_pvs=options.restore_volumes,
-        preserve_node_ports=options.preserve_nodeports,
-        include_cluster_resources=options.include_cluster_resources,
-        or_label_selectors=list(options.or_selector),
-        existing_resource_policy=options.existing_resource_policy or "",
-        restore_status=_restored_status(options),
-        resource_modifier=ConfigReference(kind="configmap", name=options.resource_modifier_configmap)
-        if options.resource_modifier_configmap
-        else None,
-        item_operation_timeout=options.item_operation_timeout,
-    )
-    if options.write_sparse_files is not None or options.parallel_files_download:
-        spec.uploader_config = RestoreUploader(
-            write_sparse_files=options.write_sparse_files,
-            parallel_files_download=options.parallel_files_download,
-        )
-    metadata = ObjectMeta(
-        name=name,
-        namespace=namespace,
-        labels=dict(options.labels),
-        annotations=dict(options.annotations),
-    )
-    if options.without_volume_data:
-        metadata.annotations[labels.WITHOUT_VOLUME_DATA] = "true"
-    if (chosen := _chosen_objects(options)) is not None:
-        metadata.annotations[labels.CHOSEN_OBJECTS] = encode_chosen(chosen)
-    return Restore(metadata=metadata, spec=spec)
-
-
-def _check_selectors(options: FilterOptions) -> None:
+def check_selectors(options: FilterOptions) -> None:
+    """Raise InvalidInput if both kinds of label selectors are given."""
     if options.selector is not None and options.or_selector:
         raise InvalidInput("either a 'selector' or an 'or-selector' can be specified, but not both")
-
-
-def _chosen_objects(options: RestoreCreateOptions) -> ChosenObjects | None:
-    """The single objects that are asked for. Raises InvalidInput."""
-    if not options.objects:
-        if options.object_with_owners or options.with_dependencies:
-            raise InvalidInput(
-                "--object-with-owners and --with-dependencies belong to --object KIND/NAMESPACE/NAME"
-            )
-        return None
-    try:
-        chosen = tuple(map(parse_object, options.objects))
-    except ValueError as error:
-        raise InvalidInput(f"--object: {error}") from error
-    return ChosenObjects(
-        objects=chosen, owners=options.object_with_owners, dependencies=options.with_dependencies
-    )
-
-
-def _restored_status(options: RestoreCreateOptions) -> RestoreStatusSpec | None:
-    """Excluded resources alone mean all others. (docs/spec: BEY 5.2)"""
-    included, excluded = options.status_include_resources, options.status_exclude_resources
-    if not included and not excluded:
-        return None
-    return RestoreStatusSpec(included_resources=list(included) or ["*"], excluded_resources=list(excluded))
 
 
 def stamped_name(base: str, now: datetime) -> str:
@@ -182,9 +114,3 @@ def ordered_resources(text: str) -> dict[str, str]:
             raise InvalidInput(f"Invalid OrderedResources '{entry}'.")
         result[parts[0].strip()] = parts[1].strip()
     return result
-
-
-def newest(backups: list[JSONObject], phases: tuple[str, ...]) -> JSONObject | None:
-    """The backup in one of the phases that started last, or None."""
-    matching = [b for b in backups if (b.get("status") or {}).get("phase") in phases]
-    return max(matching, key=lambda b: b["status"].get("startTimestamp") or "", default=None)

@@ -89,11 +89,19 @@ class KeyValueMap(FlagType):
         for entry in value.split(","):
             key, found, item = entry.partition(self.separator)
             if not found:
-                from pinnace.cli.output.near import not_of_this_form
-
-                raise ValueError(not_of_this_form(entry, self.separator))
+                raise ValueError(_not_of_this_form(entry, self.separator))
             result[key] = item
         return result
+
+
+def _not_of_this_form(entry: str, separator: str) -> str:
+    """What is wrong with an entry of a `key<separator>value` flag, and how it was meant, if that shows."""
+    other = "=" if separator == ":" else ":"
+    key, found, value = entry.partition(other)
+    text = f'error parsing "{entry}"'
+    if found and key and value:
+        return f"{text}: write {key}{separator}{value}, with {separator!r} instead of {other!r}"
+    return f"{text}: write KEY{separator}VALUE" if entry else text
 
 
 class DurationFlag(FlagType):

@@ -4,12 +4,13 @@ Objects are plain dicts in the shape the API server sends, so that those of newe
 """
 
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.errors import CommandError
 
@@ -120,3 +121,24 @@ async def fetch_json(backend: Backend, kind: DownloadTargetKind, name: str, opti
     buffer = io.BytesIO()
     await fetch(backend, kind, name, options, buffer)
     return orjson.loads(buffer.getvalue())
+
+
+_NAMES_SHOWN = 5
+_THINGS = {"backupstoragelocations": "backup locations", "volumesnapshotlocations": "snapshot locations"}
+
+
+def instead_of(name: str, names: Iterable[str], things: str, place: str) -> str:
+    """The end of a message that `name` was not found: near names, else those that there are.
+
+    Args:
+        things: the plural of their resource.
+        place: where was looked.
+    """
+    known = sorted(set(names))
+    things = _THINGS.get(things, things)
+    if near := near_names(name, known):
+        return did_you_mean(near)
+    if not known:
+        return f"; there are no {things} in {place}"
+    shown, more = ", ".join(known[:_NAMES_SHOWN]), len(known) - _NAMES_SHOWN
+    return f"; {place} has {shown}" + (f" and {more} more" if more > 0 else "")

@@ -25,10 +25,10 @@ from pinnace.cli.backend.interface import (
     NotFound,
     PartsUnsupported,
     Unrecorded,
+    instead_of,
 )
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
-from pinnace.cli.output.near import instead_of
 from pinnace.cli.output.summary import counted
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, RangesUnsupported, StorageError

@@ -17,10 +17,9 @@ from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.download_request import OF_RESTORES, OF_VELERO_1_6, DownloadTargetKind
 from pinnace.api.velero.storage_location import BackupStorageLocationPhase
-from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, PartsUnsupported
+from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, PartsUnsupported, instead_of
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.errors import CommandError
-from pinnace.cli.output.near import instead_of
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import DOWNLOAD_REQUESTS, NAMESPACES, VOLUME_SNAPSHOT_CONTENTS, velero

@@ -1,5 +1,7 @@
 """`backup create|get|describe|logs|download|delete`. (docs/spec: CLI 4)"""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pinnace.cli.backup.options import BackupCreateOptions, BackupDownloadOptions
@@ -31,6 +33,10 @@ from pinnace.cli.flags import (
     takes,
 )
 from pinnace.cli.output.printing import counted_create_flags
+
+if TYPE_CHECKING:
+    from pinnace.cli.common.deletion import VolumeDataDeletion
+    from pinnace.cli.common.describing import Describer
 
 
 @click.command("create", cls=Command, short_help="Create a backup.")
@@ -103,9 +109,24 @@ def download(ctx: click.Context, options: BackupDownloadOptions) -> None:
     download(ctx, options)
 
 
+def _describer() -> "Describer":
+    from pinnace.cli.backup.read import describe_stored_backup
+
+    return describe_stored_backup
+
+
+def _volume_data() -> "VolumeDataDeletion":
+    from pinnace.cli.backup.deletion import delete_volume_data
+
+    return delete_volume_data
+
+
 get = get_command("backup", "backups")
 describe = describe_command(
-    "backup", "Describe backups in full.", details="Show the resource list and the snapshots."
+    "backup",
+    "Describe backups in full.",
+    describer=_describer,
+    details="Show the resource list and the snapshots.",
 )
 logs = logs_command("backup")
 delete = delete_command(
@@ -114,6 +135,6 @@ delete = delete_command(
     short_help="Delete backups and everything that belongs to them.",
     help="Delete backups: with a server by request, with --location at once. A backup is not deleted while"
     " data of its volumes would be left behind.",
-    volume_data=True,
+    volume_data=_volume_data,
 )
 group = group_of("backup", "Work with backups.", create, get, describe, logs, download, delete, *COMMANDS)

@@ -4,7 +4,7 @@ A noun is a key of `kinds.KINDS`; the code of a command is loaded when it is cal
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,10 @@ from pinnace.cli.flags import (
     takes,
 )
 from pinnace.cli.output.printing import output_flags
+
+if TYPE_CHECKING:
+    from pinnace.cli.common.deletion import VolumeDataDeletion
+    from pinnace.cli.common.describing import Describer
 
 Decorator = Callable[[Any], Any]
 
@@ -191,7 +195,9 @@ def get_command(noun: str, things: str) -> click.Command:
     return get
 
 
-def describe_command(noun: str, help: str, *, details: str = "") -> click.Command:
+def describe_command(
+    noun: str, help: str, *, describer: "Callable[[], Describer]", details: str = ""
+) -> click.Command:
     """`describe` of a noun; with `details`, the help of that flag, also those of downloads."""
     more = all_of()
     if details:
@@ -215,7 +221,7 @@ def describe_command(noun: str, help: str, *, details: str = "") -> click.Comman
     def describe(ctx: click.Context, options: DescribeOptions) -> None:
         from pinnace.cli.common.reading import describe
 
-        describe(ctx, noun, options)
+        describe(ctx, noun, options, describer())
 
     return describe
 
@@ -242,7 +248,12 @@ def logs_command(noun: str) -> click.Command:
 
 
 def delete_command(
-    noun: str, things: str, *, short_help: str, help: str, volume_data: bool = False
+    noun: str,
+    things: str,
+    *,
+    short_help: str,
+    help: str,
+    volume_data: "Callable[[], VolumeDataDeletion] | None" = None,
 ) -> click.Command:
     """`delete` of a noun; with `volume_data`, also the flags for data that lies outside of the files."""
     more = all_of()
@@ -270,6 +281,6 @@ def delete_command(
     def delete(ctx: click.Context, options: DeleteOptions) -> None:
         from pinnace.cli.common.deletion import delete
 
-        delete(ctx, noun, options)
+        delete(ctx, noun, options, volume_data)
 
     return delete

@@ -1,8 +1,9 @@
 """`delete` of all nouns, with a server or in a location. (docs/spec: CLI 4.4, 5.2, 6, 7.4)"""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
@@ -20,8 +21,36 @@ from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 
+if TYPE_CHECKING:
+    from pinnace.cli.backend.location import LocationBackend
 
-def delete(ctx: click.Context, noun: str, options: DeleteOptions) -> None:
+
+VolumeDataDeletion = Callable[[Settings, "LocationBackend", str, DeleteOptions], Awaitable[None]]
+"""Deletes the volume data of a backup in a location, by name; raises CommandError if the backup must stay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What is to be deleted.
+
+    Attributes:
+        selector: the label selector as text; empty for all.
+        volume_data: loads the deletion of volume data, for kinds that have such data outside of their files.
+    """
+
+    settings: Settings
+    kind: Kind
+    options: DeleteOptions
+    selector: str
+    volume_data: Callable[[], VolumeDataDeletion] | None
+
+
+def delete(
+    ctx: click.Context,
+    noun: str,
+    options: DeleteOptions,
+    volume_data: Callable[[], VolumeDataDeletion] | None = None,
+) -> None:
     """Delete the chosen objects; errors, such as missing objects, are reported at the end, all at once."""
     kind = KINDS[noun]
     settings = settings_for(ctx, kind, "delete")
@@ -31,64 +60,60 @@ def delete(ctx: click.Context, noun: str, options: DeleteOptions) -> None:
         raise InvalidInput(f"--selector must not be empty; use --all to delete all {noun}s")
     if options.restic_password_file and settings.location is None:
         raise InvalidInput("--restic-password-file goes with --location; a server knows the password")
+    request = _Request(
+        settings=settings, kind=kind, options=options, selector=str(selector), volume_data=volume_data
+    )
     errors: list[str] = []
     if options.confirm:
-        errors += run_async(_choose_and_delete(settings, kind, options, str(selector)))
+        errors += run_async(_choose_and_delete(request))
     else:
         # What is asked about is what is deleted: not what matches by the time of the answer.
-        chosen, errors = run_async(_listed(settings, kind, options, str(selector)))
+        chosen, errors = run_async(_listed(request))
         if chosen:
             if not confirmed():
                 return
-            errors += run_async(_delete(settings, kind, options, chosen))
+            errors += run_async(_delete(request, chosen))
     if errors:
         raise CommandError(aggregate(errors))
 
 
-async def _choose_and_delete(
-    settings: Settings, kind: Kind, options: DeleteOptions, selector: str
-) -> list[str]:
-    async with open_deleter(settings, kind, options) as deleter:
-        chosen, errors = await _chosen(deleter, kind, options.names, selector)
+async def _choose_and_delete(request: _Request) -> list[str]:
+    async with _open_deleter(request) as deleter:
+        chosen, errors = await _chosen(deleter, request)
         return errors + await _delete_each(deleter, chosen)
 
 
-async def _listed(
-    settings: Settings, kind: Kind, options: DeleteOptions, selector: str
-) -> tuple[list[JSONObject], list[str]]:
+async def _listed(request: _Request) -> tuple[list[JSONObject], list[str]]:
     """Print what would be deleted. Returns the objects, and the errors of names that were not found."""
-    async with open_deleter(settings, kind, options) as deleter:
-        chosen, errors = await _chosen(deleter, kind, options.names, selector)
+    async with _open_deleter(request) as deleter:
+        chosen, errors = await _chosen(deleter, request)
         lines = [await deleter.summary(obj) for obj in chosen[:_MOST_LISTED]]
     if chosen:
         click.echo("To be deleted:")
         for line in lines:
             click.echo(printable(f"  {line}"))
         if len(chosen) > _MOST_LISTED:
-            click.echo(f"  and {len(chosen) - _MOST_LISTED} more: {len(chosen)} {kind.noun}s in all")
+            more = len(chosen) - _MOST_LISTED
+            click.echo(f"  and {more} more: {len(chosen)} {request.kind.noun}s in all")
     return chosen, errors
 
 
-async def _chosen(
-    deleter: "Deleter", kind: Kind, given: Sequence[str], selector: str
-) -> tuple[list[JSONObject], list[str]]:
+async def _chosen(deleter: "Deleter", request: _Request) -> tuple[list[JSONObject], list[str]]:
     """The named objects, or those that the selector matches, and the errors."""
-    names, errors = list(dict.fromkeys(given)), []
-    chosen = [] if names else await deleter.matching(selector)
+    names, errors = list(dict.fromkeys(request.options.names)), []
+    chosen = [] if names else await deleter.matching(request.selector)
     for name in names:
         try:
             chosen.append(await deleter.named(name))
         except NotFound as error:
             errors.append(str(error))
     if not chosen and not errors:
-        click.echo(f"No {kind.noun}s found")
+        click.echo(f"No {request.kind.noun}s found")
     return chosen, errors
 
 
-async def _delete(
-    settings: Settings, kind: Kind, options: DeleteOptions, chosen: Sequence[JSONObject]
-) -> list[str]:
-    async with open_deleter(settings, kind, options) as deleter:
+async def _delete(request: _Request, chosen: Sequence[JSONObject]) -> list[str]:
+    async with _open_deleter(request) as deleter:
         return await _delete_each(deleter, chosen)
 
 
@@ -133,17 +158,16 @@ class Deleter(Protocol):
 
 
 @asynccontextmanager
-async def open_deleter(settings: Settings, kind: Kind, options: DeleteOptions) -> AsyncIterator[Deleter]:
+async def _open_deleter(request: _Request) -> AsyncIterator[Deleter]:
     """What deletes the objects of a kind: the files of the location, or through the server in the cluster."""
+    settings, kind, options = request.settings, request.kind, request.options
     if settings.location is not None:
         from pinnace.cli.backend.location import LocationBackend
         from pinnace.cli.common.location_deletion import LocationDeleter
 
         async def delete_volume_data(location: LocationBackend, backup: str) -> None:
-            # Loaded here: it takes longer than deleting a restore.
-            from pinnace.cli.backup.deletion import delete_volume_data
-
-            await delete_volume_data(settings, location, backup, options)
+            if request.volume_data is not None:
+                await request.volume_data()(settings, location, backup, options)
 
         async with LocationBackend.open(settings.location) as local:
             yield LocationDeleter(local, kind, delete_volume_data=delete_volume_data)

@@ -1,11 +1,12 @@
 """How to describe an object."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pinnace.cli.backend.interface import DownloadOptions
+from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.interface import Backend, DownloadOptions
 
 DOWNLOAD_TIMEOUT_SECONDS = 30.0
 
@@ -31,6 +32,10 @@ class View:
     downloads: DownloadOptions = field(
         default_factory=lambda: DownloadOptions(timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
     )
+
+
+Describer = Callable[[Backend, JSONObject, View], Awaitable[str]]
+"""Describes one object of a noun; the backend has what belongs to it."""
 
 
 def as_json(description: Mapping[str, Any]) -> str:

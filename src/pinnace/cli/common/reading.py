@@ -1,28 +1,23 @@
 """What `describe` and `logs` do, for all kinds alike. (docs/spec: CLI 4.3, 4.5, 5.2, 5.3, 6)"""
 
 import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
 import click
 
-from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
+from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
 from pinnace.cli.backend.open import open_backend
-from pinnace.cli.backup.read import describe_stored_backup
-from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, View
+from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, View
 from pinnace.cli.common.get import find, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.connect import program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import complain
-from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, KINDS, RESTORE, SCHEDULE, SNAPSHOT_LOCATION
+from pinnace.cli.kinds import BACKUP, KINDS, RESTORE
 from pinnace.cli.output.cells import foreign_phase, phase, reasons
 from pinnace.cli.output.layout import echo_laid_out
-from pinnace.cli.restore.read import describe_stored_restore
-from pinnace.cli.schedule.describe import describe_schedule
 from pinnace.cli.settings import Settings
 
 _WITH_LOG: Final = frozenset(
@@ -41,25 +36,6 @@ _OUTPUTS: Final = ("plaintext", "json")
 _LOGS: Final = {BACKUP.noun: DownloadTargetKind.BACKUP_LOG, RESTORE.noun: DownloadTargetKind.RESTORE_LOG}
 
 
-async def _describe_schedule(_backend: Backend, schedule: JSONObject, view: View) -> str:
-    return describe_schedule(schedule, view)
-
-
-async def _describe_location(_backend: Backend, location: JSONObject, view: View) -> str:
-    from pinnace.cli.location.describe import describe_location
-
-    return describe_location(location, view)
-
-
-_DESCRIBERS: Final[dict[str, Callable[[Backend, JSONObject, View], Awaitable[str]]]] = {
-    BACKUP.noun: describe_stored_backup,
-    RESTORE.noun: describe_stored_restore,
-    SCHEDULE.noun: _describe_schedule,
-    BACKUP_LOCATION.noun: _describe_location,
-    SNAPSHOT_LOCATION.noun: _describe_location,
-}
-
-
 def downloads(settings: Settings, options: TLSOptions, timeout_seconds: float) -> DownloadOptions:
     """How files are downloaded. Raises InvalidInput for flags that `--location` would have to ignore."""
     if settings.location is not None and (options.cacert or options.insecure_skip_tls_verify):
@@ -74,8 +50,8 @@ def downloads(settings: Settings, options: TLSOptions, timeout_seconds: float) -
     )
 
 
-def describe(ctx: click.Context, noun: str, options: DescribeOptions) -> None:
-    """Print the descriptions of the named objects or of all."""
+def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer: Describer) -> None:
+    """Print the descriptions of the named objects or of all, as the describer of the noun makes them."""
     kind = KINDS[noun]
     if options.output not in _OUTPUTS:
         raise InvalidInput(
@@ -97,7 +73,7 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions) -> None:
             if options.output == "json" and len(found) > 1:
                 complain(f"{len(found)} {kind.plural} are described as text: JSON is for one at a time")
             shown = replace(view, json=one)
-            return [await _DESCRIBERS[noun](backend, obj, shown) for obj in found]
+            return [await describer(backend, obj, shown) for obj in found]
 
     texts = run_async(work())
     if options.output == "json" and len(texts) == 1:

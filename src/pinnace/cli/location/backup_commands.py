@@ -1,5 +1,7 @@
 """`backup-location create|get|set|delete`. (docs/spec: CLI 7.1-7.4)"""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pinnace.cli.common.commands import (
@@ -27,6 +29,9 @@ from pinnace.cli.location.options import (
     BackupLocationSetOptions,
 )
 from pinnace.cli.output.printing import create_flags, output_flags
+
+if TYPE_CHECKING:
+    from pinnace.cli.common.describing import Describer
 
 
 def _credential_option() -> Decorator:
@@ -100,13 +105,21 @@ def set_(ctx: click.Context, options: BackupLocationSetOptions) -> None:
     change(ctx, options)
 
 
+def _describer() -> "Describer":
+    from pinnace.cli.location.describe import describe_stored_location
+
+    return describe_stored_location
+
+
 delete = delete_command(
     "backup-location",
     "backup locations",
     short_help="Delete backup locations; the stored backups stay.",
     help="Delete backup locations from the cluster. What is stored in them stays.",
 )
-describe = describe_command("backup-location", "Describe backup locations: phase, message, settings.")
+describe = describe_command(
+    "backup-location", "Describe backup locations: phase, message, settings.", describer=_describer
+)
 group = group_of(
     "backup-location",
     "Work with the locations that backups are kept in.",

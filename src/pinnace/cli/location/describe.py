@@ -1,9 +1,15 @@
 """`backup-location describe` and `snapshot-location describe`."""
 
 from pinnace.api.objects import JSONObject, mapping
+from pinnace.cli.backend.interface import Backend
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, parts
 from pinnace.cli.output.layout import Sheet
+
+
+async def describe_stored_location(_backend: Backend, location: JSONObject, view: View) -> str:
+    """The description of a backup location or snapshot location."""
+    return describe_location(location, view)
 
 
 def describe_location(location: JSONObject, view: View) -> str:

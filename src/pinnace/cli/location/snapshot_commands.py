@@ -1,6 +1,7 @@
 """`snapshot-location create|get|set`. (docs/spec: CLI 7.5, BEY 7.4)"""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from pinnace.cli.common.commands import (
 from pinnace.cli.flags import Command, check_arguments, key_values, takes
 from pinnace.cli.location.options import SnapshotLocationCreateOptions
 from pinnace.cli.output.printing import create_flags
+
+if TYPE_CHECKING:
+    from pinnace.cli.common.describing import Describer
 
 
 @click.command("create", cls=Command, short_help="Create a snapshot location.")
@@ -52,8 +56,14 @@ def set_(ctx: click.Context, /, names: tuple[str, ...], credential: Mapping[str,
     snapshot_location_run.change(ctx, names[0], credential)
 
 
+def _describer() -> "Describer":
+    from pinnace.cli.location.describe import describe_stored_location
+
+    return describe_stored_location
+
+
 get = get_command("snapshot-location", "snapshot locations")
-describe = describe_command("snapshot-location", "Describe snapshot locations.")
+describe = describe_command("snapshot-location", "Describe snapshot locations.", describer=_describer)
 group = group_of(
     "snapshot-location",
     "Work with the locations that volume snapshots are kept in.",

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pinnace.api.objects import JSONObject
+from pinnace.cli.output.layout import Sheet
+
 SHOWN: Final = 5
 """How many distinct errors are shown at the end of a run."""
 _SUBJECTS_SHOWN = 3
@@ -261,3 +264,30 @@ def report(findings: Iterable[Finding], noun: str) -> list[str]:
     if len(groups) > SHOWN:
         lines.append(f"  ... and {len(groups) - SHOWN} more distinct ones")
     return lines
+
+
+def result_block(sheet: Sheet, title: str, result: JSONObject, *, exact: bool) -> None:
+    """One half of the results; equal messages are one line, without `exact` also those of like objects."""
+
+    def block(title: str, indent: str, messages: Sequence[object]) -> None:
+        _messages(sheet, title, indent, grouped_texts(messages, exact=exact))
+
+    sheet.line(f"{title}:")
+    block("\tVelero:", "\t", result.get("velero") or [])
+    block("\tCluster:", "\t", result.get("cluster") or [])
+    namespaces = result.get("namespaces") or {}
+    if not namespaces:
+        sheet.line("\tNamespaces: <none>")
+        return
+    sheet.line("\tNamespaces:")
+    for namespace in sorted(namespaces):
+        block(f"\t\t{namespace}:", "\t\t", namespaces[namespace] or [])
+
+
+def _messages(sheet: Sheet, title: str, indent: str, messages: Sequence[str]) -> None:
+    if not messages:
+        # One tab more than a list with entries has: kept for those who compare the text byte for byte.
+        sheet.line(f"{title}\t\t<none>")
+        return
+    for position, message in enumerate(messages):
+        sheet.line(f"{title}\t{message}" if not position else f"{indent}\t{message}")

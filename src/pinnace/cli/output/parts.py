@@ -2,7 +2,7 @@
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.output import cells
-from pinnace.cli.output.colours import COLOURS, RED
+from pinnace.cli.output.cells import COLOURS, RED
 from pinnace.cli.output.layout import Sheet
 
 _BOLD = "1"

@@ -287,7 +287,7 @@ def _painted(column: Sequence[str], flags: OutputFlags) -> Sequence[str]:
     """A padded column of phases in their colours."""
     if not flags.colour or not _PHASES.fullmatch(column[0]):
         return column
-    from pinnace.cli.output.colours import painted
+    from pinnace.cli.output.cells import painted
 
     return [column[0], *(cell.replace(cell.strip(), painted(cell.strip()), 1) for cell in column[1:])]
 

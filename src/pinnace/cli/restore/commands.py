@@ -1,5 +1,7 @@
 """`restore create|get|describe|logs|delete`. (docs/spec: CLI 5)"""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pinnace.cli.common.commands import (
@@ -27,6 +29,9 @@ from pinnace.cli.flags import (
 )
 from pinnace.cli.output.printing import previewed_create_flags
 from pinnace.cli.restore.options import RestoreCreateOptions
+
+if TYPE_CHECKING:
+    from pinnace.cli.common.describing import Describer
 
 
 @click.command("create", cls=Command, short_help="Create a restore.")
@@ -95,9 +100,18 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     return create(ctx, options)
 
 
+def _describer() -> "Describer":
+    from pinnace.cli.restore.read import describe_stored_restore
+
+    return describe_stored_restore
+
+
 get = get_command("restore", "restores")
 describe = describe_command(
-    "restore", "Describe restores in full, warnings and errors included.", details="Show each volume."
+    "restore",
+    "Describe restores in full, warnings and errors included.",
+    describer=_describer,
+    details="Show each volume.",
 )
 logs = logs_command("restore")
 delete = delete_command(

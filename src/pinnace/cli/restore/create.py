@@ -10,8 +10,8 @@ from pinnace.api.codec import encode
 from pinnace.api.objects import objects, text
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
-from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.build import stamped_name
 from pinnace.cli.client.server_status import answered, ask_server
 from pinnace.cli.common import outcome
 from pinnace.cli.connect import open_cluster, run_async, settings_of
@@ -20,6 +20,7 @@ from pinnace.cli.kinds import RESTORE
 from pinnace.cli.output.printing import OutputFlags, print_objects
 from pinnace.cli.output.prompt import confirmed
 from pinnace.cli.output.tables import restore_table
+from pinnace.cli.restore.build import newest, requested_restore
 from pinnace.cli.restore.options import RestoreCreateOptions
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
@@ -40,11 +41,11 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     if not options.previews and not _may_recreate(options):
         return ExitCode.OK
     source = options.from_backup or options.from_schedule
-    name = options.names[0] if options.names else build.stamped_name(source, utcnow())
+    name = options.names[0] if options.names else stamped_name(source, utcnow())
     if options.previews:
         from pinnace.cli.restore.preview import preview
 
-        restore = build.requested_restore(name, settings.namespace, options)
+        restore = requested_restore(name, settings.namespace, options)
         ask = options.dry_run == "server"
         return run_async(preview(settings, restore, ask_api_server=ask, form=output.format))
     if settings.location is None:
@@ -53,7 +54,7 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
             if output.sends:
                 named(name)
         return code
-    restore = build.requested_restore(name, settings.namespace, options)
+    restore = requested_restore(name, settings.namespace, options)
     if not output.sends:
         print_restore(restore, output)
         return ExitCode.OK
@@ -91,7 +92,7 @@ def print_restore(restore: Restore, output: OutputFlags) -> None:
 async def _submit(settings: Settings, name: str, output: OutputFlags, options: RestoreCreateOptions) -> int:
     async with open_cluster(settings) as client:
         options = await _resolved(client, settings.namespace, options)
-        restore = build.requested_restore(name, settings.namespace, options)
+        restore = requested_restore(name, settings.namespace, options)
         if not output.sends:
             print_restore(restore, output)
             return ExitCode.OK
@@ -133,7 +134,7 @@ async def _resolved(
         await ServerBackend(client, namespace).object(SCHEDULES.name, schedule)
         raise CommandError(f"No backups found for the schedule {schedule}")
     if options.allow_partially_failed:
-        chosen = build.newest(backups, ("Completed", "PartiallyFailed"))
+        chosen = newest(backups, ("Completed", "PartiallyFailed"))
         if chosen is not None:
             return replace(options, from_backup=chosen["metadata"]["name"], from_schedule="")
     return options

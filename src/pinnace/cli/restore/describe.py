@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pinnace.api.objects import JSONObject
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, later, parts
+from pinnace.cli.output.findings import result_block
 from pinnace.cli.output.layout import Sheet
-from pinnace.cli.output.results import result_block
 from pinnace.cli.output.volumes import pod_volumes
 from pinnace.cli.restore.objects import RestoredObjects, resource_list
 

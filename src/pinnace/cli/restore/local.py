@@ -7,11 +7,11 @@ from pinnace.api.codec import encode
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
-from pinnace.cli.build import newest
 from pinnace.cli.common.outcome import say_findings
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.local import EXIT_CODES, check_metadata, open_run, say_outcome
+from pinnace.cli.restore.build import newest
 from pinnace.cli.settings import Settings
 from pinnace.operations import local
 

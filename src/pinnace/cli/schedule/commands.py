@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ from pinnace.cli.common.refused import OF_BACKUPS, refusing
 from pinnace.cli.flags import Command, SelectorFlag, boolean, check_arguments, optional_boolean, takes
 from pinnace.cli.output.printing import create_flags
 from pinnace.cli.schedule.options import PauseOptions, ScheduleCreateOptions
+
+if TYPE_CHECKING:
+    from pinnace.cli.common.describing import Describer
 
 _NOT_OF_TEMPLATES = frozenset(
     {"names", "labels", "annotations", "wait", "exit_code", "progress", "from_schedule"}
@@ -85,8 +88,16 @@ def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
     create(ctx, options)
 
 
+def _describer() -> "Describer":
+    from pinnace.cli.schedule.describe import describe_stored_schedule
+
+    return describe_stored_schedule
+
+
 get = get_command("schedule", "schedules")
-describe = describe_command("schedule", "Describe schedules in full, with the template of their backups.")
+describe = describe_command(
+    "schedule", "Describe schedules in full, with the template of their backups.", describer=_describer
+)
 
 
 def _pause_command(verb: str, paused: bool) -> click.Command:

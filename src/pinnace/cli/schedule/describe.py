@@ -1,6 +1,7 @@
 """`schedule describe`. (docs/spec: CLI 6)"""
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.interface import Backend
 from pinnace.cli.backup import describe as describe_backup
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, parts
@@ -19,6 +20,11 @@ class _Indented(Sheet):
 
     def paint(self, text: str, code: str) -> str:
         return self._outer.paint(text, code)
+
+
+async def describe_stored_schedule(_backend: Backend, schedule: JSONObject, view: View) -> str:
+    """The description of a schedule."""
+    return describe_schedule(schedule, view)
 
 
 def describe_schedule(schedule: JSONObject, view: View) -> str:
