@@ -4,6 +4,7 @@ A subclass gives the fixture `lab`: a VolumeLab whose repository is not made yet
 """
 
 import asyncio
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import (
     AccessError,
+    DataDamaged,
     InvalidSnapshot,
     RepositoryMissing,
     UploaderError,
@@ -21,6 +23,7 @@ from pinnace.volumes.uploader.errors import (
 from pinnace.volumes.uploader.interface import Source, Target, Uploader
 from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.share import ReadShare
 from tests.support.volume_labs import PASSWORD, TAGS, Lab
 
 FILES = {"a.txt": b"one", "deep/er/b.bin": bytes(range(256)) * 400, "empty": b""}
@@ -181,6 +184,35 @@ class UploaderConformance:
         target.mkdir()
         await lab.uploader.fill(lab.repository, made.snapshot, Target(path=target))
         assert _content(target) == _content(lab.lab.volume)
+
+    @pytest.mark.parametrize("share", ["10%", "1/2"])
+    async def test_a_sound_repository_passes_its_check(self, lab: UploaderLab, share: str) -> None:
+        lab.lab.fill(FILES)
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+
+        await lab.uploader.check(lab.repository, [made.snapshot], ReadShare.parse(share))
+
+        assert lab.nothing_is_left()
+
+    async def test_changed_data_is_found_by_reading_it(self, lab: UploaderLab) -> None:
+        lab.lab.fill({"big": random.Random(1).randbytes(300_000)})
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+        stored = [path for path in (lab.lab.volume.parent / "bucket").rglob("*") if path.is_file()]
+        largest = max(stored, key=lambda path: path.stat().st_size)
+        largest.chmod(0o600)
+        data = bytearray(largest.read_bytes())
+        data[len(data) // 2] ^= 1
+        largest.write_bytes(data)
+
+        with pytest.raises(DataDamaged):
+            await lab.uploader.check(lab.repository, [made.snapshot], ReadShare.parse("100%"))
+
+        largest.unlink()
+        with pytest.raises(DataDamaged):
+            await lab.uploader.check(lab.repository, [made.snapshot], ReadShare.parse("1%"))
+        assert lab.nothing_is_left()
 
     async def test_no_secret_is_in_an_error(self, lab: UploaderLab) -> None:
         with pytest.raises(UploaderError) as caught:

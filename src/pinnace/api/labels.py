@@ -73,6 +73,9 @@ server knows that the list in the location is the one that it stored. (ADR 054)"
 INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"
 """Annotation of a BackupRepository: a backup needs it, so it may be created in the location. (ADR 020)"""
 
+VERIFICATION: Final = "pinnace.io/verification"
+"""Label of what a verification makes in a cluster, and removes again: leftovers of one that was killed."""
+
 # Backup hooks on pods (docs/spec: API 15.3). The bare prefix is the legacy form of a pre hook.
 PRE_BACKUP_HOOK_PREFIX: Final = "pre.hook.backup.velero.io/"
 POST_BACKUP_HOOK_PREFIX: Final = "post.hook.backup.velero.io/"

@@ -105,6 +105,16 @@ def items_of_tarball(
             yield location, content
 
 
+def has_versions(path: Path, *, limits: ArchiveLimits | None = None) -> bool:
+    """Whether items are stored under their versions, beside a copy without one, as since Velero 1.5.
+
+    Raises:
+        ArchiveError: the tarball is damaged, cut off or hostile.
+    """
+    items = items_of_tarball(path, limits=limits, all_copies=True)
+    return any(location.version_directory for location, _ in items)
+
+
 def _scan(
     members: _Members, file: BinaryIO, limits: ArchiveLimits | None
 ) -> Iterator[tuple[ItemLocation, bytes, int]]:
@@ -126,7 +136,7 @@ def write_index(tarball: Path, index: Path, *, limits: ArchiveLimits | None = No
         ArchiveError: the tarball is damaged, cut off or hostile.
         OSError: the index cannot be written.
     """
-    versions = any(location.version_directory for location, _ in _few(tarball, limits))
+    versions = has_versions(tarball, limits=limits)
     size_bytes = tarball.stat().st_size
     count = 0
     writer = IndexWriter(index)
@@ -148,10 +158,6 @@ def write_index(tarball: Path, index: Path, *, limits: ArchiveLimits | None = No
         writer.discard()
         raise
     return count
-
-
-def _few(tarball: Path, limits: ArchiveLimits | None) -> Iterator[tuple[ItemLocation, bytes]]:
-    yield from items_of_tarball(tarball, limits=limits, all_copies=True)
 
 
 class _Placed:

@@ -10,10 +10,12 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import Final
 
 import orjson
 
+from pinnace.aio.blocking import in_thread
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import Facts, facts_of_foreign
@@ -21,7 +23,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
 from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
 from pinnace.browse.errors import BrowseError, MissingFile
-from pinnace.browse.scanning import items_of_tarball
+from pinnace.browse.scanning import has_versions, items_of_tarball
 from pinnace.browse.stored import Files, StoredBackup, in_batches
 
 _MAX_SIDE_FILE_BYTES: Final = 256 << 20
@@ -167,6 +169,54 @@ class _Problems:
         return Finding(check=check, result=Result.BAD, detail="; ".join(self._named) + more)
 
 
+class _Copies:
+    """Compares the two copies of each item: under its preferred version and without version.
+
+    A restore reads either of them, so both must be there and equal. They follow each other in a tarball, so
+    that hardly any content is kept.
+    """
+
+    def __init__(self) -> None:
+        self.problems = _Problems()
+        self.count = 0
+        self._last: tuple[ItemLocation, bytes] | None = None
+        self._single: dict[tuple[str, str, str], tuple[ItemLocation, bytes]] = {}
+
+    def add(self, location: ItemLocation, content: bytes) -> None:
+        if (last := self._last) is not None:
+            self._last = None
+            if _place(last[0]) == _place(location) and last[0] != location:
+                self._compare(location, same=last[1] == content)
+                return
+            self._keep(*last)
+        if _place(location) in self._single:
+            self._keep(location, content)
+        else:
+            self._last = location, content
+
+    def finding(self) -> Finding:
+        """To be called once, after the last item."""
+        if self._last is not None:
+            self._keep(*self._last)
+        for location, _ in self._single.values():
+            which = "under its version" if not location.version_directory else "without version"
+            self.problems.add(f"{_name(location)} has no copy {which}")
+        return self.problems.finding("copies of items", f"{self.count} pairs")
+
+    def _keep(self, location: ItemLocation, content: bytes) -> None:
+        digest = sha256(content).digest()
+        other = self._single.pop(_place(location), None)
+        if other is None:
+            self._single[_place(location)] = location, digest
+        else:
+            self._compare(location, same=other[1] == digest and other[0] != location)
+
+    def _compare(self, location: ItemLocation, *, same: bool) -> None:
+        self.count += 1
+        if not same:
+            self.problems.add(f"{_name(location)}: its copies under its version and without version differ")
+
+
 class _Items:
     """The items of the tarball against the index and the resource list."""
 
@@ -184,11 +234,14 @@ class _Items:
         self._tarball, self._index, self._list = _Problems(), _Problems(), _Problems()
         self._seen: set[str] = set()
         self._sizes: Counter[str] = Counter()
+        self._copies = _Copies()
+        self._versions = False
 
     async def check(self) -> list[Finding]:
         try:
             path = await self._backup.tarball()
             size_bytes = path.stat().st_size
+            self._versions = await in_thread(has_versions, path)
             index_finding = await self._beside_index(size_bytes)
         except BrowseError as error:
             return [Finding(check="tarball", result=Result.BAD, detail=str(error))]
@@ -196,6 +249,8 @@ class _Items:
             return [Finding(check="tarball", result=Result.BAD, detail=f"damaged: {error}")]
         items = self._sizes["items"]
         findings = [self._tarball.finding("tarball", f"{items} items, {size_bytes} bytes"), index_finding]
+        if self._versions:
+            findings.append(self._copies.finding())
         if self._listed is not None:
             for key in sorted(self._listed):
                 self._list.add(f"{key.replace('|', ' ')} is listed, but not in the tarball")
@@ -209,7 +264,7 @@ class _Items:
         parser = IndexParser()
         missing, damaged = False, ""
         entries = _indexed(self._backup, parser)
-        batches = in_batches(items_of_tarball(await self._backup.tarball()))
+        batches = in_batches(items_of_tarball(await self._backup.tarball(), all_copies=True))
         async with aclosing(entries), aclosing(batches) as items:
             async for batch in items:
                 if not missing and not damaged:
@@ -222,6 +277,10 @@ class _Items:
                     except DamagedIndex as error:
                         damaged = str(error)
                 for location, content in batch:
+                    if self._versions and _has_two_copies(location):
+                        self._copies.add(location, content)
+                        if not location.version_directory:
+                            continue  # if it is as the other, it needs no check of its own
                     facts = facts_of_foreign(content)
                     self._item(location, content, facts)
                     if (found := pending.pop(location, None)) is not None:
@@ -294,6 +353,14 @@ async def _indexed(backup: StoredBackup, parser: IndexParser) -> AsyncGenerator[
             if batch := parser.feed(block):
                 yield batch
     parser.finish()
+
+
+def _has_two_copies(location: ItemLocation) -> bool:
+    return not location.version_directory or location.version_directory.endswith(PREFERRED_SUFFIX)
+
+
+def _place(location: ItemLocation) -> tuple[str, str, str]:
+    return location.group_resource, location.namespace, location.name
 
 
 def _is_deep(content: bytes) -> bool:

@@ -199,7 +199,7 @@ class TakenSnapshots:
                 if taken.info is not None and taken.info.csi_snapshot_info is not None:
                     taken.info.csi_snapshot_info.ready_to_use = True
                 return
-            reason = _trouble(found) or reason
+            reason = trouble_of(found) or reason
             if tries_left:
                 await self._sleep(READY_POLL_SECONDS)
         log.error(
@@ -261,8 +261,8 @@ async def wait_for_content(
             content = await client.get(kinds.contents, content_name)
             if handle_of(content):
                 return found, content
-            reason = _trouble(content) or f"VolumeSnapshotContent {content_name} has no snapshot handle yet"
-        reason = _trouble(found) or reason
+            reason = trouble_of(content) or f"VolumeSnapshotContent {content_name} has no snapshot handle yet"
+        reason = trouble_of(found) or reason
         if tries_left:
             await sleep(POLL_SECONDS)
     raise CSIError(
@@ -270,12 +270,13 @@ async def wait_for_content(
     )
 
 
-def _is_gone(content: JSONObject) -> bool:
+def is_gone(content: JSONObject) -> bool:
     """Whether the snapshot no longer exists in the storage system, by the text of the csi-snapshotter."""
-    return any(text in _trouble(content).lower() for text in ("can not find snapshot", "not found"))
+    return any(text in trouble_of(content).lower() for text in ("can not find snapshot", "not found"))
 
 
-def _trouble(obj: JSONObject) -> str:
+def trouble_of(obj: JSONObject) -> str:
+    """What the snapshot controllers say is wrong with a snapshot or content; empty if nothing is."""
     return str(((obj.get("status") or {}).get("error") or {}).get("message") or "")
 
 
@@ -426,14 +427,16 @@ async def _delete_taken_over(client: KubeClient, kinds: SnapshotKinds, name: str
             content = await client.get(kinds.contents, name)
         except NotFound:
             return
-        if _is_taken_over(content) or _is_gone(content) or not handle_of(content):
+        if _is_taken_over(content) or is_gone(content) or not handle_of(content):
             break
         if tries_left:
             await sleep(1.0)
     else:
         await _delete(client, kinds.contents, name)
         driver = (content.get("spec") or {}).get("driver", "")
-        reason = _trouble(content) or f"does the csi-snapshotter of the driver {driver} run in this cluster?"
+        reason = (
+            trouble_of(content) or f"does the csi-snapshotter of the driver {driver} run in this cluster?"
+        )
         raise CSIError(f"its driver did not take it over within {TAKE_OVER_SECONDS:g} seconds: {reason}")
     await _delete(client, kinds.contents, name)
 

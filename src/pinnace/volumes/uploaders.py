@@ -1,6 +1,6 @@
 """restic and kopia as one: each repository is opened by the program that made it. (docs/adr/050)"""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pinnace.volumes.kopia.client import Kopia
 from pinnace.volumes.restic.client import Restic
@@ -8,6 +8,7 @@ from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.errors import Unsupported
 from pinnace.volumes.uploader.interface import KOPIA, RESTIC, Saved, Source, Target, Uploader
 from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.share import ReadShare
 
 UPLOADERS = (RESTIC, KOPIA)
 
@@ -59,6 +60,10 @@ class Uploaders:
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
         """As in `Uploader`."""
         return await self._for(repository).snapshot_ids(repository)
+
+    async def check(self, repository: Repository, snapshots: Collection[str], share: ReadShare) -> None:
+        """As in `Uploader`."""
+        await self._for(repository).check(repository, snapshots, share)
 
     async def forget(self, repository: Repository, snapshot: str) -> None:
         """As in `Uploader`."""

@@ -1,5 +1,6 @@
 """Snapshots in backups and restores that the command makes itself."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,10 @@ async def test_csi_snapshots(csi_app: CSIApp, pinnace: Pinnace) -> None:
     assert made.code == 0, made.err + made.out
     assert await csi_app.snapshots() == []
     (handle,) = csi_app.storage.storage
+    assert await _looked_at(pinnace, csi_app) == (0, "not checked")
+    assert await _looked_at(pinnace, csi_app, "--ask-drivers") == (0, "ok")
+    await eventually(lambda: _has_no_contents(csi_app))
+    assert csi_app.storage.storage == {handle}
     await csi_app.lose()
     restored = await pinnace(*feature, "restore", "create", "r1", "--from-backup", "b1")
 
@@ -57,6 +62,33 @@ async def test_csi_snapshots(csi_app: CSIApp, pinnace: Pinnace) -> None:
     await eventually(is_gone)
 
 
+async def test_a_csi_snapshot_that_is_gone_makes_its_backup_unsound(
+    csi_app: CSIApp, pinnace: Pinnace
+) -> None:
+    made = await pinnace(
+        *("--features", "EnableCSI", "backup", "create", "b1", "--include-namespaces", csi_app.namespace),
+        *("--include-resources", ",".join(csi_app.of()["includedResources"])),
+    )
+    assert made.code == 0, made.err + made.out
+    csi_app.storage.storage.clear()
+
+    assert await _looked_at(pinnace, csi_app, "--ask-drivers") == (1, "BAD")
+    await eventually(lambda: _has_no_contents(csi_app))
+
+
+async def _has_no_contents(csi_app: CSIApp) -> bool:
+    return not await csi_app.contents()
+
+
+async def _looked_at(pinnace: Pinnace, csi_app: CSIApp, *flags: str) -> tuple[int, str]:
+    """The exit code, and what was found of the CSI snapshots."""
+    namespace = ("--namespace", csi_app.namespace)
+    done = await pinnace(*namespace, "backup", "verify", "b1", *flags, "-o", "json")
+    (found,) = json.loads(done.out)
+    (result,) = [each["result"] for each in found["checks"] if each["check"] == "CSI snapshots in storage"]
+    return done.code, result
+
+
 async def test_native_snapshots_are_taken_where_they_are_asked_for(
     folder_app: FolderApp, pinnace: Pinnace, tmp_path: Path
 ) -> None:
@@ -71,6 +103,9 @@ async def test_native_snapshots_are_taken_where_they_are_asked_for(
 
     assert asked.code == 0, asked.err + asked.out
     assert len(list(snapshots.iterdir())) == 1
+    verified = await pinnace("--namespace", namespace, "backup", "verify", "b1")
+    assert verified.code == 0, verified.err
+    assert "the plugin of snapshot location here cannot be asked" in verified.out
     await folder_app.lose()
     restored = await pinnace("--namespace", namespace, "restore", "create", "r1", "--from-backup", "b1")
     assert restored.code == 0, restored.err + restored.out

@@ -156,14 +156,27 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
     help="With --location: the password of the restic and kopia repositories. [default: the environment's"
     " RESTIC_PASSWORD_FILE or RESTIC_PASSWORD, else the Secret of the server's namespace]",
 )
+@click.option(
+    "--read-data",
+    default="",
+    metavar="SHARE",
+    help="With --location: also read this share of the data in restic and kopia repositories: 10%, 100%, or"
+    " 1/5 for one of five parts.",
+)
+@boolean(
+    "--ask-drivers",
+    help="With --location: make a VolumeSnapshotContent for each CSI snapshot of which the cluster has none,"
+    " so that its driver looks for it; it is removed again, and the snapshot stays.",
+)
 @_output("table, json or yaml")
 @download_options("a file of the backup")
 @takes(VerifyOptions)
 def verify(ctx: click.Context, options: VerifyOptions) -> int:
     """Check that backups are whole: files, each item of the tarball, checksums, resource list, volume data.
 
-    With --location the restic and kopia snapshots of pods' volumes are looked up in their repositories. Data
-    of volumes that is not looked at is listed as "not checked". The exit code is 1 if a backup cannot be
+    With --location the data of volumes is looked for: snapshots of restic and kopia in their repositories,
+    those of clouds by asking the cloud, CSI snapshots by the cluster's VolumeSnapshotContents. Data that
+    cannot be looked at is listed as "not checked". The exit code is 1 if a backup cannot be
     relied upon, and 0 if nothing bad was found, even if something is "not checked".
     """
     from pinnace.cli.browse.verify import verify_backups

@@ -63,6 +63,8 @@ class VerifyOptions(BrowseOptions):
 
     all: bool
     restic_password_file: str
+    read_data: str
+    ask_drivers: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -135,6 +135,17 @@ class EBSSnapshotter:
             if error.code != "InvalidSnapshot.NotFound":
                 raise
 
+    async def has_snapshot(self, snapshot_id: str) -> bool:
+        """Whether the snapshot exists and has not failed. Raises StorageError."""
+        what = f"cannot look at snapshot {snapshot_id}"
+        try:
+            answer = await self._ec2.call("DescribeSnapshots", {"SnapshotId.1": snapshot_id}, what)
+        except EC2Error as error:
+            if error.code in ("InvalidSnapshot.NotFound", "InvalidSnapshotID.Malformed"):
+                return False
+            raise
+        return any(child_text(each, "status") != "error" for each in items(answer, "snapshotSet"))
+
     async def create_volume_from_snapshot(
         self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
     ) -> str:

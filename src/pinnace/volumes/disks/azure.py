@@ -185,6 +185,17 @@ class AzureDiskSnapshotter:
             if error.code == "SubscriptionNotFound":
                 raise
 
+    async def has_snapshot(self, snapshot_id: str) -> bool:
+        """Whether the snapshot exists and has not failed. Raises StorageError, SnapshotError."""
+        what = f"cannot look at snapshot {snapshot_id}"
+        try:
+            found = await self._resources.get(check_snapshot_id(snapshot_id), what)
+        except NotFoundError as error:
+            if error.code == "SubscriptionNotFound":
+                raise
+            return False
+        return (found.get("properties") or {}).get("provisioningState") != "Failed"
+
     async def create_volume_from_snapshot(
         self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
     ) -> str:

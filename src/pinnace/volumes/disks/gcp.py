@@ -174,6 +174,17 @@ class GCESnapshotter:
         except NotFoundError:
             return
 
+    async def has_snapshot(self, snapshot_id: str) -> bool:
+        """Whether the snapshot exists and has not failed. Raises StorageError, SnapshotError."""
+        what = f"cannot look at snapshot {snapshot_id}"
+        try:
+            found = await self._compute.get(
+                f"{await self._snapshots()}/snapshots/{quote(snapshot_id, safe='')}", what
+            )
+        except NotFoundError:
+            return False
+        return found.get("status") not in ("FAILED", "DELETING")
+
     async def create_volume_from_snapshot(
         self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
     ) -> str:

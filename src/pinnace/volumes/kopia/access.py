@@ -57,8 +57,13 @@ class Access:
 
 
 @asynccontextmanager
-async def kopia_access(accesses: AccessProvider, repository: Repository) -> AsyncIterator[Access]:
+async def kopia_access(
+    accesses: AccessProvider, repository: Repository, *, keep_cache: bool = True
+) -> AsyncIterator[Access]:
     """Make the files; they are gone when the context ends, however it ends. Only the cache stays.
+
+    Args:
+        keep_cache: without it the cache begins empty and is removed, so that what is read is what is stored.
 
     Raises:
         AccessError: something is missing or cannot be read.
@@ -68,17 +73,18 @@ async def kopia_access(accesses: AccessProvider, repository: Repository) -> Asyn
         _check_tenant(opened)
         try:
             storage = storage_of(opened.location, repository.namespace)
-            yield await _access(accesses, opened, storage)
+            cache = _cache(accesses, opened, storage) if keep_cache else opened.directory / "cache"
+            yield await _access(opened, storage, cache)
         except InvalidLocation as error:
             raise IdentifierError(str(error)) from error
 
 
-async def _access(accesses: AccessProvider, opened: Opened, storage: Storage) -> Access:
+async def _access(opened: Opened, storage: Storage, cache: Path) -> Access:
     directory, inherited = opened.directory, opened.inherited
     try:
         aws = await _aws(opened)
         secrets = Secrets(aws=_aws_config(aws.fixed), gcp_file=_gcp_file(opened), azure=await _azure(opened))
-        config = _config(storage, secrets, _cache(accesses, opened, storage))
+        config = _config(storage, secrets, cache)
         await in_thread(write_private, directory / "repository.config", config)
         ca_file = None
         if ca_cert := opened.location.spec.object_storage.ca_cert:

@@ -9,7 +9,7 @@ import base64
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
 from datetime import datetime
 from io import FileIO
@@ -51,6 +51,7 @@ from pinnace.volumes.uploader.interface import Saved, Source, Target
 from pinnace.volumes.uploader.output import Progress, Tail
 from pinnace.volumes.uploader.processes import STDERR_BYTES, Outputs, run
 from pinnace.volumes.uploader.progress import OnProgress, Said, reporting
+from pinnace.volumes.uploader.share import ReadShare
 from pinnace.volumes.uploader.special import SpecialFiles, special_files
 
 log = logging.getLogger(__name__)
@@ -209,6 +210,14 @@ class Kopia:
             output = Tail(_LIST_BYTES)
             await self._run(access, commands.snapshots(), output, LONG_SECONDS)
             return parse_snapshot_ids(output.data)
+
+    async def check(self, repository: Repository, snapshots: Collection[str], share: ReadShare) -> None:
+        """As in `Uploader`: the files of these snapshots. Raises UploaderError, DataDamaged among them."""
+        if not snapshots:
+            return  # kopia would take none for all
+        async with kopia_access(self._accesses, repository, keep_cache=False) as access:
+            command = commands.verify(snapshots, share.percent)
+            await self._run(access, command, Tail(STDERR_BYTES), LONG_SECONDS)
 
     async def forget(self, repository: Repository, snapshot: str) -> None:
         """Remove a snapshot; one that is gone is success. Raises UploaderError."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -129,6 +129,12 @@ def forget(snapshot: str) -> Command:
 def snapshots() -> Command:
     """List the snapshots of all sources."""
     return Command(("snapshot", "list", "--all", "--json"))
+
+
+def verify(snapshots: Iterable[str], percent: float) -> Command:
+    """Check that all data of snapshots is there, and read a share of their files."""
+    ids = sorted({checked(snapshot) for snapshot in snapshots})
+    return Command(("snapshot", "verify", f"--verify-files-percent={percent:g}", "--max-errors=10", *ids))
 
 
 def maintenance() -> Command:

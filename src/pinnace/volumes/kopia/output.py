@@ -9,6 +9,7 @@ import orjson
 
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
+    DataDamaged,
     RepositoryExists,
     RepositoryMissing,
     RepositoryUnusable,
@@ -35,6 +36,9 @@ _BY_TEXT: Final = (
     ("cannot access storage path", RepositoryMissing, "there is no repository"),
     ("found existing data in storage location", RepositoryExists, "there is other data under its prefix"),
     ("no snapshots matched", SnapshotMissing, "there is no such snapshot"),
+    ("requested snapshot IDs to verify", SnapshotMissing, "there is no such snapshot"),
+    ("is backed by missing blob", DataDamaged, "data of the snapshot is missing"),
+    ("unexpected content error", DataDamaged, "data of the snapshot is not what was stored"),
     ("object not found", SnapshotMissing, "there is no such snapshot"),
     ("unable to decrypt repository", RepositoryUnusable, "the repository is damaged"),
     ("invalid format blob", RepositoryUnusable, "the repository is damaged"),

@@ -6,7 +6,7 @@ A snapshotter is a plugin of the provider, or looks like one; nothing here knows
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
@@ -50,6 +50,15 @@ class Snapshotter(Protocol):
     async def get_volume_id(self, persistent_volume: JSONObject) -> str: ...
 
     async def set_volume_id(self, persistent_volume: JSONObject, volume_id: str) -> JSONObject: ...
+
+
+@runtime_checkable
+class SnapshotLookup(Protocol):
+    """What a snapshotter may be able to do besides: the protocol of plugin programs has no such call."""
+
+    async def has_snapshot(self, snapshot_id: str) -> bool:
+        """Whether the snapshot exists and has not failed. Nothing is changed."""
+        ...
 
 
 FindSnapshotter = Callable[[str], Snapshotter]

@@ -6,7 +6,7 @@ every ten seconds, if it has changed. (docs/spec: PVL 7, 8)
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,7 @@ from pinnace.volumes.uploader.interface import Saved, Source, Target
 from pinnace.volumes.uploader.output import Progress, Tail
 from pinnace.volumes.uploader.processes import STDERR_BYTES, Outputs, Sink, run
 from pinnace.volumes.uploader.progress import Measured, OnProgress, Said, reporting
+from pinnace.volumes.uploader.share import ReadShare
 
 log = logging.getLogger(__name__)
 
@@ -216,6 +217,10 @@ class Restic:
             output = Tail(_LIST_BYTES)
             await self._run(access, commands.list_snapshots(), output, LONG_SECONDS)
             return parse_snapshot_ids(output.data)
+
+    async def check(self, repository: Repository, snapshots: Collection[str], share: ReadShare) -> None:
+        """As in `Uploader`: the whole repository. Raises UploaderError, DataDamaged among them."""
+        await self._do(repository, commands.check(share), LONG_SECONDS)
 
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
         """Whether a snapshot has a file of that name at its root. Raises UploaderError."""

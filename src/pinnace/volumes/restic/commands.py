@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pinnace.volumes.restic.identifiers import without_credentials
 from pinnace.volumes.uploader.errors import InvalidSnapshot
+from pinnace.volumes.uploader.share import ReadShare
 
 HOST = "velero"
 """Fixed, as the parent of a snapshot is looked for by host, and an agent's pod has another name each time."""
@@ -128,6 +129,16 @@ def unlock() -> Command:
 def prune() -> Command:
     """Free the space of what no snapshot needs."""
     return Command(name="prune")
+
+
+def check(share: ReadShare) -> Command:
+    """Check the repository and read a share of its packs.
+
+    Without a lock: restic's own of a check is exclusive, and would make backups wait or fail.
+    """
+    if share.part is None:
+        return Command(name="check", flags=("--no-lock", f"--read-data-subset={share.percent:g}%"))
+    return Command(name="check", flags=("--no-lock", f"--read-data-subset={share.part[0]}/{share.part[1]}"))
 
 
 def forget(snapshot: str) -> Command:

@@ -2,6 +2,7 @@
 
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
+    DataDamaged,
     EmptySnapshot,
     RepositoryExists,
     RepositoryLocked,
@@ -21,6 +22,8 @@ _BY_TEXT = {
     "wrong password or no key found": WrongPassword,
     "snapshot is empty": EmptySnapshot,
     "no matching ID found": SnapshotMissing,
+    "repository contains errors": DataDamaged,
+    "LoadIndex returned errors": DataDamaged,
 }
 
 

@@ -15,6 +15,7 @@ UploaderError           the base; the text holds no secret
     ├── SnapshotMissing     there is no snapshot of that id
     ├── EmptySnapshot       there was nothing to save
     ├── RepositoryUnusable  the repository is damaged, or of a newer format
+    ├── DataDamaged         data that snapshots need is missing in the repository, or is not what was stored
     └── FilesUnreadable     files of the volume could not be read, so nothing was saved
 """
 
@@ -100,6 +101,10 @@ class EmptySnapshot(CommandFailed):
 
 class RepositoryUnusable(CommandFailed):
     """The repository is damaged, or was made in a format that this program does not know."""
+
+
+class DataDamaged(CommandFailed):
+    """A check of the repository found that snapshots cannot be restored whole."""
 
 
 class FilesUnreadable(CommandFailed):

@@ -4,13 +4,14 @@ Each call opens the repository anew and leaves no process and no private file be
 cancelled. The caller holds the locks that an operation needs (see `locks`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.share import ReadShare
 from pinnace.volumes.uploader.special import SpecialFiles
 
 RESTIC: Final = "restic"
@@ -108,6 +109,17 @@ class Uploader(Protocol):
 
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
         """The full ids of all snapshots in a repository."""
+        ...
+
+    async def check(self, repository: Repository, snapshots: Collection[str], share: ReadShare) -> None:
+        """Check that all data of snapshots is there, and read a share of it.
+
+        kopia checks these snapshots only, and chooses among their files; restic checks the whole repository,
+        and chooses among its packs.
+
+        Raises:
+            DataDamaged: what was found.
+        """
         ...
 
     async def forget(self, repository: Repository, snapshot: str) -> None:

@@ -159,8 +159,10 @@ async def test_deleting_a_snapshot_twice_succeeds(ec2: EC2, opened: Open) -> Non
     snapshotter = await opened()
     snapshot = await snapshotter.create_snapshot(volume, ZONE, TAGS)
 
+    assert await snapshotter.has_snapshot(snapshot)
     await snapshotter.delete_snapshot(snapshot)
     assert await snapshots_of(ec2, volume) == []
+    assert not await snapshotter.has_snapshot(snapshot)
     await snapshotter.delete_snapshot(snapshot)
 
 

@@ -40,6 +40,7 @@ def test_a_sound_backup_is_sound(directory: Path, capsys: Printed) -> None:
     assert {result for result, _ in found.values()} == {"ok"}
     assert found["tarball"][1].startswith("3 items")
     assert found["index"] == ("ok", "3 checksums")
+    assert found["copies of items"] == ("ok", "3 pairs")
 
 
 @pytest.mark.parametrize("version", golden.VERSIONS[1:])
@@ -83,6 +84,14 @@ def _renamed(name: str, data: bytes) -> tuple[str, bytes]:
     return name.replace("/b.json", "/z.json"), data
 
 
+def _other_copy(name: str, data: bytes) -> tuple[str, bytes]:
+    return name, data.replace(b'"x":"1"', b'"x":"2"') if "preferredversion" not in name else data
+
+
+def _without_the_copy_of_b(name: str, data: bytes) -> tuple[str, bytes] | None:
+    return None if name.endswith("/b.json") and "preferredversion" not in name else (name, data)
+
+
 def _no_json(name: str, data: bytes) -> tuple[str, bytes]:
     return name, b"{" if name.endswith("/b.json") else data
 
@@ -96,6 +105,12 @@ def _no_json(name: str, data: bytes) -> tuple[str, bytes]:
         (_renamed, "tarball", "configmaps shop/z: the object in it has another name"),
         (_renamed, "index", "configmaps shop/z is not in the index"),
         (_renamed, "resource list = content", "configmaps shop/z is in the tarball, but not listed"),
+        (
+            _other_copy,
+            "copies of items",
+            "configmaps shop/a: its copies under its version and without version",
+        ),
+        (_without_the_copy_of_b, "copies of items", "configmaps shop/b has no copy without version"),
         (_no_json, "tarball", "configmaps shop/b: not valid JSON"),
     ],
 )

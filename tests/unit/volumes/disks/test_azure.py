@@ -189,6 +189,21 @@ class TestSnapshots:
 
         assert len(cloud.requests("DELETE", path)) == 1
 
+    async def test_whether_it_exists_is_looked_up(self, cloud: Cloud, opened: Open) -> None:
+        path = f"{VAULT}/snapshots/s"
+        cloud.on("GET", f"{path}1", {"properties": {"provisioningState": "Succeeded"}})
+        cloud.on("GET", f"{path}2", {"properties": {"provisioningState": "Failed"}})
+        cloud.on("GET", f"{path}3", refusal("ResourceNotFound", "The Resource was not found."), status=404)
+        unseen = refusal("SubscriptionNotFound", "The subscription 'other' could not be found.")
+        cloud.on("GET", f"{path}4", unseen, status=404)
+        snapshotter = await opened()
+
+        found = [await snapshotter.has_snapshot(f"{path}{number}") for number in (1, 2, 3)]
+
+        assert found == [True, False, False]
+        with pytest.raises(StorageError, match="could not be found"):
+            await snapshotter.has_snapshot(f"{path}4")
+
     async def test_a_subscription_that_may_not_be_seen_proves_nothing(
         self, cloud: Cloud, opened: Open
     ) -> None:

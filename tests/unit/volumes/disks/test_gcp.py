@@ -184,6 +184,17 @@ class TestSnapshots:
         assert len(cloud.requests("DELETE", snapshot_path("s1", "vault"))) == 1
         assert len(cloud.requests("GET", operations("vault/global"))) == 2
 
+    async def test_whether_it_exists_is_looked_up(self, cloud: Cloud, opened: Open) -> None:
+        cloud.on("GET", snapshot_path("s1"), snapshot("shop", "s1", status="READY"))
+        cloud.on("GET", snapshot_path("s2"), snapshot("shop", "s2", status="FAILED"))
+        cloud.on("GET", snapshot_path("s3"), MISSING, status=404)
+        cloud.on("GET", snapshot_path("s4"), FORBIDDEN, status=403)
+        snapshotter = await opened()
+
+        assert [await snapshotter.has_snapshot(name) for name in ("s1", "s2", "s3")] == [True, False, False]
+        with pytest.raises(StorageError, match="cannot look at snapshot s4"):
+            await snapshotter.has_snapshot("s4")
+
     async def test_a_deletion_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
         message = "The snapshot resource is already being used by 'disks/new'"
         cloud.on("DELETE", snapshot_path("s1"), operation(GLOBAL, kind="delete"))

@@ -1,0 +1,134 @@
+"""Whether CSI snapshots exist in the storage system: by the cluster's contents, or by asking their drivers.
+
+A driver can be asked only through a VolumeSnapshotContent with the handle: one is made for the look, with a
+policy that leaves the snapshot alone, and removed again. A driver that cannot list snapshots says that all
+are there.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.csi.objects import Sleep, is_gone, trouble_of
+from pinnace.csi.snapshots import SnapshotKinds, handle_of, labels_of
+from pinnace.csi.stored_data import StoredSnapshot
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+
+ANSWER_SECONDS: Final = 60.0
+"""How long a driver may take to look for a snapshot."""
+
+_AT_ONCE: Final = 8
+_POLL_SECONDS: Final = 1.0
+_REMOVAL_SECONDS: Final = 30.0
+
+
+@dataclass(slots=True, kw_only=True)
+class CSILookup:
+    """What was found, a text for each snapshot that is not there, or of which that is not known."""
+
+    missing: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+async def look_up_csi(
+    client: KubeClient,
+    kinds: SnapshotKinds,
+    snapshots: Sequence[StoredSnapshot],
+    *,
+    ask_in: str = "",
+    sleep: Sleep = asyncio.sleep,
+) -> CSILookup:
+    """Look for snapshots.
+
+    Args:
+        ask_in: the namespace that is named in a content that is made for a snapshot of which the cluster has
+            none; empty to make none.
+
+    Raises:
+        KubeError: the contents cannot be listed.
+    """
+    known = _by_handle(await client.list_all(kinds.contents))
+    found = CSILookup()
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(snapshot: StoredSnapshot) -> None:
+        content = known.get((snapshot.driver, snapshot.handle))
+        if content is None and not ask_in:
+            found.unknown.append(
+                f"{snapshot}: the cluster has no VolumeSnapshotContent of it; with --ask-drivers one is made"
+                " for the look"
+            )
+            return
+        try:
+            async with limit:
+                content = content or await _ask(
+                    client, kinds, content_for_look(kinds, snapshot, ask_in), sleep
+                )
+        except KubeError as error:
+            found.unknown.append(f"{snapshot}: {error}")
+            return
+        if is_gone(content):
+            found.missing.append(f"{snapshot} is not there: {trouble_of(content)}")
+        elif not (content.get("status") or {}).get("readyToUse"):
+            reason = trouble_of(content) or "its driver has not said that it is ready to use"
+            found.unknown.append(f"{snapshot}: {reason}")
+
+    async with asyncio.TaskGroup() as group:
+        for snapshot in snapshots:
+            group.create_task(look(snapshot))
+    return found
+
+
+def _by_handle(contents: Iterable[JSONObject]) -> dict[tuple[str, str], JSONObject]:
+    return {
+        (str((content.get("spec") or {}).get("driver")), handle_of(content)): content
+        for content in contents
+        if "deletionTimestamp" not in content["metadata"] and labels.VERIFICATION not in labels_of(content)
+    }
+
+
+async def _ask(client: KubeClient, kinds: SnapshotKinds, body: JSONObject, sleep: Sleep) -> JSONObject:
+    """The content as its driver has answered it, or has not. Raises KubeError."""
+    name = body["metadata"]["name"]
+    with suppress(AlreadyExists):  # of a look that was killed
+        await client.create(kinds.contents, body)
+    try:
+        for _ in range(round(ANSWER_SECONDS / _POLL_SECONDS)):
+            content = await client.get(kinds.contents, name)
+            if (content.get("status") or {}).get("readyToUse") or trouble_of(content):
+                break
+            await sleep(_POLL_SECONDS)
+        return content
+    finally:
+        async with asyncio.timeout(_REMOVAL_SECONDS):  # after a cancellation too
+            await _remove(client, kinds, name)
+
+
+async def _remove(client: KubeClient, kinds: SnapshotKinds, name: str) -> None:
+    try:
+        await client.delete(kinds.contents, name)
+    except NotFound:
+        return
+
+
+def content_for_look(kinds: SnapshotKinds, snapshot: StoredSnapshot, namespace: str) -> JSONObject:
+    """The content by which a driver is asked; deleting it leaves the snapshot. Pure."""
+    digest = sha256(f"{snapshot.driver}/{snapshot.handle}".encode()).hexdigest()
+    name = f"pinnace-verify-{digest[:40]}"
+    return {
+        "apiVersion": kinds.contents.api_version,
+        "kind": kinds.contents.kind,
+        "metadata": {"name": name, "labels": {labels.VERIFICATION: "true"}},
+        "spec": {
+            "deletionPolicy": "Retain",
+            "driver": snapshot.driver,
+            "source": {"snapshotHandle": snapshot.handle},
+            "volumeSnapshotRef": {"kind": "VolumeSnapshot", "namespace": namespace, "name": name},
+        },
+    }

@@ -1,0 +1,127 @@
+"""Whether the snapshots that a backup has in repositories of restic and kopia are there and readable."""
+
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pinnace.api.velero.pod_volume import RESTIC
+from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.csi.stored_data import SavedPodVolume
+from pinnace.storage.errors import StorageError
+from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
+from pinnace.volumes.restic.regions import find_region
+from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.errors import (
+    DataDamaged,
+    RepositoryMissing,
+    RepositoryUnusable,
+    SnapshotMissing,
+    UploaderError,
+)
+from pinnace.volumes.uploader.share import ReadShare
+from pinnace.volumes.uploaders import Uploaders
+
+OpenAccess = Callable[[Path], Awaitable[AccessProvider]]
+"""Gives access to the location's repositories, with files below a folder. Raises UploaderError, OSError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """What was found of snapshots in repositories, a text each.
+
+    Attributes:
+        missing: snapshots that are not in their repository, or whose repository is missing or damaged.
+        unknown: repositories that could not be asked, and why.
+        read: repositories of which data was read.
+    """
+
+    missing: Sequence[str] = ()
+    unknown: Sequence[str] = ()
+    read: int = 0
+
+
+async def look_up_snapshots(
+    location: BackupStorageLocation,
+    saved: Sequence[SavedPodVolume],
+    access: OpenAccess,
+    share: ReadShare | None = None,
+) -> Lookup:
+    """Look up each snapshot of restic or kopia in its repository.
+
+    Args:
+        share: of the data, which is read besides; None for no reading.
+
+    Raises:
+        UploaderError, OSError: the password or the region is not known.
+    """
+    if not saved:
+        return Lookup()
+    missing: list[str] = []
+    unknown: list[str] = []
+    found: dict[Repository, list[SavedPodVolume]] = {}
+    with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
+        uploaders = Uploaders.of(await access(Path(workdir)))
+        region = ""
+        if needs_region(location) and any(each.uploader == RESTIC for each in saved):
+            region = await find_region(location.spec.object_storage.bucket)
+        for place, wanted in _by_repository(location, saved, region, unknown).items():
+            try:
+                known = await uploaders.snapshot_ids(place)
+            except (RepositoryMissing, RepositoryUnusable) as error:
+                missing += [f"{each} cannot be restored: {_one_line(error)}" for each in wanted]
+                continue
+            except (UploaderError, StorageError) as error:
+                unknown.append(f"{_title(place)}: {_one_line(error)}")
+                continue
+            there = [each for each in wanted if _is_in(known, each.snapshot)]
+            missing += [f"{each} is not in its repository" for each in wanted if each not in there]
+            if there:
+                found[place] = there
+        if share is not None:
+            for place, there in found.items():
+                ids = [each.snapshot for each in there]
+                try:
+                    await uploaders.check(place, ids, share)
+                except (DataDamaged, SnapshotMissing) as error:
+                    missing.append(f"{_title(place)} is damaged: {_one_line(error)}")
+                except (UploaderError, StorageError) as error:
+                    unknown.append(f"{_title(place)} could not be read: {_one_line(error)}")
+    return Lookup(missing=missing, unknown=unknown, read=len(found) if share is not None else 0)
+
+
+def _by_repository(
+    location: BackupStorageLocation, saved: Sequence[SavedPodVolume], region: str, unknown: list[str]
+) -> dict[Repository, list[SavedPodVolume]]:
+    """The snapshots of each repository; those for which there can be none go to `unknown`."""
+    places: dict[Repository, list[SavedPodVolume]] = {}
+    for each in saved:
+        try:
+            # By the location: the PodVolumeBackup is stored in the bucket and could name any repository.
+            identifier = ""
+            if each.uploader == RESTIC:
+                identifier = repository_identifier(location, each.namespace, bucket_region=region)
+        except UploaderError as error:
+            unknown.append(f"{each}: {_one_line(error)}")
+            continue
+        place = Repository(
+            identifier=identifier,
+            location=location.metadata.name,
+            namespace=each.namespace,
+            uploader=each.uploader,
+        )
+        places.setdefault(place, []).append(each)
+    return places
+
+
+def _title(place: Repository) -> str:
+    return f"the {place.uploader} repository of {place.namespace}"
+
+
+def _is_in(known: frozenset[str], snapshot: str) -> bool:
+    """Whether an id, which may be shortened as restic's are, is that of a snapshot."""
+    return bool(snapshot) and any(each.startswith(snapshot) for each in known)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

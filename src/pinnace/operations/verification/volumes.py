@@ -1,0 +1,167 @@
+"""Whether the data that a backup has outside of its files is there: in repositories, clouds, storage systems.
+
+What cannot be asked is a finding of its own, by name; nothing is passed over.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pinnace.api.velero.snapshots import VolumeSnapshot
+from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.archive.errors import ArchiveError
+from pinnace.browse.verifying import Finding, Result
+from pinnace.csi.looking import look_up_csi
+from pinnace.csi.snapshots import SnapshotKinds
+from pinnace.csi.stored_data import SavedPodVolume, StoredSnapshot, StoredVolumeData, read_volume_data
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError
+from pinnace.operations.deletion import summary
+from pinnace.operations.verification.repositories import OpenAccess, look_up_snapshots
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError
+from pinnace.volumes.native.snapshotters import SnapshotError, SnapshotLookup, Snapshotters, called
+from pinnace.volumes.uploader.errors import UploaderError
+from pinnace.volumes.uploader.share import ReadShare
+from pinnace.volumes.uploaders import UPLOADERS
+
+_NATIVE: Final = "native snapshots"
+_CSI: Final = "CSI snapshots in storage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """The cluster by which snapshots are looked at.
+
+    Attributes:
+        snapshotters: of its snapshot locations.
+        ask_in: as in `look_up_csi`.
+    """
+
+    client: KubeClient
+    discovery: Discovery
+    snapshotters: Snapshotters
+    ask_in: str = ""
+
+
+class NoCluster(Exception):
+    """There is no cluster to ask; the text says why."""
+
+
+OpenView = Callable[[], Awaitable[ClusterView]]
+"""Opens the cluster, once it is needed. Raises NoCluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeLookup:
+    """How volume data is looked at.
+
+    Attributes:
+        location, store: where the backup is.
+        access: opens the location's repositories.
+        cluster: is called only for backups that have snapshots.
+        share: how much data of repositories is read; None for none.
+    """
+
+    location: BackupStorageLocation
+    store: BackupStore
+    access: OpenAccess
+    cluster: OpenView
+    share: ReadShare | None = None
+
+    async def findings(self, backup: str) -> list[Finding]:
+        """What was found of a backup; nothing of one without volume data."""
+        try:
+            data = await read_volume_data(self.store, backup, None)
+        except (StorageError, ArchiveError) as error:
+            return [_finding("volumes", Result.BAD, f"the records cannot be read: {error}")]
+        found = []
+        for uploader in UPLOADERS:
+            if saved := [each for each in data.pod_volumes if each.uploader == uploader]:
+                found += await self._repositories(uploader, saved)
+        if data.native or data.csi:
+            found += await self._snapshots(data)
+        others = [
+            *(str(each) for each in data.pod_volumes if each.uploader not in UPLOADERS),
+            *(f"moved data of {each}" for each in data.moved),
+        ]
+        if others:
+            found.append(_finding("other volume data", Result.UNCHECKED, counted_summary(others)))
+        return found
+
+    async def _repositories(self, uploader: str, saved: Sequence[SavedPodVolume]) -> list[Finding]:
+        check = f"{uploader} snapshots"
+        try:
+            found = await look_up_snapshots(self.location, saved, self.access, self.share)
+        except (UploaderError, OSError) as error:
+            return [_finding(check, Result.UNCHECKED, f"{len(saved)} snapshots: {error}")]
+        read = f"; {self.share} of the data read" if self.share is not None and found.read else ""
+        return _findings(check, found.missing, found.unknown, f"{len(saved)} snapshots{read}")
+
+    async def _snapshots(self, data: StoredVolumeData) -> list[Finding]:
+        """Native and CSI snapshots, which are looked at by way of a cluster."""
+        try:
+            view = await self.cluster()
+        except NoCluster as error:
+            native = [f"snapshot {each.status.provider_snapshot_id}" for each in data.native]
+            return [
+                _finding(check, Result.UNCHECKED, f"{counted_summary(named)}: {error}")
+                for check, named in ((_NATIVE, native), (_CSI, [str(each) for each in data.csi]))
+                if named
+            ]
+        return [*await _native(view, data.native), *await _csi(view, data.csi)]
+
+
+async def _native(view: ClusterView, records: Sequence[VolumeSnapshot]) -> list[Finding]:
+    if not records:
+        return []
+    missing, unknown = [], []
+    for record in records:
+        snapshot_id, location = record.status.provider_snapshot_id, record.spec.location
+        try:
+            snapshotter = await view.snapshotters.of(location)
+            if not isinstance(snapshotter, SnapshotLookup):
+                unknown.append(
+                    f"snapshot {snapshot_id}: the plugin of snapshot location {location} cannot be asked"
+                    " whether a snapshot exists"
+                )
+            elif not await called(snapshotter.has_snapshot(snapshot_id), f"snapshot {snapshot_id}"):
+                missing.append(f"snapshot {snapshot_id} of {location} is not there")
+        except SnapshotError as error:
+            unknown.append(f"snapshot {snapshot_id}: {error}")
+    return _findings(_NATIVE, missing, unknown, f"{len(records)} snapshots")
+
+
+async def _csi(view: ClusterView, snapshots: Sequence[StoredSnapshot]) -> list[Finding]:
+    if not snapshots:
+        return []
+    kinds = SnapshotKinds.served(view.discovery)
+    reason = "the cluster does not serve VolumeSnapshotContents"
+    if kinds is not None:
+        try:
+            found = await look_up_csi(view.client, kinds, snapshots, ask_in=view.ask_in)
+        except KubeError as error:
+            reason = str(error)
+        else:
+            return _findings(_CSI, found.missing, found.unknown, f"{len(snapshots)} snapshots")
+    named = [str(each) for each in snapshots]
+    return [_finding(_CSI, Result.UNCHECKED, f"{counted_summary(named)}: {reason}")]
+
+
+def counted_summary(named: Sequence[str]) -> str:
+    """How many there are, and the first by name."""
+    return f"{len(named)}: {summary(named)}"
+
+
+def _findings(check: str, missing: Sequence[str], unknown: Sequence[str], sound: str) -> list[Finding]:
+    found = []
+    if missing:
+        found.append(_finding(check, Result.BAD, summary(missing)))
+    if unknown:
+        found.append(_finding(check, Result.UNCHECKED, counted_summary(unknown)))
+    return found or [_finding(check, Result.OK, sound)]
+
+
+def _finding(check: str, result: Result, detail: str) -> Finding:
+    return Finding(check=check, result=result, detail=detail)
