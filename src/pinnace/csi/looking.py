@@ -14,9 +14,9 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
+from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.objects import Sleep, is_gone, trouble_of
 from pinnace.csi.snapshots import SnapshotKinds, handle_of, labels_of
-from pinnace.csi.stored_data import StoredSnapshot
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 

@@ -99,8 +99,8 @@ def test_verify_finds_a_snapshot_of_velero_and_that_it_is_gone(
         return found
 
     asyncio.run(filled())
-    assert run(["backup", "verify", "files"]) == 0
-    assert line().split()[3:] == ["ok", "1", "snapshots"]
+    assert run(["backup", "verify", "files", "--read-data", "100%"]) == 0
+    assert line().split()[3:] == ["ok", "1", "snapshots;", "100%", "of", "the", "data", "read"]
 
     asyncio.run(emptied())
     assert run(["backup", "verify", "files"]) == 1

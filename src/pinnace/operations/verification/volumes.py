@@ -11,9 +11,10 @@ from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.archive.errors import ArchiveError
 from pinnace.browse.verifying import Finding, Result
+from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.looking import look_up_csi
 from pinnace.csi.snapshots import SnapshotKinds
-from pinnace.csi.stored_data import SavedPodVolume, StoredSnapshot, StoredVolumeData, read_volume_data
+from pinnace.csi.stored_data import SavedPodVolume, StoredVolumeData, read_volume_data
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError

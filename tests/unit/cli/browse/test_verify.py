@@ -108,7 +108,7 @@ def _no_json(name: str, data: bytes) -> tuple[str, bytes]:
         (
             _other_copy,
             "copies of items",
-            "configmaps shop/a: its copies under its version and without version",
+            "configmaps shop/a: its copies under its version",
         ),
         (_without_the_copy_of_b, "copies of items", "configmaps shop/b has no copy without version"),
         (_no_json, "tarball", "configmaps shop/b: not valid JSON"),
