@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
+from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import Hide
 from pinnace.kube.client import KubeClient
@@ -109,6 +110,7 @@ class RunContext:
         clock: the time of day, for timestamps.
         activity: what the run is doing now.
         caveats: warnings that the run begins with, such as fields of the spec that are not known.
+        read: the Backup as the API server keeps it: its fields of other versions are stored too.
     """
 
     client: KubeClient
@@ -124,6 +126,7 @@ class RunContext:
     clock: Callable[[], datetime] = utcnow
     caveats: Sequence[str] = ()
     activity: Activity = field(default_factory=Activity)
+    read: JSONObject = field(default_factory=dict)
 
     async def publish(self, total_items: int, items_done: int) -> None:
         """Tell how far the run is. Raises KubeError."""

@@ -2,8 +2,8 @@
 
 Reading takes what Go clients and newer versions write: unknown fields are ignored, unknown phases kept as
 text, `null` is the same as absent - except for a duration that must be there. The structs therefore do not
-hold everything an object has: change a stored object with a merge patch, never by writing a struct back.
-(docs/spec: API 1, CLI 2.2, BEY 11.1)
+hold everything an object has: change a stored object with a merge patch, or write a struct back together with
+the object it was read from, by `encode_over`. (docs/spec: API 1, CLI 2.2, BEY 11.1)
 """
 
 import base64
@@ -87,6 +87,50 @@ def encode(value: msgspec.Struct, *, unsent: bool = False) -> JSONObject:
             key: metadata.get(key) for key in keys if key in metadata or key == "creationTimestamp"
         }
     return encoded
+
+
+def encode_over(value: msgspec.Struct, read: Mapping[str, Any]) -> JSONObject:
+    """Return `encode(value)` with the fields of `read` that no struct has: those of other versions.
+
+    Members of a list keep theirs as long as the list has the same length. Of the metadata nothing is added:
+    what the API server notes there, such as managedFields, is of that cluster.
+
+    Args:
+        value: The struct to write, read from an object and then changed.
+        read: That object.
+    """
+    encoded = encode(value)
+    own = {key: member for key, member in read.items() if key != "metadata"}
+    _add_unknown(encoded, own, _type_info(type(value)))
+    return encoded
+
+
+def _add_unknown(encoded: Any, read: Any, node: inspect.Type) -> None:
+    node = _bare(node)
+    if isinstance(node, inspect.StructType) and isinstance(encoded, dict) and isinstance(read, Mapping):
+        fields = {field.encode_name: field.type for field in node.fields}
+        for key, member in read.items():
+            if key not in fields:
+                encoded[key] = copy.deepcopy(member)
+            elif key in encoded:
+                _add_unknown(encoded[key], member, fields[key])
+            elif unknown := _unknown(member, fields[key]):
+                encoded[key] = unknown
+    elif isinstance(node, inspect.ListType) and isinstance(encoded, list) and isinstance(read, list):
+        if len(encoded) == len(read):
+            for member, former in zip(encoded, read, strict=True):
+                _add_unknown(member, former, node.item_type)
+    elif isinstance(node, inspect.DictType) and isinstance(encoded, dict) and isinstance(read, Mapping):
+        for key in encoded.keys() & read.keys():
+            _add_unknown(encoded[key], read[key], node.value_type)
+
+
+def _unknown(read: Any, node: inspect.Type) -> JSONObject:
+    """The unknown fields of a part that is empty otherwise."""
+    found: JSONObject = {}
+    if isinstance(_bare(node), inspect.StructType):
+        _add_unknown(found, read, node)
+    return found
 
 
 def to_json(value: msgspec.Struct, *, indent: int = 0, unsent: bool = False) -> bytes:

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.selection.resource_filters import NO_LISTS, filter_of
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
@@ -177,18 +177,33 @@ class _Collection:
         self._taken: set[str] = set()
         self._hooked = asyncio.Lock()
         self._to_come: dict[object, int] = {}
+        self._occupied: set[str] = set()
 
     async def run(self) -> None:
         run = self._run
         plan = plan_collection(run.discovery.resources, run.scope, run.discovery.preferred)
         for resource in plan.unresolved:
             run.log.error("Error getting the preferred version", resource=resource.group_resource)
-        looked_into = [planned for planned in plan.resources if self._is_looked_into(planned)]
-        others = [planned for planned in plan.resources if planned not in looked_into]
-        rest = iter(others)
+        last = [planned for planned in plan.resources if self._depends_on_items(planned)]
+        looked_into = [
+            planned for planned in plan.resources if planned not in last and self._is_looked_into(planned)
+        ]
+        rest = iter(
+            [planned for planned in plan.resources if planned not in last and planned not in looked_into]
+        )
         run.activity.plan(len(plan.resources))
         await _all_of(self._lane(iter(looked_into)), *(self._lane(rest) for _ in range(LISTS_AT_ONCE)))
+        self._occupied = run.tracker.namespaces()
+        await self._lane(iter(last))
         await back_up_definitions(run, self._items, self._taken)
+
+    def _depends_on_items(self, planned: PlannedResource) -> bool:
+        """Whether a resource comes after all others: namespaces, where labels select what is in them.
+
+        A namespace is then in the backup if its own labels are selected, or if anything in it is: a restore
+        needs its labels and annotations. (docs/spec: BEY 4.12)
+        """
+        return planned.resource.group_resource == NAMESPACES.name and not self._run.scope.labels.empty
 
     def _is_looked_into(self, planned: PlannedResource) -> bool:
         """Whether the items of a resource may need more than being stored.
@@ -218,7 +233,8 @@ class _Collection:
         await self._fetch_ordered(planned)
         raw = RawItems(self._run, planned.resource)
         for namespace in planned.namespaces:
-            for query in self._run.scope.labels.queries:
+            queries = ("",) if self._depends_on_items(planned) else self._run.scope.labels.queries
+            for query in queries:
                 await self._list(planned.resource, namespace, query, raw)
 
     async def _list(self, resource: APIResource, namespace: str, query: str, raw: RawItems) -> None:
@@ -238,9 +254,12 @@ class _Collection:
                     run.activity.page(
                         resource.group_resource, len(page.items), page.remaining, is_only_list=not namespace
                     )
-                    if page.items:
+                    items = page.items
+                    if resource.group_resource == NAMESPACES.name and not run.scope.labels.empty:
+                        items = [item for item in items if self._is_selected(item.name, item.labels)]
+                    if items:
                         await run.actions.prepare(resource.group_resource)
-                    plain, others = self._items.split(page.items, resource)
+                    plain, others = self._items.split(items, resource)
                     expected = sum(self._to_come.values())
                     if plain and await raw.back_up(plain, len(others) + expected):
                         self._taken.add(resource.group_resource)
@@ -318,7 +337,7 @@ class _Collection:
             except KubeError as error:
                 self._run.log.error("Error getting namespace", error=error, namespace=name)
                 continue
-            if self._is_selected(item):
+            if self._is_selected(name, mapping(item, "metadata", "labels")):
                 await self._back_up_item(item, planned.resource, len(planned.names) - index)
 
     async def _fetch_ordered(self, planned: PlannedResource) -> None:
@@ -351,10 +370,11 @@ class _Collection:
             # The list will return it, or fail and count itself; only its position in the order is lost.
             self._run.log.warning(f"Error getting '{key}' ahead of the others", error=error)
             return None
-        return item if self._is_selected(item) else None
+        return item if self._is_selected(name, mapping(item, "metadata", "labels")) else None
 
-    def _is_selected(self, item: JSONObject) -> bool:
-        return self._run.scope.labels.matches((item.get("metadata") or {}).get("labels"))
+    def _is_selected(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Whether labels put an object into the backup, or for a namespace also what is in it."""
+        return name in self._occupied or self._run.scope.labels.matches(labels)
 
 
 async def _all_of(*work: Coroutine[Any, Any, None]) -> None:

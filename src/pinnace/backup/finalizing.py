@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from pinnace.api.objects import JSONObject, dump_json
+from pinnace.api.labels import MUST_INCLUDE_ADDITIONAL_ITEMS
+from pinnace.api.objects import JSONObject, dump_json, mapping
 from pinnace.api.velero.backup import Backup
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.items.actions import ActionTable
 from pinnace.backup.items.context import item_heads
+from pinnace.backup.items.item import is_to_be_skipped, must_include
 from pinnace.backup.items.tracking import item_key, kind_key
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound, UnknownResource
@@ -114,6 +116,7 @@ class Finalizer:
             if not resolved.wants(identifier.namespace, labels):
                 continue
             action = resolved.action
+            has_own = MUST_INCLUDE_ADDITIONAL_ITEMS in mapping(item, "metadata", "annotations")
             try:
                 with plugin_lines_to(self.log, action.name):
                     answer = await action.execute(item, self.backup)
@@ -126,6 +129,10 @@ class Finalizer:
                     f"{action.name} started operation {answer.operation_id}, which no backup would wait for"
                 )
             item = answer.item
+            if is_to_be_skipped(item):
+                raise _NotUpdated(f"{action.name} left it out, but the backup has it already")
+            if not has_own:
+                must_include(item)  # all that is read again is in the backup: only the annotation goes
             additional += answer.additional_items
         return item, additional
 

@@ -2,13 +2,14 @@
 
 Included names that do not exist are errors: a misspelt name would otherwise make a small backup that looks
 like a success. Namespaces with the label `velero.io/exclude-from-backup=true` are left out with all they
-contain. A user who may not read namespaces can still back up those that they name.
+contain, and so are those that are being deleted: what is still in them is a rest. A user who may not read
+namespaces can still back up those that they name.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
@@ -34,11 +35,18 @@ class NamespaceFacts:
         existing: all namespaces, if the backup includes patterns; else empty.
         missing: the included names that do not exist.
         labelled: the namespaces whose label leaves them out.
+        terminating: the namespaces that are being deleted.
     """
 
     existing: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
     labelled: frozenset[str] = frozenset()
+    terminating: frozenset[str] = frozenset()
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The namespaces that are left out with all they contain."""
+        return self.labelled | self.terminating
 
 
 async def look_up_namespaces(client: ClusterReader, spec: BackupSpec, log: RunLog) -> NamespaceFacts:
@@ -77,31 +85,42 @@ class _LookUp:
 
     async def _of_all(self) -> NamespaceFacts:
         try:
-            labelled = [item.name async for item in self._list(_SELECTOR)]
+            facts = await self._of_listed()
         except KubeError as error:
-            self._log.error(f"Error listing the namespaces with the label {_SELECTOR}", error=error)
+            self._log.error(
+                f"Error listing the namespaces: those with the label {_SELECTOR} are not left out, nor are"
+                " those that are being deleted",
+                error=error,
+            )
             return NamespaceFacts()
-        return NamespaceFacts(labelled=frozenset(labelled))
+        return replace(facts, existing=frozenset())
+
+    async def _of_listed(self) -> NamespaceFacts:
+        """What one list says of all namespaces. Raises KubeError."""
+        existing, labelled, terminating = set(), set(), set()
+        async for item in self._list():
+            existing.add(item.name)
+            if item.label(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
+                labelled.add(item.name)
+            if item.deleting:
+                terminating.add(item.name)
+        return NamespaceFacts(
+            existing=frozenset(existing), labelled=frozenset(labelled), terminating=frozenset(terminating)
+        )
 
     async def _of_patterns(self) -> NamespaceFacts:
-        existing, labelled = set(), set()
         try:
-            async for item in self._list():
-                existing.add(item.name)
-                if item.label(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
-                    labelled.add(item.name)
+            facts = await self._of_listed()
         except KubeError as error:
             self._log.error("Error listing namespaces for the patterns among the included ones", error=error)
             return await self._of_names()
         for pattern in self._patterns:
-            if not any(map(IncludesExcludes([pattern]).matches, existing)):
+            if not any(map(IncludesExcludes([pattern]).matches, facts.existing)):
                 self._log.warning(f"The namespace pattern {pattern} matches no namespace")
-        return NamespaceFacts(
-            existing=frozenset(existing), missing=self._names - existing, labelled=frozenset(labelled)
-        )
+        return replace(facts, missing=self._names - facts.existing)
 
     async def _of_names(self) -> NamespaceFacts:
-        missing, labelled = set(), set()
+        missing, labelled, terminating = set(), set(), set()
         limit = asyncio.Semaphore(_GETS_AT_ONCE)
 
         async def look_up(name: str) -> None:
@@ -116,18 +135,22 @@ class _LookUp:
                 except KubeError as error:
                     self._log.error("Error getting namespace", error=error, namespace=name)
                 else:
-                    labels = (found.get("metadata") or {}).get("labels") or {}
-                    if labels.get(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
+                    metadata = found.get("metadata") or {}
+                    if (metadata.get("labels") or {}).get(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
                         labelled.add(name)
+                    if metadata.get("deletionTimestamp"):
+                        terminating.add(name)
 
         async with asyncio.TaskGroup() as group:
             for name in sorted(self._names):
                 group.create_task(look_up(name))
-        return NamespaceFacts(missing=frozenset(missing), labelled=frozenset(labelled))
+        return NamespaceFacts(
+            missing=frozenset(missing), labelled=frozenset(labelled), terminating=frozenset(terminating)
+        )
 
-    async def _list(self, selector: str = "") -> AsyncIterator[Item]:
+    async def _list(self) -> AsyncIterator[Item]:
         lists = CompleteLists(self._client, self._log)
-        async with aclosing(lists.pages(NAMESPACES, label_selector=selector)) as pages:
+        async with aclosing(lists.pages(NAMESPACES)) as pages:
             async for page in pages:
                 for item in page.items:
                     yield item
@@ -137,7 +160,12 @@ class _LookUp:
             more = did_you_mean(near_names(name, existing))
             error = f'namespaces "{name}" not found{more}'
             self._log.error("Error getting namespace", error=error, namespace=name)
-        for name in sorted(facts.labelled):
+        for name in sorted(filter(self._filter.matches, facts.terminating)):
+            self._log.warning(
+                f"Leaving out namespace {name} with all that is still in it: it is being deleted",
+                namespace=name,
+            )
+        for name in sorted(facts.labelled - facts.terminating):
             if not self._filter.matches(name):
                 continue
             text = f"Leaving out namespace {name} with all it contains: it has the label {_SELECTOR}"

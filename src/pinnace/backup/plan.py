@@ -30,7 +30,7 @@ class Scope:
     Attributes:
         namespaces: the lists of the spec; `admits_namespace` knows also of labels.
         listed_namespaces: the namespaces to list one by one, or None for one call across all.
-        left_out_namespaces: those whose label leaves them out.
+        left_out_namespaces: those that their label leaves out, and those that are being deleted.
         missing_namespaces: included names that do not exist.
     """
 
@@ -61,7 +61,7 @@ class Scope:
             labels=LabelChoice.of(spec.label_selector, spec.or_label_selectors),
             listed_namespaces=_listed_namespaces(namespaces, facts),
             ordered={kind: tuple(names.split(",")) for kind, names in spec.ordered_resources.items()},
-            left_out_namespaces=facts.labelled,
+            left_out_namespaces=facts.left_out,
             missing_namespaces=facts.missing,
         )
 
@@ -81,7 +81,7 @@ def _listed_namespaces(namespaces: IncludesExcludes, facts: NamespaceFacts) -> t
     if namespaces.matches(EVERYTHING):
         return None
     literal = {name for name in namespaces.includes if not is_glob(name)}
-    candidates = (literal | facts.existing) - facts.labelled
+    candidates = (literal | facts.existing) - facts.left_out
     return tuple(sorted(name for name in candidates if namespaces.matches(name)))
 
 

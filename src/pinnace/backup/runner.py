@@ -164,7 +164,7 @@ class _Run:
         files = BackupFiles(
             name=self.backup.metadata.name,
             # A tarball that could not be written is no backup: only the log is kept.
-            metadata=encode_metadata(self.backup) if contents is not None else None,
+            metadata=encode_metadata(self.backup, self.context.read) if contents is not None else None,
             contents=contents,
             index=directory / "index.json.gz" if contents is not None else None,
             log=log.path if _close(log) else None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -194,7 +194,9 @@ class BackupWork:
             completed=status.volume_snapshots_completed,
         )
 
-    async def _execute(self, cluster: "_Cluster", caveats: Sequence[str], backup: Backup) -> Backup:
+    async def _execute(
+        self, cluster: "_Cluster", caveats: Sequence[str], backup: Backup, read: JSONObject
+    ) -> Backup:
         scope = self._scope
         try:
             store = await self._locations.acquire(backup.spec.storage_location)
@@ -206,7 +208,7 @@ class BackupWork:
         volumes = self._pod_volumes.backing_up(backup) if self._pod_volumes is not None else nullcontext()
         async with store, plugins, volumes as pod_volumes:
             operation = BackupOperation(
-                self._context(backup, cluster.discovery, caveats, store, plugins),
+                replace(self._context(backup, cluster.discovery, caveats, store, plugins), read=read),
                 pod_volumes=pod_volumes,
                 policies=cluster.policies,
                 on_tarball=partial(self._collected, _key_of(backup), _schedule_of(backup)),

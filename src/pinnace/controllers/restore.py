@@ -12,6 +12,7 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.hiding import hiding_for, results_without
 from pinnace.api.nonadmin.names import Origin, tenant_of
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
@@ -202,6 +203,7 @@ class RestoreWork:
         backup: Backup,
         checked: "_Checked",
         restore: Restore,
+        _read: JSONObject,
     ) -> Restore:
         scope, confinement = self._scope, checked.confinement
         async with AsyncExitStack() as stores:

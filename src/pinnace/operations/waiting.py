@@ -21,6 +21,7 @@ from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
@@ -46,7 +47,7 @@ from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import StorageError
+from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
 
 _logger = logging.getLogger(__name__)
 
@@ -192,7 +193,7 @@ async def finalize_backup(
             contents = await _rewritten(context, name, updated, directory)
             await context.store.finish_backup(
                 name,
-                encode_metadata(ended),
+                encode_metadata(ended, await _stored(context.store, name)),
                 contents=contents,
                 index=directory / _INDEX if contents is not None else None,
                 resource_list=await _resource_list(context.store, name, updated),
@@ -322,6 +323,14 @@ async def _updated(
         client=context.client, discovery=context.discovery, actions=table, backup=backup, log=log
     )
     return await finalizer.update(wanted)
+
+
+async def _stored(store: BackupStore, name: str) -> JSONObject:
+    """The Backup as the location keeps it; empty if it cannot be read, as it is going to be replaced."""
+    try:
+        return await store.read_raw_backup(name)
+    except (ObjectNotFound, UnreadableObject):
+        return {}
 
 
 async def _rewritten(context: RunContext, name: str, updated: UpdatedItems, directory: Path) -> Path | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from pinnace.api.codec import encode
+from pinnace.api.codec import encode, encode_over
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
@@ -90,8 +90,12 @@ class BackupFiles:
         return files
 
 
-def encode_metadata(value: Backup | Restore) -> bytes:
-    """`velero-backup.json` and `velero-restore.json`: indented by 2, `kind` first. (docs/spec: STO 3.1)"""
-    encoded = encode(value)
+def encode_metadata(value: Backup | Restore, read: Mapping[str, Any] | None = None) -> bytes:
+    """`velero-backup.json` and `velero-restore.json`: indented by 2, `kind` first. (docs/spec: STO 3.1)
+
+    Args:
+        read: the object that `value` was read from, whose fields of other versions are kept.
+    """
+    encoded = encode_over(value, read or {})
     ordered = {"kind": encoded.pop("kind"), "apiVersion": encoded.pop("apiVersion"), **encoded}
     return orjson.dumps(ordered, option=orjson.OPT_INDENT_2)

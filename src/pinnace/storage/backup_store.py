@@ -310,6 +310,10 @@ class BackupStore:
         except DecodeError as error:
             raise UnreadableObject(self._layout.backup_metadata(backup), str(error)) from error
 
+    async def read_raw_backup(self, backup: str) -> JSONObject:
+        """The Backup as it is stored, with fields of other versions. Raises UnreadableObject."""
+        return decode_object(await self.get_metadata(backup), key=self._layout.backup_metadata(backup))
+
     async def download_contents(self, backup: str, path: Path) -> int:
         """Save the tarball to a private file and return its size; a failure leaves no file."""
         async with self.read_bytes(DownloadTargetKind.BACKUP_CONTENTS, backup) as stream:
@@ -505,14 +509,17 @@ class BackupStore:
         self._check_restores_writable("write a restore")
         await self._put(self._layout.restore_metadata(restore), metadata)
 
+    async def get_restore_metadata(self, restore: str) -> bytes:
+        """What put_restore_metadata() stored; ObjectNotFound where a server ran the restore."""
+        key = self._layout.restore_metadata(restore)
+        return await read_all(self._store, key, limit_bytes=self._limits.metadata_bytes)
+
     async def read_restore(self, restore: str) -> Restore:
         """The Restore object that put_restore_metadata() stored; ObjectNotFound where a server ran it."""
-        key = self._layout.restore_metadata(restore)
-        data = await read_all(self._store, key, limit_bytes=self._limits.metadata_bytes)
         try:
-            return decode(Restore, data, require_kind=True)
+            return decode(Restore, await self.get_restore_metadata(restore), require_kind=True)
         except DecodeError as error:
-            raise UnreadableObject(key, str(error)) from error
+            raise UnreadableObject(self._layout.restore_metadata(restore), str(error)) from error
 
     async def read_restore_results(self, restore: str) -> JSONObject:
         """The results of a restore. Raises ObjectNotFound if there are none."""

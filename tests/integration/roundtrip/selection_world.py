@@ -142,6 +142,13 @@ class World:
         """What a backup must hold of this world."""
         collected = {item for item in self.items if self._collected(item, choice)}
         taken = collected | self._related(collected, choice)
+        occupied = {item.namespace for item in taken}
+        # Labels select what is in a namespace, and its object comes along.
+        taken |= {
+            item
+            for item in self.items
+            if item.resource == "namespaces" and item.name in occupied and self._admitted(item, choice)
+        }
         return {item.identity for item in taken}
 
     def missing_namespaces(self, choice: Choice) -> int:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pinnace.api.codec import DecodeError, decode, encode, merge_patch, to_json
+from pinnace.api.codec import DecodeError, decode, encode, encode_over, merge_patch, to_json
 from pinnace.api.kinds import KINDS, Kind
 from pinnace.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from pinnace.api.values.durations import Duration
@@ -406,3 +406,34 @@ def test_applying_the_patch_gives_the_new_object(before: dict[str, Any], after: 
     patch = merge_patch(before, after)
     assert json.dumps(_apply(before, patch), sort_keys=True) == json.dumps(after, sort_keys=True)
     assert (patch == {}) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
+
+
+def test_an_object_that_is_written_back_keeps_the_fields_of_other_versions() -> None:
+    hooks = {"resources": [{"name": "a", "newer": 1, "pre": [{"exec": {"command": ["x"], "shell": "sh"}}]}]}
+    read = {
+        "kind": "Backup",
+        "apiVersion": "velero.io/v1",
+        "metadata": {"name": "b", "managedFields": [{}]},
+        "spec": {
+            "ttl": "1h0m0s",
+            "compression": {"level": 9},
+            "hooks": hooks,
+            "labelSelector": {"matchAny": 1},
+        },
+        "status": {"phase": "New", "progress": {"bytes": 7}, "seal": None},
+        "extra": [1],
+    }
+    backup = decode(Backup, read)
+    backup.status.phase = BackupPhase.COMPLETED
+    backup.spec.ttl = Duration.parse("2h")
+
+    written = encode_over(backup, read)
+
+    assert written["spec"]["compression"] == {"level": 9}
+    assert written["spec"]["labelSelector"] == {"matchAny": 1}
+    assert written["spec"]["hooks"]["resources"][0]["newer"] == 1
+    assert written["spec"]["hooks"]["resources"][0]["pre"][0]["exec"]["shell"] == "sh"
+    assert written["status"] == {"phase": "Completed", "progress": {"bytes": 7}, "seal": None}
+    assert (written["extra"], written["spec"]["ttl"]) == ([1], "2h0m0s")
+    assert written["metadata"] == {"name": "b"}
+    assert decode(Backup, written) == backup

@@ -190,9 +190,41 @@ async def test_label_selector_goes_to_the_server(tmp_path: Path) -> None:
     backup = a_backup(label_selector=LabelSelector(match_labels={"a": "b"}))
     outcome = await run_backup(tmp_path, cluster, backup)
     assert outcome.items == ["pods/foo/labelled", "persistentvolumes/labelled"]
-    lists = [call for call in cluster.calls if call[0] == "list"]
-    lists.remove(("list", "namespaces", "", "velero.io/exclude-from-backup=true"))
+    lists = [call for call in cluster.calls if call[0] == "list" and call[1] != "namespaces"]
     assert {call[3] for call in lists} == {"a=b"}
+
+
+async def test_a_namespace_is_in_a_selective_backup_if_something_in_it_is(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "empty", "full", "skipped")
+    cluster.add(NAMESPACES, "chosen", labels={"a": "b"})
+    for resource in (PODS, CONFIGMAPS):
+        cluster.add(resource, "full/x", labels={"a": "b"}).add(resource, "empty/x")
+    selector = LabelSelector(match_labels={"a": "b"})
+    for names in ([], ["empty", "full", "chosen"], ["*l", "[ce]*"]):
+        outcome = await run_backup(
+            tmp_path, cluster, a_backup(label_selector=selector, included_namespaces=names)
+        )
+        assert sorted(outcome.items) == [
+            "configmaps/full/x",
+            "namespaces/chosen",
+            "namespaces/full",
+            "pods/full/x",
+        ]
+        assert (outcome.errors, outcome.warnings) == (0, 0)
+
+
+@pytest.mark.parametrize("resource", [PODS, CONFIGMAPS])
+@pytest.mark.parametrize("names", [[], ["gone", "there"], ["*"], ["g*", "th*"]])
+async def test_a_namespace_that_is_being_deleted_is_left_out_with_a_warning(
+    tmp_path: Path, resource: APIResource, names: list[str]
+) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "there").add(NAMESPACES, "gone", deleting=True)
+    cluster.add(resource, "gone/rest", "there/x")
+    outcome = await run_backup(tmp_path, cluster, a_backup(included_namespaces=names))
+
+    assert sorted(outcome.items) == sorted([f"{resource.group_resource}/there/x", "namespaces/there"])
+    assert (outcome.errors, outcome.warnings) == (0, 1)
+    assert "Leaving out namespace gone with all that is still in it: it is being deleted" in outcome.log
 
 
 @pytest.mark.spec("BEY-024")

@@ -15,7 +15,7 @@ from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
-from pinnace.plugins.protocols import BackupItemAction
+from pinnace.plugins.protocols import BackupItemAction, ResourceSelector
 from pinnace.volumes.policies import VolumePolicies
 from tests.support.backup_runs import FakeSnapshots, bound_pod, claim, pod, volume
 from tests.unit.backup.fakes import FakeAction, FakeCluster, Outcome, a_backup, related, run_backup
@@ -184,6 +184,35 @@ async def test_only_an_action_can_force_items_into_a_backup(tmp_path: Path, is_o
     assert outcome.items == (["secrets/ns/s"] if is_of_action else []) + ["configmaps/ns/m"]
     stored = outcome.item("resources/configmaps/namespaces/ns/m.json")
     assert bool(stored["metadata"]["annotations"]) is not is_of_action
+
+
+@pytest.mark.parametrize("is_of_action", [True, False])
+async def test_only_an_action_can_leave_its_item_out_of_a_backup(tmp_path: Path, is_of_action: bool) -> None:
+    marks = {
+        "velero.io/skip-from-backup": "true",
+        "backup.velero.io/must-include-additional-items": "true",
+    }
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/m", annotations={} if is_of_action else dict(marks))
+    cluster.add(PODS, "ns/p", annotations={} if is_of_action else dict(marks))
+    cluster.add(SECRETS, "ns/s")
+
+    def change(item: JSONObject) -> JSONObject:
+        if is_of_action:
+            item["metadata"]["annotations"] = dict(marks)
+        return item
+
+    wanted = ResourceSelector(included_resources=("configmaps", "pods"))
+    action = FakeAction(wanted, additional=lambda _item: [related(SECRETS, "ns/s")], change=change)
+    later = FakeAction(wanted)
+    outcome = await run_backup(
+        tmp_path, cluster, a_backup(excluded_resources=["secrets"]), actions=[action, later]
+    )
+    assert sorted(outcome.items) == ([] if is_of_action else ["configmaps/ns/m", "pods/ns/p"])
+    assert outcome.errors == 0
+    assert len(later.seen) == (0 if is_of_action else 2)
+    assert outcome.result.resource_list == (
+        {} if is_of_action else {"v1/ConfigMap": ["ns/m"], "v1/Pod": ["ns/p"]}
+    )
 
 
 def test_volume_infos_have_one_element_for_each_volume() -> None:

@@ -116,6 +116,14 @@ async def test_completed_backup_leaves_all_its_files(store: Store, workdir: Path
     assert store.unpacked("b1-volumesnapshots.json.gz") is None
 
 
+async def test_fields_of_other_versions_are_in_the_stored_backup(store: Store, workdir: Path) -> None:
+    read = {"spec": {"compression": "zstd"}, "status": {"phase": "InProgress", "seal": {"by": "x"}}}
+    await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir, read=read)
+    stored = store.metadata()
+    assert stored["spec"]["compression"] == "zstd"
+    assert (stored["status"]["phase"], stored["status"]["seal"]) == ("Completed", {"by": "x"})
+
+
 async def test_error_lines_make_it_partially_failed(store: Store, workdir: Path) -> None:
     cluster = FakeCluster().add(CONFIGMAPS, "ns/a")
     cluster.list_errors["pods"] = status_error(403, {"message": "forbidden"})

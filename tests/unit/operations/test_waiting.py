@@ -194,6 +194,8 @@ async def test_without_items_to_read_again_only_the_metadata_is_written(lab: Lab
     lab.operations.end("op-b")
     backup = await lab.following().backup(backup)
     before = read_members(lab.store.root / "backups/b1/b1.tar.gz")
+    file = lab.store.root / "backups/b1/velero-backup.json"
+    file.write_text(json.dumps(lab.store.metadata() | {"ofAnotherVersion": [1]}))
     lab.clock.advance(60)
 
     ended = await lab.finalize(backup)
@@ -201,6 +203,7 @@ async def test_without_items_to_read_again_only_the_metadata_is_written(lab: Lab
     assert ended.status.phase == BackupPhase.COMPLETED
     assert ended.status.completion_timestamp == START + timedelta(seconds=60)
     assert lab.store.metadata()["status"]["phase"] == "Completed"
+    assert lab.store.metadata()["ofAnotherVersion"] == [1]
     assert read_members(lab.store.root / "backups/b1/b1.tar.gz") == before
 
 

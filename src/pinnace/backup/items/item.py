@@ -13,6 +13,7 @@ from pinnace.api.labels import (
     EXCLUDE_FROM_BACKUP,
     EXCLUDE_FROM_BACKUP_VALUE,
     MUST_INCLUDE_ADDITIONAL_ITEMS,
+    SKIP_FROM_BACKUP,
 )
 from pinnace.api.objects import JSONObject, dump_json, mapping, text
 from pinnace.api.resource_policies import VolumeAction
@@ -88,13 +89,16 @@ class ItemBackupper:
         if self._run.log.writes_debug:
             trace_item(self._run.log, resource.group_resource, namespace, name)
         try:
-            await self._take(item, resource)
+            is_taken = await self._take(item, resource)
         except ItemFailed:
-            self._run.tracker.fail(kind, key)
+            self._run.tracker.leave_out(kind, key)
             raise
-        return True
+        if not is_taken:
+            self._run.tracker.leave_out(kind, key)
+        return is_taken
 
-    async def _take(self, item: JSONObject, resource: APIResource) -> None:
+    async def _take(self, item: JSONObject, resource: APIResource) -> bool:
+        """Back up an item; False if an action left it out. Raises ItemFailed."""
         is_pod = resource.group_resource == PODS
         if is_pod:
             self._pods.warn_of_undone_work(item)
@@ -109,6 +113,11 @@ class ItemBackupper:
             self._pods.release_volumes(original, volumes)
             errors = [*failure.errors, *await self._post_hooks(is_pod, item)]
             raise ItemFailed(errors) from failure
+        if changed is None:
+            self._pods.release_volumes(original, volumes)
+            if errors := [*await self._post_hooks(is_pod, item)]:
+                raise ItemFailed(errors)
+            return False
         if is_pod:
             await self._pods.report_unsaved_volumes(changed)
         errors = []
@@ -120,6 +129,7 @@ class ItemBackupper:
         if errors:
             raise ItemFailed(errors)
         await self._write(changed, identity, resource, api_version)
+        return True
 
     async def _post_hooks(self, is_pod: bool, item: JSONObject) -> Sequence[BaseException]:
         if not is_pod:
@@ -130,8 +140,12 @@ class ItemBackupper:
             return failure.errors
         return ()
 
-    async def _run_actions(self, item: JSONObject, resource: APIResource) -> JSONObject:
-        """Run the actions that apply, each followed by its additional items. (docs/spec: BKP 8.2)"""
+    async def _run_actions(self, item: JSONObject, resource: APIResource) -> JSONObject | None:
+        """Run the actions that apply, each followed by its additional items. (docs/spec: BKP 8.2)
+
+        Returns:
+            The item as it is to be saved; None if an action left it out, which ends its actions.
+        """
         namespace, name = identity_of(item)
         labels = (item.get("metadata") or {}).get("labels") or {}
         applicable = [
@@ -140,10 +154,19 @@ class ItemBackupper:
             if resolved.wants(namespace, labels)
         ]
         for action in applicable:
-            # Only an action can say so: a user could put any object into a backup by an annotation.
-            is_users = MUST_INCLUDE_ADDITIONAL_ITEMS in mapping(item, "metadata", "annotations")
+            # Only an action can say either: a user could put any object into a backup by an annotation, and
+            # one that an application copies into its objects would take them out of every backup.
+            users = set(mapping(item, "metadata", "annotations"))
             item, additional = await self._execute(action, item, resource, namespace, name)
-            forced = not is_users and must_include(item)
+            if SKIP_FROM_BACKUP not in users and is_to_be_skipped(item):
+                self._run.log.info(
+                    f"Leaving out the item, as action {action.name} says",
+                    resource=resource.group_resource,
+                    namespace=namespace,
+                    name=name,
+                )
+                return None
+            forced = MUST_INCLUDE_ADDITIONAL_ITEMS not in users and must_include(item)
             for identifier in additional:
                 await self._back_up_additional(identifier, forced=forced)
         for resolved in self._run.actions.blocks_for(resource.group_resource):
@@ -312,6 +335,11 @@ def must_include(item: JSONObject) -> bool:
     """
     annotations = mapping(item, "metadata", "annotations")
     return bool(annotations.pop(MUST_INCLUDE_ADDITIONAL_ITEMS, "") == "true")
+
+
+def is_to_be_skipped(item: JSONObject) -> bool:
+    """Whether an action said that its item is not to be in the backup. (docs/spec: BEY 4.12)"""
+    return mapping(item, "metadata", "annotations").get(SKIP_FROM_BACKUP, "false") not in ("", "false")
 
 
 def identity_of(item: JSONObject) -> Identity:

@@ -115,5 +115,5 @@ class RawItems:
         )
 
     def _fail(self, item: Item, key: str, error: ArchiveError) -> None:
-        self._run.tracker.fail(kind_key(item.api_version, item.kind), key)
+        self._run.tracker.leave_out(kind_key(item.api_version, item.kind), key)
         self._run.report(ItemFailed([error]), self._group_resource, item.namespace, item.name)

@@ -25,11 +25,11 @@ class Tracker:
 
     def __init__(self) -> None:
         self._items: Final[dict[str, set[str]]] = {}
-        self._failed: Final[dict[str, set[str]]] = {}
+        self._left_out: Final[dict[str, set[str]]] = {}
 
     @property
     def count(self) -> int:
-        """Items dealt with, failed ones included: what progress counts."""
+        """Items dealt with, those left out included: what progress counts."""
         return sum(map(len, self._items.values()))
 
     def keys_of(self, kind: str) -> set[str]:
@@ -48,13 +48,22 @@ class Tracker:
         """Whether an item has been dealt with."""
         return key in self._items.get(kind, ())
 
-    def fail(self, kind: str, key: str) -> None:
+    def namespaces(self) -> set[str]:
+        """The namespaces of all items that are in the backup."""
+        return {
+            key.partition("/")[0]
+            for kind, keys in self._items.items()
+            for key in keys
+            if "/" in key and key not in self._left_out.get(kind, ())
+        }
+
+    def leave_out(self, kind: str, key: str) -> None:
         """Leave a recorded item out of the list; it is not tried again. (docs/spec: README, decided)"""
-        self._failed.setdefault(kind, set()).add(key)
+        self._left_out.setdefault(kind, set()).add(key)
 
     def resource_list(self) -> dict[str, list[str]]:
         """The items in the backup, sorted: what `<backup>-resource-list.json.gz` holds."""
         listed = {
-            kind: sorted(keys - self._failed.get(kind, set())) for kind, keys in sorted(self._items.items())
+            kind: sorted(keys - self._left_out.get(kind, set())) for kind, keys in sorted(self._items.items())
         }
         return {kind: keys for kind, keys in listed.items() if keys}

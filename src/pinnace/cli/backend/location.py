@@ -12,12 +12,13 @@ from typing import Final
 
 import orjson
 
-from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.cli.backend.interface import (
     DownloadOptions,
@@ -89,12 +90,10 @@ class LocationBackend:
     async def object(self, plural: str, name: str) -> JSONObject:
         try:
             if plural == "backups":
-                return _raw_backup(await self.store.get_metadata(name), name)
-            restore = encode(await self.store.read_restore(name))
+                return _raw(Backup, await self.store.get_metadata(name), name)
+            return _raw(Restore, await self.store.get_restore_metadata(name), name)
         except ObjectNotFound as error:
             raise await self.not_found(plural, name) from error
-        restore["metadata"]["name"] = name
-        return restore
 
     async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
         if plural not in ("backups", "restores"):
@@ -218,17 +217,18 @@ class LocationBackend:
             yield chunks
 
 
-def _raw_backup(data: bytes, name: str) -> JSONObject:
-    """The Backup as it is stored, fields of newer versions included, once it is sure to be one.
+def _raw(struct: type[Backup | Restore], data: bytes, name: str) -> JSONObject:
+    """The object as it is stored, fields of newer versions included, once it is sure to be of the kind.
 
     Raises:
-        StorageError: it is not; everything that shows backups may rely on the types in it.
+        StorageError: it is not; everything that shows objects may rely on the types in it.
     """
     try:
-        decode(Backup, data, require_kind=True)
+        decode(struct, data, require_kind=True)
         raw: JSONObject = orjson.loads(data)
     except (DecodeError, orjson.JSONDecodeError) as error:
-        raise StorageError(f"the metadata of backup {name} cannot be read: {error}") from error
+        kind = struct.__name__.lower()
+        raise StorageError(f"the metadata of {kind} {name} cannot be read: {error}") from error
     raw["metadata"] = {**(raw.get("metadata") or {}), "name": name}
     return raw
 

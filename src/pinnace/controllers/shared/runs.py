@@ -60,13 +60,13 @@ class Plan(Generic[RunT]):
 
     Attributes:
         begun: the object as the first patch makes it: InProgress, or FailedValidation.
-        execute: the work, None if the object is not valid. Takes the object as it was stored; gives it
-            back with its terminal phase.
+        execute: the work, None if the object is not valid. Takes the object as it was stored, as a struct and
+            as it was read; gives it back with its terminal phase.
         targets: the namespaces that it works on.
     """
 
     begun: RunT
-    execute: Callable[[RunT], Awaitable[RunT]] | None = None
+    execute: Callable[[RunT, JSONObject], Awaitable[RunT]] | None = None
     targets: Targets = NO_NAMESPACE
 
 
@@ -175,7 +175,7 @@ class RunReconciler(Generic[RunT]):
                     return False
             if claimed is not None:
                 self._unanswered.pop(key, None)
-                await self._carry_out(decode(self._struct, claimed), plan)
+                await self._carry_out(claimed, plan)
                 return False
         return False
 
@@ -220,7 +220,8 @@ class RunReconciler(Generic[RunT]):
         patch = {"metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}, "status": status}
         await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
 
-    async def _carry_out(self, run: RunT, plan: Plan[RunT]) -> None:
+    async def _carry_out(self, obj: JSONObject, plan: Plan[RunT]) -> None:
+        run = decode(self._struct, obj)
         self._work.taken(run)
         if plan.execute is None:
             log.warning("Object is not valid", errors=run.status.validation_errors)
@@ -228,7 +229,7 @@ class RunReconciler(Generic[RunT]):
             return
         log.info(f"{self._resource.kind} begins")
         try:
-            finished = await plan.execute(run)
+            finished = await plan.execute(run, obj)
         except asyncio.CancelledError:
             await self._settler.settle_interrupted(self._resource, run)
             raise

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets, targets_of
 from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler
@@ -240,7 +241,7 @@ class Restores:
             targets=targets_of(run.spec),
         )
 
-    async def _execute(self, run: Restore) -> Restore:
+    async def _execute(self, run: Restore, read: JSONObject) -> Restore:
         name = run.metadata.name
         self.running[name] = asyncio.Event()
         try:

@@ -8,6 +8,7 @@ from typing import cast
 import msgspec
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, Plan, RunReconciler, Work, is_new
@@ -27,6 +28,7 @@ class ScriptedWork:
         self.planned: list[Backup] = []
         self.caveats: list[str] = []
         self.executed: list[Backup] = []
+        self.read: list[JSONObject] = []
         self.counted: list[tuple[str, str]] = []
         self._clock = world.clock
 
@@ -44,8 +46,9 @@ class ScriptedWork:
         )
         return Plan(begun=msgspec.structs.replace(run, status=status), execute=self._execute)
 
-    async def _execute(self, run: Backup) -> Backup:
+    async def _execute(self, run: Backup, read: JSONObject) -> Backup:
         self.executed.append(run)
+        self.read.append(read)
         return await self.outcome(run)
 
     def taken(self, run: Backup) -> None:
@@ -101,9 +104,12 @@ async def test_a_new_object_is_taken_to_its_terminal_phase(
 ) -> None:
     obj = scene.world.cluster.add("backups", "b1", spec={}, status=status)
     assert is_new(obj)
+    obj["spec"]["ofAnotherVersion"] = [1]
 
     await scene.reconcile()
 
+    assert scene.work.read[0]["spec"] == {"ofAnotherVersion": [1]}
+    assert scene.work.read[0]["status"]["phase"] == "InProgress"
     assert scene.status == {"phase": "Completed", "startTimestamp": "2021-08-11T21:43:26Z"}
     assert scene.work.counted == [("taken", "InProgress"), ("ended", "Completed")]
     assert scene.running == set()
