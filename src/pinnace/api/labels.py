@@ -103,6 +103,7 @@ PV_BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 PV_BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 PV_PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+HOSTNAME: Final = "kubernetes.io/hostname"
 CLAIM_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 CLAIM_PROVISIONER_BETA: Final = "volume.beta.kubernetes.io/storage-provisioner"
 CSI_LIST_SECRET: Final = "csi.storage.k8s.io/snapshotter-list-secret"  # noqa: S105 - where a Secret is named

@@ -1,7 +1,7 @@
 """The server's part of DataUploads and DataDownloads: makes their volumes reachable, and cleans up.
 
     New ──> Accepted: claim and pod are made ──> Prepared: mounted on a node, whose agent does the transfer
-                 └── cancelled, or not mounted within half an hour ──> Canceled, Failed
+                 └── cancelled, not mounted within half an hour, or no agent for so long ──> Canceled, Failed
     Completed ──> a filled volume is given to its claim ──┐
     Failed, Canceled ─────────────────────────────────────┴─> everything made for it is removed, the finalizer
                                                               last: only then is the operation over
@@ -40,6 +40,7 @@ from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS, APIResource
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.volumes.outcomes import canceled_message
 from pinnace.volumes.repositories import Repositories, RepositoryUnavailable
 from pinnace.volumes.uploader.interface import KOPIA
 
@@ -51,12 +52,21 @@ POLL_SECONDS: Final = 1.0
 TRANSFER_POLL_SECONDS: Final = 10.0
 CONSUMER_SECONDS: Final = 30.0
 """How long the first pod of a restored claim is waited for, whose node then decides where the volume is."""
+EXPLAIN_SECONDS: Final = 60.0
+"""After this time the status of an object says what its volume waits for."""
+CANCEL_SECONDS: Final = 3600.0
+LOST_CANCEL_SECONDS: Final = 300.0
+"""How long an agent may take to obey `spec.cancel`, and how long it may be missing then. (docs/spec: BEY 6.4)
+"""
 SETTLE_SECONDS: Final = 600.0
 """How long a filled volume may take to be bound to its claim."""
 _WORKERS: Final = 4
 
-CANCELED: Final = "it was canceled, as spec.cancel asks for it"
 DELETED: Final = "it was deleted"
+STILL_BUSY: Final = "its node agent did not end the transfer within an hour"
+NO_AGENT_SINCE: Final = "pinnace.io/no-agent-since"
+CANCEL_SINCE: Final = "pinnace.io/cancel-since"
+"""Annotations of a DataUpload or DataDownload: since when a server has seen it so."""
 POD_GONE: Final = "the pod that had the volume mounted is gone: its node may have failed"
 
 
@@ -199,22 +209,68 @@ class MovementReconciler:
         if now == DataMovementPhase.IN_PROGRESS:
             if not await self._exposer.is_mounted(obj):
                 return await self._give_up(obj, DataMovementPhase.FAILED, POD_GONE)
-            return Result.after(TRANSFER_POLL_SECONDS)
+            return await self._await_agent(obj, has_worked=True)
         if obj["spec"].get("cancel") is True:
-            return await self._give_up(obj, DataMovementPhase.CANCELED, CANCELED)
+            return await self._give_up(obj, DataMovementPhase.CANCELED, canceled_message(obj))
         if now == DataMovementPhase.NEW:
             return await self._accept(obj)
+        if now == DataMovementPhase.PREPARED:
+            return await self._await_agent(obj, has_worked=False)
         waited = self._waited_seconds(obj)
         if waited > TIMEOUT_SECONDS:
             reason = await self._exposer.why_not(obj)
-            text_of = f"no node agent took it up within {TIMEOUT_SECONDS / 60:g} minutes: {reason}"
-            return await self._give_up(obj, DataMovementPhase.FAILED, text_of)
-        if now == DataMovementPhase.ACCEPTED:
-            node = await self._kind.node(obj, waited_seconds=waited)
-            if node:
-                log.info("The volume is mounted", node=node)
-                await self._patch(obj, {"status": {"phase": str(DataMovementPhase.PREPARED), "node": node}})
+            told = f"its volume was not mounted within {TIMEOUT_SECONDS / 60:g} minutes: {reason}"
+            return await self._give_up(obj, DataMovementPhase.FAILED, told)
+        node = await self._kind.node(obj, waited_seconds=waited)
+        if node:
+            log.info("The volume is mounted", node=node)
+            status = {"phase": str(DataMovementPhase.PREPARED), "node": node, "message": None}
+            await self._patch(obj, {"status": status})
+        elif waited > EXPLAIN_SECONDS:
+            await self._explain(obj, await self._exposer.why_not(obj))
         return Result.after(POLL_SECONDS)
+
+    async def _await_agent(self, obj: JSONObject, *, has_worked: bool) -> Result:
+        """Wait for the agent of the node to begin or to end the work, but not where none runs any more.
+
+        An agent has an hour to obey `spec.cancel`.
+        """
+        notes: dict[str, str | None] = {}
+        node, canceled = text(obj, "status", "node"), obj["spec"].get("cancel") is True
+        reason = await self._exposer.why_no_agent(node, has_worked=has_worked)
+        lacking = self._since(obj, NO_AGENT_SINCE, notes, is_so=bool(reason))
+        ignored = self._since(obj, CANCEL_SINCE, notes, is_so=canceled)
+        if canceled and (lacking > LOST_CANCEL_SECONDS or ignored > CANCEL_SECONDS):
+            return await self._give_up(
+                obj, DataMovementPhase.CANCELED, f"{canceled_message(obj)}; {reason or STILL_BUSY}"
+            )
+        if lacking > TIMEOUT_SECONDS:
+            told = f"no node agent took it up within {TIMEOUT_SECONDS / 60:g} minutes: {reason}"
+            if has_worked:
+                told = f"its transfer was interrupted: {reason}"
+            return await self._give_up(obj, DataMovementPhase.FAILED, told)
+        if notes:
+            log.info("Data waits for a node agent", reason=reason)
+            patch: JSONObject = {"metadata": {"annotations": notes}}
+            if NO_AGENT_SINCE in notes and not canceled:
+                patch["status"] = {"message": reason or None}
+            await self._patch(obj, patch)
+        return Result.after(TRANSFER_POLL_SECONDS)
+
+    def _since(self, obj: JSONObject, name: str, notes: dict[str, str | None], *, is_so: bool) -> float:
+        """For how many seconds something has been so, as an annotation says; `notes` gets its change."""
+        noted = mapping(obj, "metadata", "annotations").get(name)
+        if is_so and noted:
+            return (self._scope.clock() - parse_time(str(noted))).total_seconds()
+        if is_so or noted:
+            notes[name] = format_time(self._scope.clock()) if is_so else None
+        return 0.0
+
+    async def _explain(self, obj: JSONObject, reason: str) -> None:
+        """Say in the status what is waited for."""
+        if text(obj, "status", "message") != reason:
+            log.info("A volume is not mounted yet", reason=reason)
+            await self._patch(obj, {"status": {"message": reason}})
 
     async def _accept(self, obj: JSONObject) -> Result:
         finalizers = listed(obj, "metadata", "finalizers")

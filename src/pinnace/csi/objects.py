@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -312,9 +312,17 @@ async def delete_csi_snapshots(
 
 
 async def delete_objects(
-    client: KubeClient, kinds: SnapshotKinds, backup: str, *, sleep: Sleep = asyncio.sleep
+    client: KubeClient,
+    kinds: SnapshotKinds,
+    backup: str,
+    *,
+    kept: Collection[str] = (),
+    sleep: Sleep = asyncio.sleep,
 ) -> tuple[list[str], list[JSONObject]]:
     """Delete the snapshots and contents with a backup's label, and with them the snapshots in storage.
+
+    Args:
+        kept: names of contents that stay, with their snapshots.
 
     Returns:
         The errors, and the contents that existed.
@@ -327,6 +335,8 @@ async def delete_objects(
     contents = await client.list_all(kinds.contents, label_selector=selector)
     # A content that is being deleted and leaves its snapshot does not count.
     contents = [content for content in contents if not _goes_without_snapshot(content)]
+    snapshots = [snapshot for snapshot in snapshots if bound_content(snapshot) not in kept]
+    contents = [content for content in contents if content["metadata"]["name"] not in kept]
     for snapshot in snapshots:
         namespace, name = snapshot["metadata"]["namespace"], snapshot["metadata"]["name"]
         try:

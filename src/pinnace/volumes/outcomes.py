@@ -10,7 +10,11 @@ from collections.abc import Awaitable, Callable, Collection
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.pod_volume import PodVolumePhase
 
+_CANCELED = "it was canceled"
 _FINAL = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
+
+NEW_PHASES = frozenset({"", PodVolumePhase.NEW})
+"""Phases in which no node agent has claimed an object yet."""
 NOT_DONE = frozenset({PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
 """Phases that have ended without the volume being saved or restored."""
 
@@ -80,6 +84,22 @@ def phase_of(obj: JSONObject | None) -> str:
 def message_of(obj: JSONObject | None) -> str:
     """`status.message`, empty if there is none."""
     return ((obj or {}).get("status") or {}).get("message") or ""
+
+
+def is_new(obj: JSONObject) -> bool:
+    """Whether no agent has claimed the object yet."""
+    return phase_of(obj) in NEW_PHASES
+
+
+def is_cancel_wanted(obj: JSONObject) -> bool:
+    """Whether a user has asked to give the work up."""
+    return (obj.get("spec") or {}).get("cancel") is True
+
+
+def canceled_message(obj: JSONObject) -> str:
+    """The message of a canceled object: that which a server has given with `spec.cancel`, if there is one."""
+    given = message_of(obj)
+    return given if given.startswith(_CANCELED) else f"{_CANCELED}, as spec.cancel asks for it"
 
 
 def _is_final(obj: JSONObject | None) -> bool:

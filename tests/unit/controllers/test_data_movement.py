@@ -15,8 +15,8 @@ from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS
 from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
 from pinnace.csi.movement.snapshots import MovedSnapshots
 from pinnace.csi.movement.uploads import CONTENT
-from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.resources import (
+    DAEMON_SETS,
     DATA_DOWNLOADS,
     DATA_UPLOADS,
     DEPLOYMENTS,
@@ -24,39 +24,18 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
     STORAGE_CLASSES,
-    APIResource,
 )
 from pinnace.runtime.keys import Key
 from pinnace.volumes.repositories import Repositories
 from tests.support.clock import FrozenClock
 from tests.support.scripted_api import ScriptedAPI
+from tests.support.snapshot_crds import kinds
 from tests.unit.controllers.fakes import RecordingMetrics
 
 OURS, SHOP, NODE = "velero", "shop", "node-1"
+AGENT = {"name": "node-agent"}
 AWAITED = {labels.DYNAMIC_PV_RESTORE: "shop.data.1"}
-KINDS = SnapshotKinds(
-    snapshots=APIResource(
-        group="snapshot.storage.k8s.io",
-        version="v1",
-        name="volumesnapshots",
-        kind="VolumeSnapshot",
-        namespaced=True,
-    ),
-    contents=APIResource(
-        group="snapshot.storage.k8s.io",
-        version="v1",
-        name="volumesnapshotcontents",
-        kind="VolumeSnapshotContent",
-        namespaced=False,
-    ),
-    classes=APIResource(
-        group="snapshot.storage.k8s.io",
-        version="v1",
-        name="volumesnapshotclasses",
-        kind="VolumeSnapshotClass",
-        namespaced=False,
-    ),
-)
+KINDS = kinds()
 
 
 class Killed(BaseException):
@@ -97,10 +76,27 @@ class Stage:
             SHOP,
             {"metadata": {"name": "data"}, "spec": {**spec, "selector": {"matchLabels": AWAITED}}},
         )
+        self.agent_arguments: list[str] = []
         self.resource = DATA_DOWNLOADS
         exposer = Exposer(self.scope.client, OURS)
         self.exposer, self.repositories = exposer, cast(Repositories, NoRepositories())
         self.kind: Downloads | Uploads = Downloads(self.scope, exposer, self.repositories)
+
+    def add_agents(self) -> None:
+        """The DaemonSet, with a pod on the only node."""
+        containers = [{"image": "r/agent:1", "args": ["node-agent", "server", *self.agent_arguments]}]
+        template = {"spec": {"containers": containers}}
+        spec = {"selector": {"matchLabels": AGENT}, "template": template}
+        self.api.add_new(DAEMON_SETS, OURS, {"metadata": {"name": "node-agent"}, "spec": spec})
+        pod = {"metadata": {"name": "agent", "labels": AGENT}, "spec": {"nodeName": NODE}}
+        self.api.add_new(PODS, OURS, pod)
+        self.set_agent(ready=True)
+
+    def set_agent(self, *, ready: bool) -> None:
+        pod = self.api.peek(PODS, OURS, "agent")
+        assert pod is not None
+        pod["status"] = {"conditions": [{"type": "Ready", "status": str(ready)}]}
+        self.api.store(PODS, OURS, pod)
 
     def add_download(self, **spec: Any) -> None:
         target = {"namespace": SHOP, "pvc": "data", "pv": ""}
@@ -200,8 +196,8 @@ class Stage:
 
     def temporary(self) -> list[str]:
         """What was made in the server's namespace, and the contents of snapshots."""
-        kinds = (PERSISTENT_VOLUME_CLAIMS, PODS, KINDS.snapshots)
-        found = [kind.kind for kind in kinds if self.api.peek(kind, OURS, "d") is not None]
+        made = (PERSISTENT_VOLUME_CLAIMS, PODS, KINDS.snapshots)
+        found = [kind.kind for kind in made if self.api.peek(kind, OURS, "d") is not None]
         return found + [obj["metadata"]["name"] for obj in self.api.of(KINDS.contents)]
 
 
@@ -315,15 +311,104 @@ async def test_a_canceled_download_ends_and_leaves_the_claim_as_it_is(stage: Sta
 
 
 async def test_what_no_agent_takes_up_fails_in_the_end_and_says_why(stage: Stage) -> None:
+    stage.add_agents()
     stage.add_download()
     await stage.until("Prepared")
+    stage.api.remove(PODS, OURS, "agent")
+    await stage.step()
+    reason = f"no node agent runs on the node {NODE}: the DaemonSet velero/node-agent has no pod there"
+    assert stage.obj["status"]["message"].startswith(reason)
     stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
 
     await stage.until_over()
 
     assert stage.phase == "Failed"
-    message = stage.obj["status"]["message"]
-    assert message.endswith(f"within 30 minutes: does a node agent run on the node {NODE}?")
+    told = f"no node agent took it up within 30 minutes: {reason}"
+    assert stage.obj["status"]["message"].startswith(told)
+    assert stage.temporary() == []
+
+
+async def test_a_busy_agent_is_waited_for_and_so_is_one_that_restarts(stage: Stage) -> None:
+    stage.add_agents()
+    stage.add_upload()
+    await stage.until("Prepared")
+    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+    await stage.step()
+    stage.set_agent(ready=False)
+    await stage.step()
+    assert "is not ready" in stage.obj["status"]["message"]
+    stage.set_agent(ready=True)
+    await stage.step()
+    assert "message" not in stage.obj["status"]
+    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+    stage.set_agent(ready=False)
+
+    await stage.step()
+
+    assert stage.phase == "Prepared"
+
+
+async def test_the_pod_is_kept_to_nodes_with_an_agent(stage: Stage) -> None:
+    stage.add_agents()
+    stage.add_upload()
+    await stage.until("Prepared")
+
+    pod = stage.api.peek(PODS, OURS, "d")
+
+    assert pod is not None
+    [term] = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term == {"labelSelector": {"matchLabels": AGENT}, "topologyKey": "kubernetes.io/hostname"}
+
+
+@pytest.mark.parametrize(("agent", "minutes"), [("gone", 6), ("deaf", 61)])
+async def test_a_cancel_that_no_agent_obeys_is_forced(stage: Stage, agent: str, minutes: int) -> None:
+    stage.add_agents()
+    stage.add_upload()
+    await stage.until("Prepared")
+    stage.change(phase="InProgress", message="it was canceled, as its Backup b failed: why")
+    obj = stage.obj
+    obj["spec"]["cancel"] = True
+    stage.api.store(DATA_UPLOADS, OURS, obj)
+    if agent == "gone":
+        stage.api.remove(PODS, OURS, "agent")
+    await stage.step()
+    assert stage.phase == "InProgress"
+    stage.clock.advance(timedelta(minutes=minutes))
+
+    await stage.until_over()
+
+    assert stage.phase == "Canceled"
+    assert stage.obj["status"]["message"].startswith("it was canceled, as its Backup b failed: why; ")
+    assert stage.temporary() == []
+
+
+async def test_a_transfer_whose_agent_is_gone_for_good_fails(stage: Stage) -> None:
+    stage.add_agents()
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.change(phase="InProgress")
+    stage.api.remove(PODS, OURS, "agent")
+    await stage.step()
+    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    assert stage.obj["status"]["message"].startswith("its transfer was interrupted: no node agent runs")
+    assert stage.temporary() == []
+
+
+async def test_an_upload_that_is_canceled_before_it_began_takes_its_snapshot_with_it(stage: Stage) -> None:
+    stage.add_upload()
+    obj = stage.obj
+    obj["spec"]["cancel"] = True
+    obj["metadata"]["finalizers"] = [FINALIZER]  # as `new_upload` makes it
+    stage.api.store(DATA_UPLOADS, OURS, obj)
+
+    await stage.until_over()
+
+    assert stage.phase == "Canceled"
+    assert stage.api.peek(KINDS.snapshots, SHOP, "snap") is None
     assert stage.temporary() == []
 
 

@@ -13,7 +13,7 @@ from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
 from pinnace.controllers.node.parts import NodeController, NodeParts
-from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report, is_new
+from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
@@ -22,7 +22,7 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import phase_of
+from pinnace.volumes.outcomes import is_new, phase_of
 from pinnace.volumes.pods.host_paths import HostPathError
 from pinnace.volumes.pods.parents import parent_snapshot
 from pinnace.volumes.uploader.access import Repository

@@ -20,8 +20,6 @@ from pinnace.controllers.node.reconciler import (
     PodVolumeFailed,
     PodVolumeReconciler,
     Report,
-    is_cancel_wanted,
-    is_new,
 )
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
@@ -39,7 +37,7 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import phase_of
+from pinnace.volumes.outcomes import is_cancel_wanted, is_new, phase_of
 from pinnace.volumes.pods.done_file import DoneFileError, remove_done_files, write_done_file
 from pinnace.volumes.pods.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
 from pinnace.volumes.uploader.access import Repository

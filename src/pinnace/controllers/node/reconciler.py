@@ -27,7 +27,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
-from pinnace.volumes.outcomes import phase_of
+from pinnace.volumes.outcomes import NEW_PHASES, canceled_message, is_cancel_wanted, phase_of
 from pinnace.volumes.uploader.output import Progress
 
 log = get_logger(__name__)
@@ -45,28 +45,15 @@ ORPHAN_MESSAGE: Final = (
 )
 INTERRUPTED_MESSAGE: Final = "the node agent was stopped before the {kind} had ended"
 DELETED_MESSAGE: Final = "it was deleted"
-CANCELED_MESSAGE: Final = "it was canceled, as spec.cancel asks for it"
 
 INTERRUPTED_SECONDS: Final = 4.0
 """For storing that the work was interrupted; a stop must not take long."""
-
-_NEW: Final = frozenset({"", PodVolumePhase.NEW})
 
 Report = Callable[[Progress], Awaitable[None]]
 
 
 class PodVolumeFailed(Exception):
     """A volume cannot be saved or restored; the text becomes the message of its object."""
-
-
-def is_new(obj: JSONObject) -> bool:
-    """Whether no agent has claimed the object yet."""
-    return phase_of(obj) in _NEW
-
-
-def is_cancel_wanted(obj: JSONObject) -> bool:
-    """Whether a user has asked to give the work up."""
-    return (obj.get("spec") or {}).get("cancel") is True
 
 
 def _volume_of(pod_volume: PodVolumeBackup | PodVolumeRestore | DataUpload | DataDownload) -> str:
@@ -125,7 +112,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         struct: type[PodVolumeT],
         work: Work[PodVolumeT],
         *,
-        startable: frozenset[str] = _NEW,
+        startable: frozenset[str] = NEW_PHASES,
     ) -> None:
         self._scope = scope
         self._startable = startable
@@ -152,7 +139,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         work = self._in_flight.get(obj["metadata"]["uid"])
         if work is not None and is_cancel_wanted(obj) and not work.given_up.is_set():
             work.is_canceled = True
-            self.give_up(obj["metadata"]["uid"], CANCELED_MESSAGE)
+            self.give_up(obj["metadata"]["uid"], canceled_message(obj))
 
     def deleted(self, obj: JSONObject) -> None:
         """Give up an object that was deleted."""
@@ -172,7 +159,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             if not ours and phase_of(obj) not in self._startable:
                 return
             if not ours and is_cancel_wanted(obj):
-                await self._store(obj["metadata"]["uid"], key, self._canceled())
+                await self._store(obj["metadata"]["uid"], key, self._canceled(canceled_message(obj)))
                 self._work.ended()
                 return
             try:
@@ -208,6 +195,8 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             "status": {
                 "phase": str(PodVolumePhase.IN_PROGRESS),
                 "startTimestamp": format_time(self._scope.clock()),
+                # What it waited for; a message of a Completed object is a warning.
+                **({"message": None} if pod_volume.status.message else {}),
             },
         }
         # Noted before the request: if the answer is lost, the next pass finds the object InProgress.
@@ -224,7 +213,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         self._in_flight[uid] = work
         if pod_volume.spec.cancel:  # since it was read, and before its events had this to act on
             work.is_canceled = True
-            work.given_up.set()
+            self.give_up(uid, canceled_message({"status": {"message": pod_volume.status.message}}))
         log.info(f"{self._resource.kind} begins", volume=_volume_of(pod_volume))
         status: JSONObject
         try:
@@ -234,7 +223,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             if done is not None:
                 status = self._completed(done)
             else:
-                status = self._canceled() if work.is_canceled else self._failed(work.reason)
+                status = self._canceled(work.reason) if work.is_canceled else self._failed(work.reason)
         except PASSING_ERRORS:
             raise
         except PodVolumeFailed as error:
@@ -284,8 +273,8 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
     def _failed(self, message: str) -> JSONObject:
         return {**self._ended(PodVolumePhase.FAILED), "message": message}
 
-    def _canceled(self) -> JSONObject:
-        return {**self._ended(PodVolumePhase.CANCELED), "message": CANCELED_MESSAGE}
+    def _canceled(self, message: str) -> JSONObject:
+        return {**self._ended(PodVolumePhase.CANCELED), "message": message}
 
     def _ended(self, phase: PodVolumePhase) -> JSONObject:
         return {"phase": str(phase), "completionTimestamp": format_time(self._scope.clock())}

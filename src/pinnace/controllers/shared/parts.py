@@ -11,6 +11,7 @@ from pinnace.controllers.shared.options import ControllerOptions
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler
+from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, APIResource
@@ -94,7 +95,7 @@ class Parts:
             informers=informers,
             locations=locations,
             availability=Availability(locations, clock=timers),
-            settler=Settler(scope, locations),
+            settler=Settler(scope, locations, kinds=SnapshotKinds.served(discovery)),
             uploaders=uploaders,
             locks=locks,
             pod_volumes=PodVolumes(

@@ -15,6 +15,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import VolumeInfo, moved_claims
 from pinnace.controllers.shared.restored_pods import RestoredPods
 from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.unattended import Unattended
 from pinnace.controllers.shared.waiting_pods import POD_INDEX, by_pod
 from pinnace.csi.movement.objects import is_built_in
 from pinnace.csi.stored_data import (
@@ -83,7 +84,8 @@ class PodVolumes:
         """The collaborator for one backup; its time runs from here."""
         timeout = Timeout(backup.metadata.annotations, self._timeout)
         selector = f"{labels.BACKUP_UID}={backup.metadata.uid}"
-        async with self._watched(POD_VOLUME_BACKUPS, selector) as (_orders, outcomes):
+        unattended = Unattended(self._scope, POD_VOLUME_BACKUPS)
+        async with self._watched(POD_VOLUME_BACKUPS, selector, unattended) as (_orders, outcomes):
             yield PodVolumeBackups(self._scope.client, backup, self._run(outcomes, timeout))
 
     @asynccontextmanager
@@ -149,7 +151,7 @@ class PodVolumes:
 
     @asynccontextmanager
     async def _watched(
-        self, resource: APIResource, selector: str
+        self, resource: APIResource, selector: str, unattended: Unattended | None = None
     ) -> AsyncIterator[tuple[Informer, Outcomes]]:
         """The objects by their pods, and how they end, watched as long as the context lasts."""
         informer = Informer(
@@ -164,9 +166,12 @@ class PodVolumes:
             on_add=outcomes.seen, on_update=lambda _old, new: outcomes.seen(new), on_delete=outcomes.gone
         )
         async with asyncio.TaskGroup() as group:
-            watching = group.create_task(informer.run())
+            watching = [group.create_task(informer.run())]
+            if unattended is not None:
+                watching.append(group.create_task(unattended.watch(informer)))
             yield informer, outcomes
-            watching.cancel()
+            for task in watching:
+                task.cancel()
 
 
 async def pod_volume_snapshots(scope: Scope, store: BackupStore, backup: str) -> list[SavedPodVolume]:

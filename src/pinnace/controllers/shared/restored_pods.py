@@ -12,19 +12,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.pod_volume import PodVolumePhase
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.waiting_pods import POD_INDEX, WAIT_CONTAINER, is_ending, pod_gone
+from pinnace.controllers.shared.unattended import Unattended
+from pinnace.controllers.shared.waiting_pods import (
+    POD_INDEX,
+    WAIT_CONTAINER,
+    is_ending,
+    is_waiting,
+    pod_gone,
+)
 from pinnace.hooks.pod_watches import PodReader
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import phase_of
+from pinnace.volumes.outcomes import is_new, message_of, phase_of
 from pinnace.volumes.pods.pod_volume_restores import TIMED_OUT
 
 log = get_logger(__name__)
@@ -63,8 +70,8 @@ def trouble_of(pod: JSONObject | None, created: JSONObject) -> Trouble | None:
         return Trouble(text=pod_gone(metadata["namespace"], metadata["name"]), lost=True)
     status = pod.get("status") or {}
     if (phase := status.get("phase")) in _ENDED_PHASES:
-        text = f"the pod {name} ended before its volume was restored: {_reason(status, phase)}"
-        return Trouble(text=text, lost=True)
+        ended = f"the pod {name} ended before its volume was restored: {_reason(status, phase)}"
+        return Trouble(text=ended, lost=True)
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return Trouble(text=f"the pod {name} is not scheduled: {_reason(condition)}")
@@ -107,12 +114,13 @@ class RestoredPods:
         self._orders = orders
         self._sight = sight
         self._timer = timer or SystemTimer()
+        self._unattended = Unattended(scope, POD_VOLUME_RESTORES, timer=self._timer)
 
     async def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
         """Restore and wait; what went wrong, and what the pod waits for if time is up."""
-        care = _Care(self._scope, self._orders, self._sight, self._timer, pod)
+        care = _Care(self._scope, self._orders, self._sight, self._unattended, self._timer, pod=pod)
         async with asyncio.TaskGroup() as group:
             caring = group.create_task(care.run())
             errors = await self._restores.restore_pod_volumes(pod, original_namespace, snapshots)
@@ -124,11 +132,19 @@ class _Care:
     """Looks after one pod, until cancelled."""
 
     def __init__(
-        self, scope: Scope, orders: Informer, sight: PodReader, timer: Timer, pod: JSONObject
+        self,
+        scope: Scope,
+        orders: Informer,
+        sight: PodReader,
+        unattended: Unattended,
+        timer: Timer,
+        *,
+        pod: JSONObject,
     ) -> None:
         self._scope = scope
         self._orders = orders
         self._sight = sight
+        self._unattended = unattended
         self._timer = timer
         self._created = pod
         self._state: JSONObject | None = pod
@@ -148,6 +164,7 @@ class _Care:
                     await self._timer.sleep(RETRY_SECONDS)
                 elif not await wait_for(self._news, timer=self._timer, timeout_seconds=LOOK_SECONDS):
                     await self._look()
+                    await self._look_for_agent()
 
     def standing(self) -> str:
         """What the pod and its orders wait for, in words."""
@@ -160,10 +177,10 @@ class _Care:
             for order in self._orders_of_pod()
             if phase_of(order) not in _ENDED_ORDERS
         )
-        return (
-            f"the pod {metadata['namespace']}/{metadata['name']} waits on node {node!r} for "
-            f"{waits or 'orders'}; what is New was not taken: does a node agent run there?"
-        )
+        waits_for = f"the pod {metadata['namespace']}/{metadata['name']} waits on node {node!r} for"
+        told = next((message_of(order) for order in self._orders_of_pod() if is_new(order)), "")
+        why = told or "what is New was not taken: does a node agent run there?"
+        return f"{waits_for} {waits or 'orders'}; {why}"
 
     def _tell(self) -> Trouble | None:
         trouble = trouble_of(self._state, self._created)
@@ -177,6 +194,13 @@ class _Care:
             self._state = await self._sight.look(self._created)
         except KubeError as error:
             log.warning("Cannot look at a pod that waits for its volumes", error=error)
+
+    async def _look_for_agent(self) -> None:
+        """Where only an agent is missing, say so in the orders of the pod, and fail them in the end."""
+        state = self._state
+        if state is not None and is_waiting(state) and trouble_of(state, self._created) is None:
+            node = text(state, "spec", "nodeName")
+            await self._unattended.look([(order, node) for order in self._orders_of_pod()])
 
     def _observe(self, state: JSONObject | None) -> None:
         self._state = state

@@ -2,7 +2,8 @@
 
 They are never resumed. If the location already holds a backup's metadata with a terminal phase, the end came
 after the upload and the status is taken from there; so it is if the backup waits for operations of plugins.
-Everything else is Failed, with the reason.
+Everything else is Failed, with the reason; the transfers of volumes that it has begun are cancelled first,
+and CSI snapshots that were to be moved and have no DataUpload are deleted.
 (docs/spec: CTL 15, SRV 13)
 """
 
@@ -10,21 +11,35 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.pod_volume import PodVolumePhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import Run
-from pinnace.kube.errors import APIStatusError, KubeError
-from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
+from pinnace.csi.movement.uploads import CONTENT
+from pinnace.csi.objects import delete_objects
+from pinnace.csi.snapshots import SnapshotKinds
+from pinnace.kube.errors import APIStatusError, KubeError, NotFound
+from pinnace.kube.resources import (
+    BACKUPS,
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
+    RESTORES,
+    APIResource,
+)
 from pinnace.operations.waiting import WAITING
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.volumes.outcomes import is_cancel_wanted, phase_of
 
 log = get_logger(__name__)
 
@@ -46,12 +61,27 @@ _UNKNOWN_END: Final = "Cannot tell whether the backup was stored"
 TERMINAL: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED})
 
 
-class Settler:
-    """Gives Backups and Restores of our namespace that were left InProgress their terminal state."""
+CANCEL_MESSAGE: Final = "it was canceled, as its {kind} {name} failed: {reason}"
+_TRANSFERS: Final = {
+    BACKUPS: (labels.BACKUP_UID, (DATA_UPLOADS, POD_VOLUME_BACKUPS)),
+    RESTORES: (labels.RESTORE_UID, (DATA_DOWNLOADS, POD_VOLUME_RESTORES)),
+}
+_ENDED: Final = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
 
-    def __init__(self, scope: Scope, locations: LocationStores) -> None:
+
+class Settler:
+    """Gives Backups and Restores of our namespace that were left InProgress their terminal state.
+
+    Args:
+        kinds: of CSI snapshots, as the cluster serves them; None if it does not.
+    """
+
+    def __init__(
+        self, scope: Scope, locations: LocationStores, *, kinds: SnapshotKinds | None = None
+    ) -> None:
         self._scope = scope
         self._locations = locations
+        self._kinds = kinds
 
     async def settle_orphans(self) -> None:
         """Settle what a dead server left. Only while no other server can be working.
@@ -117,14 +147,18 @@ class Settler:
                     ask = False
             else:
                 log.warning(_UNKNOWN_END, key=str(Key.of(obj)), error="its location did not answer before")
+        is_lost = patch is None
         if patch is None:
+            why = reason.format(kind=resource.kind.lower())
             patch = {
                 "status": {
                     "phase": str(BackupPhase.FAILED),
-                    "failureReason": reason.format(kind=resource.kind.lower()),
+                    "failureReason": why,
                     "completionTimestamp": format_time(self._scope.clock()),
                 }
             }
+            # Before the object ends: what dies after that is looked at by no server again.
+            await self._cancel_transfers(resource, obj, why)
         key, version = Key.of(obj), obj["metadata"]["resourceVersion"]
         patch.setdefault("metadata", {})["resourceVersion"] = version
         try:
@@ -133,7 +167,52 @@ class Settler:
             log.warning("Could not settle an orphan, it is left InProgress", key=str(key), error=error)
         else:
             log.info("Settled", key=str(key), phase=patch["status"]["phase"])
+            if is_lost and resource == BACKUPS:
+                await self._delete_snapshots(obj)
         return ask
+
+    async def _cancel_transfers(self, resource: APIResource, obj: JSONObject, why: str) -> None:
+        """Set `spec.cancel` of the DataUploads, PodVolumeBackups and so on that have not ended. (BEY-013)"""
+        label, kinds = _TRANSFERS[resource]
+        selector = f"{label}={obj['metadata']['uid']}"
+        message = CANCEL_MESSAGE.format(kind=resource.kind, name=obj["metadata"]["name"], reason=why)
+        for kind in kinds:
+            try:
+                found = await self._scope.client.list_all(
+                    kind, self._scope.namespace, label_selector=selector
+                )
+            except NotFound:
+                continue  # the cluster has no such kind
+            for transfer in found:
+                if phase_of(transfer) in _ENDED or is_cancel_wanted(transfer):
+                    continue
+                key = Key.of(transfer)
+                patch = {"spec": {"cancel": True}, "status": {"message": message}}
+                try:
+                    await self._scope.client.patch(kind, key.name, patch, key.namespace)
+                except APIStatusError as error:
+                    log.warning(f"A {kind.kind} is not canceled", key=str(key), error=error)
+
+    async def _delete_snapshots(self, obj: JSONObject) -> None:
+        """Delete the snapshots of a backup that were to be moved and have no DataUpload, which would do it.
+
+        Those that cannot be deleted now have the label of the backup, and are deleted with it.
+        """
+        name = obj["metadata"]["name"]
+        if self._kinds is None or (obj.get("spec") or {}).get("snapshotMoveData") is not True:
+            return
+        selector = f"{labels.BACKUP_UID}={obj['metadata']['uid']}"
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                uploads = await self._scope.client.list_all(
+                    DATA_UPLOADS, self._scope.namespace, label_selector=selector
+                )
+                moved = {text(upload, "metadata", "annotations", CONTENT) for upload in uploads}
+                problems, _ = await delete_objects(self._scope.client, self._kinds, name, kept=moved)
+        except (KubeError, TimeoutError) as error:
+            problems = [str(error) or "the time was up"]
+        for problem in problems:
+            log.warning("A CSI snapshot stays until its backup is deleted", backup=name, error=problem)
 
     async def _stored_state(self, obj: JSONObject) -> dict[str, Any] | None:
         """The patch to what the location says of this very backup, if it ended there or waits there.

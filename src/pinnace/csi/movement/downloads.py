@@ -5,17 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.velero.data_movement import DataMovementPhase
+from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore
-from pinnace.csi.movement.objects import (
-    ENDED,
-    MovedVolume,
-    has_finalizer,
-    new_download,
-    operation_id,
-    phase,
-)
+from pinnace.csi.movement.following import Movements
+from pinnace.csi.movement.objects import MovedVolume, new_download, operation_id
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import DATA_DOWNLOADS
 from pinnace.plugins.asynchronous import OperationProgress
@@ -70,39 +63,22 @@ class RestoreMovedData:
 
     async def progress(self, operation: str, restore: Restore) -> OperationProgress:
         """How far the DataDownload is. It has ended when the volume is bound to its claim."""
-        found = await self._find(operation, restore)
-        if found is None:
-            return OperationProgress(completed=True, error=_GONE)
-        now, done = phase(found), mapping(found, "status", "progress")
-        is_over = now in ENDED and not has_finalizer(found)
-        error = ""
-        if is_over and now != DataMovementPhase.COMPLETED:
-            error = text(found, "status", "message") or f"its DataDownload is {now}"
-        return OperationProgress(
-            completed=is_over,
-            error=error,
-            done=int(done.get("bytesDone") or 0),
-            total=int(done.get("totalBytes") or 0),
-            units="Bytes",
-            description=now,
-        )
+        return await self._movements.progress(operation, restore.metadata.uid)
 
     async def cancel(self, operation: str, restore: Restore) -> None:
         """Give the work up."""
-        found = await self._find(operation, restore)
-        if found is not None and phase(found) not in ENDED:
-            patch = {"spec": {"cancel": True}}
-            await self.client.patch(DATA_DOWNLOADS, found["metadata"]["name"], patch, self.namespace)
+        await self._movements.cancel(operation, restore.metadata.uid)
 
     async def are_additional_items_ready(self, items: Sequence[ResourceIdentifier], restore: Restore) -> bool:
         """There are none to wait for."""
         return True
 
-    async def _find(self, operation: str, restore: Restore) -> JSONObject | None:
-        marks = {
-            labels.RESTORE_UID: restore.metadata.uid,
-            labels.ASYNC_OPERATION_ID: labels.label_value(operation),
-        }
-        selector = ",".join(f"{key}={value}" for key, value in marks.items())
-        found = await self.client.list_all(DATA_DOWNLOADS, self.namespace, label_selector=selector)
-        return found[0] if found else None
+    @property
+    def _movements(self) -> Movements:
+        return Movements(
+            client=self.client,
+            namespace=self.namespace,
+            resource=DATA_DOWNLOADS,
+            owner_label=labels.RESTORE_UID,
+            gone=_GONE,
+        )

@@ -13,7 +13,6 @@ from pinnace.csi.movement.objects import temporary_claim, temporary_pod
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import (
-    DAEMON_SETS,
     DEPLOYMENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -21,8 +20,10 @@ from pinnace.kube.resources import (
     STORAGE_CLASSES,
     APIResource,
 )
+from pinnace.volumes.node_agents import AgentSet, NodeAgents
 
-_WORKLOADS: Final = ((DEPLOYMENTS, "velero"), (DAEMON_SETS, "node-agent"), (DAEMON_SETS, "restic"))
+_SERVER: Final = "velero"
+"""The Deployment of the server."""
 _FAILED_PODS: Final = frozenset({"Failed", "Succeeded"})
 
 
@@ -36,6 +37,7 @@ class Exposer:
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
+        self._agents = NodeAgents(client, namespace)
 
     async def node(self, movement: JSONObject, claim_spec: JSONObject, *, on_node: str = "") -> str:
         """The node on which the volume is mounted; empty while that is not so yet.
@@ -47,7 +49,9 @@ class Exposer:
         await self._ensure(PERSISTENT_VOLUME_CLAIMS, temporary_claim(movement, claim_spec))
         pod = await self._find(PODS, movement)
         if pod is None:
-            body = temporary_pod(movement, await self._image(), node=on_node)
+            agents = await self._agents.find()
+            near = agents.pod_labels if agents is not None else {}
+            body = temporary_pod(movement, await self._image(agents), node=on_node, near=near)
             await self._ensure(PODS, body)
             return ""
         if text(pod, "status", "phase") in _FAILED_PODS:
@@ -64,16 +68,18 @@ class Exposer:
             return "its pod was not created"
         for condition in objects(pod, "status", "conditions"):
             if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-                return f"its pod is not scheduled: {condition.get('message') or 'no reason is given'}"
+                said = condition.get("message") or "no reason is given"
+                return f"its pod is not scheduled to a node that has a node agent and its volume: {said}"
         name = f"{self._namespace}/{pod['metadata']['name']}"
-        node = text(pod, "spec", "nodeName")
-        if text(pod, "status", "phase") == "Running":
-            return f"does a node agent run on the node {node}?"
         return f"the pod {name} is {text(pod, 'status', 'phase') or 'Pending'}; see its events"
 
     async def is_mounted(self, movement: JSONObject) -> bool:
         """Whether the pod is still there."""
         return await self._find(PODS, movement) is not None
+
+    async def why_no_agent(self, node: str, *, has_worked: bool) -> str:
+        """Why no agent does the work of a node; empty if one is ready there. Raises KubeError."""
+        return await self._agents.why_none_on(node, has_worked=has_worked)
 
     async def remove_pod(self, movement: JSONObject) -> bool:
         """Delete the pod; whether it is gone."""
@@ -143,18 +149,19 @@ class Exposer:
                 await self._client.delete(resource, found["metadata"]["name"], self._namespace, uid=uid)
         return False
 
-    async def _image(self) -> str:
+    async def _image(self, agents: AgentSet | None) -> str:
         """The image of the server. Raises MovementError."""
-        for resource, name in _WORKLOADS:
-            with suppress(NotFound):
-                workload = await self._client.get(resource, name, self._namespace)
-                containers = objects(workload, "spec", "template", "spec", "containers")
-                if image := next((text(each, "image") for each in containers), ""):
-                    return image
-        raise MovementError(
-            f"no Deployment velero and no DaemonSet node-agent in {self._namespace} says what image the pod"
-            " that mounts the volume should have"
-        )
+        image = agents.image if agents is not None else ""
+        with suppress(NotFound):
+            server = await self._client.get(DEPLOYMENTS, _SERVER, self._namespace)
+            containers = objects(server, "spec", "template", "spec", "containers")
+            image = next((text(each, "image") for each in containers), "") or image
+        if not image:
+            raise MovementError(
+                f"no Deployment {_SERVER} and no DaemonSet node-agent in {self._namespace} says what image"
+                " the pod that mounts the volume should have"
+            )
+        return image
 
 
 def selected_node(claim: JSONObject) -> str:

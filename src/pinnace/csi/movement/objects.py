@@ -22,6 +22,7 @@ TIMEOUT_SECONDS: Final = 1800.0
 
 _HOLD: Final = ("pinnace", "hold-volume")
 _USER: Final = 65534
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _SUFFIX_DIGITS: Final = 8
 
 ENDED: Final = frozenset({DataMovementPhase.COMPLETED, DataMovementPhase.FAILED, DataMovementPhase.CANCELED})
@@ -121,12 +122,16 @@ def claim_like(target: JSONObject) -> JSONObject:
     return {key: spec[key] for key in kept if key in spec}
 
 
-def temporary_pod(movement: JSONObject, image: str, *, node: str = "") -> JSONObject:
+def temporary_pod(
+    movement: JSONObject, image: str, *, node: str = "", near: Mapping[str, str] | None = None
+) -> JSONObject:
     """A pod that does nothing but have the volume mounted, so that the agent of its node reaches it.
 
     Args:
         image: the server's.
         node: the node that it must run on; empty for any.
+        near: labels of the pods of node agents, one of which must be on the node; empty where they are not
+            known.
     """
     container: JSONObject = {
         "name": "hold",
@@ -151,10 +156,16 @@ def temporary_pod(movement: JSONObject, image: str, *, node: str = "") -> JSONOb
         "containers": [container],
         "volumes": [{"name": VOLUME, "persistentVolumeClaim": {"claimName": movement["metadata"]["name"]}}],
     }
+    affinity: JSONObject = {}
     if node:
         term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
         required = {"nodeSelectorTerms": [term]}
-        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        affinity["nodeAffinity"] = {_REQUIRED: required}
+    if near:
+        agent = {"labelSelector": {"matchLabels": dict(near)}, "topologyKey": labels.HOSTNAME}
+        affinity["podAffinity"] = {_REQUIRED: [agent]}
+    if affinity:
+        spec["affinity"] = affinity
     return {"apiVersion": "v1", "kind": "Pod", "metadata": _temporary(movement), "spec": spec}
 
 

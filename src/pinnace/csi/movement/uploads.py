@@ -9,10 +9,11 @@ from typing import Final
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.data_movement import DataMovementPhase
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
 from pinnace.csi import snapshots as csi
 from pinnace.csi.backup import SnapshotClaim
-from pinnace.csi.movement.objects import ENDED, has_finalizer, is_built_in, phase
+from pinnace.csi.movement.following import Movements
+from pinnace.csi.movement.objects import FINALIZER, is_built_in
 from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.client import KubeClient
@@ -53,38 +54,21 @@ class FollowUploads:
 
     async def progress(self, operation: str, backup: Backup) -> OperationProgress:
         """How far the DataUpload is. It has ended when everything made for it is removed."""
-        found = await self._find(operation, backup)
-        if found is None:
-            return OperationProgress(completed=True, error=NO_SUCH)
-        now, done = phase(found), mapping(found, "status", "progress")
-        is_over = now in ENDED and not has_finalizer(found)
-        error = ""
-        if is_over and now != DataMovementPhase.COMPLETED:
-            error = text(found, "status", "message") or f"its DataUpload is {now}"
-        return OperationProgress(
-            completed=is_over,
-            error=error,
-            done=int(done.get("bytesDone") or 0),
-            total=int(done.get("totalBytes") or 0),
-            units="Bytes",
-            description=now,
-        )
+        return await self._movements.progress(operation, backup.metadata.uid)
 
     async def cancel(self, operation: str, backup: Backup) -> None:
         """Give the work up."""
-        found = await self._find(operation, backup)
-        if found is not None and phase(found) not in ENDED:
-            patch = {"spec": {"cancel": True}}
-            await self.client.patch(DATA_UPLOADS, found["metadata"]["name"], patch, self.namespace)
+        await self._movements.cancel(operation, backup.metadata.uid)
 
-    async def _find(self, operation: str, backup: Backup) -> JSONObject | None:
-        marks = {
-            labels.BACKUP_UID: backup.metadata.uid,
-            labels.ASYNC_OPERATION_ID: labels.label_value(operation),
-        }
-        selector = ",".join(f"{key}={value}" for key, value in marks.items())
-        found = await self.client.list_all(DATA_UPLOADS, self.namespace, label_selector=selector)
-        return found[0] if found else None
+    @property
+    def _movements(self) -> Movements:
+        return Movements(
+            client=self.client,
+            namespace=self.namespace,
+            resource=DATA_UPLOADS,
+            owner_label=labels.BACKUP_UID,
+            gone=NO_SUCH,
+        )
 
 
 class MoveClaim:
@@ -176,6 +160,8 @@ def new_upload(backup: Backup, claim: JSONObject, snapshot: JSONObject, content:
                 labels.ASYNC_OPERATION_ID: labels.label_value(operation_id(owner.uid, source["uid"])),
             },
             "annotations": {CONTENT: content["metadata"]["name"]},
+            # From the start: the snapshot exists already, and must not outlive the object.
+            **({"finalizers": [FINALIZER]} if backup.spec.datamover in BUILT_IN_MOVERS else {}),
             "ownerReferences": [
                 {
                     "apiVersion": API_VERSION,

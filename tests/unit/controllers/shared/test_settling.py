@@ -9,9 +9,11 @@ from pinnace.api.codec import decode
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.controllers.shared import settling
 from pinnace.controllers.shared.settling import Settler
+from pinnace.csi.movement.uploads import CONTENT
 from pinnace.kube.errors import ConnectionFailed, Invalid
 from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
+from tests.support.snapshot_crds import kinds
 from tests.unit.controllers.fakes import World, fail_always
 
 IN_PROGRESS = {"phase": "InProgress", "startTimestamp": "2021-08-11T21:40:00Z"}
@@ -45,10 +47,10 @@ async def test_what_is_in_progress_is_failed_with_the_reason(world: World, settl
         world.cluster.add("restores", name, spec={"backupName": "b1"}, status=status)
 
     await settler.settle_orphans()
-    assert [call for call in world.cluster.calls if call[0] == "list"] == [
-        ("list", "backups", ""),
-        ("list", "restores", ""),
-    ]
+    lists = [name for verb, name, _ in world.cluster.calls if verb == "list"]
+    assert lists[:2] == ["backups", "restores"]
+    transfers = ["datadownloads", "datauploads", "podvolumebackups", "podvolumerestores"]
+    assert sorted(lists[2:]) == transfers
 
     failed = {**IN_PROGRESS, "phase": "Failed", "completionTimestamp": "2021-08-11T21:43:26Z"}
     backup = 'get a backup with status "InProgress" during the server starting, mark it as "Failed"'
@@ -61,6 +63,81 @@ async def test_what_is_in_progress_is_failed_with_the_reason(world: World, settl
     assert world.cluster.status("restores", "r1") == {**failed, "failureReason": restore}
     for plural in ("backups", "restores"):
         assert {name: world.cluster.status(plural, name) for name in others} == others
+
+
+WORK = ("", "New", "Accepted", "Prepared", "InProgress", "Completed", "Failed", "Canceled")
+
+
+def add_transfers(world: World, plural: str, label: str, uid: str) -> None:
+    for phase in WORK:
+        name = f"{uid}-{phase or 'none'}".lower()
+        world.cluster.add(plural, name, labels={label: uid}, spec={}, status={"phase": phase})
+
+
+@pytest.mark.spec("BEY-013")
+async def test_the_transfers_of_an_orphan_are_canceled_and_those_of_others_are_not(
+    world: World, settler: Settler
+) -> None:
+    phases = ("InProgress", "WaitingForPluginOperations", "Finalizing", "Completed", "New")
+    for phase in phases:
+        world.cluster.add("backups", phase, spec=SPEC, status={"phase": phase})
+        for plural in ("datauploads", "podvolumebackups"):
+            add_transfers(world, plural, "velero.io/backup-uid", f"uid-{phase}")
+        world.cluster.add("restores", phase, spec={"backupName": "b"}, status={"phase": phase})
+        for plural in ("datadownloads", "podvolumerestores"):
+            add_transfers(world, plural, "velero.io/restore-uid", f"uid-{phase}")
+
+    await settler.settle_orphans()
+
+    for plural in ("backups", "restores"):
+        now = [world.cluster.status(plural, phase)["phase"] for phase in phases]
+        assert now == ["Failed", *phases[1:]]
+        status = world.cluster.status(plural, "InProgress")
+        assert status["failureReason"].startswith("get a ")
+        assert status["completionTimestamp"] == "2021-08-11T21:43:26Z"
+    for plural in ("datauploads", "podvolumebackups", "datadownloads", "podvolumerestores"):
+        canceled = {
+            name
+            for (kind, name), obj in world.cluster.objects.items()
+            if kind == plural and obj["spec"].get("cancel")
+        }
+        assert canceled == {
+            f"uid-inprogress-{phase}" for phase in ("none", "new", "accepted", "prepared", "inprogress")
+        }
+        message = world.cluster.status(plural, "uid-inprogress-new")["message"]
+        assert message.startswith("it was canceled, as its ")
+
+
+async def test_an_orphan_ends_only_after_its_transfers_were_canceled(world: World, settler: Settler) -> None:
+    world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
+    world.cluster.before = fail_always("list", "datauploads", error=ConnectionFailed("no route"))
+
+    with pytest.raises(ConnectionFailed):
+        await settler.settle_orphans()
+
+    assert world.cluster.status("backups", "b1")["phase"] == "InProgress"
+
+
+async def test_only_snapshots_without_an_upload_are_deleted_with_an_orphan(world: World) -> None:
+    world.add_location()
+    marks = {"velero.io/backup-name": "b1"}
+    world.cluster.add("backups", "b1", spec={**SPEC, "snapshotMoveData": True}, status=IN_PROGRESS)
+    for name in ("left", "moved"):
+        status = {"boundVolumeSnapshotContentName": f"content-{name}"}
+        world.cluster.add("volumesnapshots", name, labels=marks, status=status)
+        content = {"deletionPolicy": "Retain"}
+        world.cluster.add("volumesnapshotcontents", f"content-{name}", spec=content)
+    world.cluster.add("datauploads", "u", labels={"velero.io/backup-uid": "uid-b1"}, spec={}, status={})
+    world.cluster.objects["datauploads", "u"]["metadata"]["annotations"] = {CONTENT: "content-moved"}
+
+    await Settler(world.scope, world.locations, kinds=kinds()).settle_orphans()
+
+    names = {name for kind, name in world.cluster.objects if kind.startswith("volumesnapshot")}
+    assert names == {"moved", "content-moved", "content-left"}
+    # Its driver deletes the snapshot with it.
+    assert world.cluster.objects["volumesnapshotcontents", "content-left"]["spec"] == {
+        "deletionPolicy": "Delete"
+    }
 
 
 @pytest.mark.parametrize("phase", [BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED])

@@ -1,0 +1,95 @@
+"""PodVolumeBackups and PodVolumeRestores that no node agent takes up: their status says why, and they fail in
+the end.
+
+An agent that is busy or restarts is waited for; the time counts only while a node has no agent that is ready.
+(docs/spec: BEY 6.4)
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.times import format_time
+from pinnace.api.velero.pod_volume import PodVolumePhase
+from pinnace.controllers.shared.scope import Scope
+from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.kube.resources import APIResource
+from pinnace.runtime.informer import Informer
+from pinnace.runtime.logfields import get_logger
+from pinnace.volumes.node_agents import NodeAgents
+from pinnace.volumes.outcomes import is_new
+
+log = get_logger(__name__)
+
+LOOK_SECONDS: Final = 60.0
+PREPARING_SECONDS: Final = 1800.0
+"""How long a node may be without an agent while work waits for one; Velero's preparing timeout."""
+
+
+class Unattended:
+    """Looks after the objects of one backup or restore.
+
+    Args:
+        resource: PodVolumeBackups or PodVolumeRestores.
+    """
+
+    def __init__(self, scope: Scope, resource: APIResource, *, timer: Timer | None = None) -> None:
+        self._scope = scope
+        self._resource = resource
+        self._agents = NodeAgents(scope.client, scope.namespace)
+        self._timer = timer or SystemTimer()
+        self._known: dict[str, tuple[float, str]] = {}
+        self._missing_since: dict[str, float] = {}
+
+    async def watch(self, orders: Informer) -> None:
+        """Look at the PodVolumeBackups of a backup every minute, until cancelled."""
+        while True:
+            await self._timer.sleep(LOOK_SECONDS)
+            await self.look((order, text(order, "spec", "node")) for order in orders.objects())
+
+    async def look(self, orders: Iterable[tuple[JSONObject, str]]) -> None:
+        """Explain, and in the end fail, those of these objects that wait for the agent of a node without one.
+
+        Args:
+            orders: each with the node whose agent should take it up.
+        """
+        for order, node in orders:
+            if not node or not is_new(order):
+                continue
+            try:
+                reason = await self._reason(node)
+                if reason:
+                    await self._explain(order, reason, since=self._missing_since[node])
+            except (Conflict, NotFound):
+                continue  # an agent has taken it, or it is gone
+            except KubeError as error:
+                log.warning("Cannot look for the node agent of a volume", node=node, error=error)
+
+    async def _reason(self, node: str) -> str:
+        now = self._timer.monotonic()
+        asked, reason = self._known.get(node, (0.0, ""))
+        if node not in self._known or now - asked >= LOOK_SECONDS:
+            reason = await self._agents.why_none_on(node)
+            self._known[node] = now, reason
+            if reason:
+                self._missing_since.setdefault(node, now)
+                log.warning("Volumes wait for a node agent", node=node, reason=reason)
+            else:
+                self._missing_since.pop(node, None)
+        return reason
+
+    async def _explain(self, order: JSONObject, reason: str, *, since: float) -> None:
+        metadata = order["metadata"]
+        status: JSONObject = {"message": reason}
+        if self._timer.monotonic() - since >= PREPARING_SECONDS:
+            status |= {
+                "phase": str(PodVolumePhase.FAILED),
+                "message": f"no node agent took it up within {PREPARING_SECONDS / 60:g} minutes: {reason}",
+                "completionTimestamp": format_time(self._scope.clock()),
+            }
+        elif text(order, "status", "message") == reason:
+            return
+        # An agent that takes it at this moment wins.
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
+        await self._scope.client.patch(self._resource, metadata["name"], patch, metadata["namespace"])

@@ -1,0 +1,60 @@
+"""How far the DataUpload or DataDownload of an item operation is, and giving it up. (docs/spec: BEY 6.7)"""
+
+from dataclasses import dataclass
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.velero.data_movement import DataMovementPhase
+from pinnace.csi.movement.objects import ENDED, has_finalizer, phase
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import APIResource
+from pinnace.plugins.asynchronous import OperationProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Movements:
+    """Finds the objects of one kind by their operation.
+
+    Attributes:
+        namespace: the server's.
+        owner_label: the label with the uid of the Backup or Restore.
+        gone: the error of an operation whose object was deleted.
+    """
+
+    client: KubeClient
+    namespace: str
+    resource: APIResource
+    owner_label: str
+    gone: str
+
+    async def progress(self, operation: str, owner_uid: str) -> OperationProgress:
+        """The progress of an operation. It is over when all that was made for it is removed."""
+        found = await self._find(operation, owner_uid)
+        if found is None:
+            return OperationProgress(completed=True, error=self.gone)
+        now, done = phase(found), mapping(found, "status", "progress")
+        is_over = now in ENDED and not has_finalizer(found)
+        error = ""
+        if is_over and now != DataMovementPhase.COMPLETED:
+            error = text(found, "status", "message") or f"its {self.resource.kind} is {now}"
+        return OperationProgress(
+            completed=is_over,
+            error=error,
+            done=int(done.get("bytesDone") or 0),
+            total=int(done.get("totalBytes") or 0),
+            units="Bytes",
+            description=now,
+        )
+
+    async def cancel(self, operation: str, owner_uid: str) -> None:
+        """Ask for the end of the work, unless it has ended."""
+        found = await self._find(operation, owner_uid)
+        if found is not None and phase(found) not in ENDED:
+            patch = {"spec": {"cancel": True}}
+            await self.client.patch(self.resource, found["metadata"]["name"], patch, self.namespace)
+
+    async def _find(self, operation: str, owner_uid: str) -> JSONObject | None:
+        marks = {self.owner_label: owner_uid, labels.ASYNC_OPERATION_ID: labels.label_value(operation)}
+        selector = ",".join(f"{key}={value}" for key, value in marks.items())
+        found = await self.client.list_all(self.resource, self.namespace, label_selector=selector)
+        return found[0] if found else None

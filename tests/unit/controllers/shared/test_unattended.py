@@ -1,0 +1,111 @@
+"""Volumes that wait for a node without an agent."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.shared.unattended import LOOK_SECONDS, PREPARING_SECONDS, Unattended
+from pinnace.kube.errors import ConnectionFailed
+from pinnace.kube.resources import POD_VOLUME_RESTORES
+from tests.unit.controllers.fakes import World, fail_always
+from tests.unit.restore.world import PatientTimer
+
+MARKS = {"name": "node-agent"}
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+class Scene:
+    """A restore with one order for the node `n1`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder)
+        self.cluster = self.world.cluster
+        self.timer = PatientTimer()
+        self.unattended = Unattended(self.world.scope, POD_VOLUME_RESTORES, timer=self.timer)
+        self.cluster.add("podvolumerestores", "r", spec={"volume": "data"}, status={})
+
+    def add_daemon_set(self) -> None:
+        self.cluster.add("daemonsets", "node-agent", spec={"selector": {"matchLabels": MARKS}})
+
+    def add_agent(self, node: str, **status: Any) -> None:
+        spec = {"nodeName": node}
+        self.cluster.add("pods", f"agent-{node}", labels=MARKS, spec=spec, status=status or READY)
+
+    async def look(self, *, later: float = 0.0) -> JSONObject:
+        self.timer.now += later
+        await self.unattended.look([(self.cluster.objects["podvolumerestores", "r"], "n1")])
+        return self.cluster.status("podvolumerestores", "r")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def test_an_order_that_an_agent_will_take_is_left_alone(scene: Scene) -> None:
+    scene.add_daemon_set()
+    scene.add_agent("n1")
+
+    assert await scene.look() == {}
+    assert await scene.look(later=PREPARING_SECONDS * 2) == {}
+
+
+@pytest.mark.parametrize(
+    ("agent", "reason"),
+    [
+        (None, "no node agent runs on the node n1: the DaemonSet velero/node-agent has no pod there"),
+        ({"phase": "Running"}, "the node agent on the node n1 is not ready: see the pod velero/agent-n1"),
+    ],
+    ids=["no pod", "not ready"],
+)
+async def test_a_missing_agent_is_told_at_once_and_fails_the_order_in_the_end(
+    scene: Scene, agent: JSONObject | None, reason: str
+) -> None:
+    scene.add_daemon_set()
+    scene.add_agent("n2")
+    if agent is not None:
+        scene.add_agent("n1", **agent)
+
+    status = await scene.look()
+    assert status["message"].startswith(reason)
+    assert "phase" not in status
+
+    status = await scene.look(later=PREPARING_SECONDS)
+    assert status["phase"] == "Failed"
+    assert status["message"].startswith(f"no node agent took it up within 30 minutes: {reason}")
+    assert status["completionTimestamp"]
+
+
+async def test_an_installation_without_node_agents_is_told(scene: Scene) -> None:
+    status = await scene.look()
+
+    assert status["message"].endswith(
+        " has no DaemonSet node-agent: install it with `pinnace install --use-node-agent`"
+    )
+
+
+async def test_the_time_of_an_agent_that_came_back_counts_anew(scene: Scene) -> None:
+    scene.add_daemon_set()
+    await scene.look()
+    scene.add_agent("n1")
+    await scene.look(later=LOOK_SECONDS)
+    del scene.cluster.objects["pods", "agent-n1"]
+
+    status = await scene.look(later=PREPARING_SECONDS)
+
+    assert "phase" not in status
+
+
+async def test_an_order_that_has_begun_is_left_to_its_agent(scene: Scene) -> None:
+    scene.cluster.objects["podvolumerestores", "r"]["status"] = {"phase": "InProgress"}
+
+    assert await scene.look() == {"phase": "InProgress"}
+
+
+async def test_errors_of_the_api_server_are_passed_over(scene: Scene) -> None:
+    error = ConnectionFailed("no route")
+    scene.cluster.before = fail_always("get", "daemonsets", error=error)
+
+    assert await scene.look() == {}
