@@ -133,12 +133,6 @@ def _unknown(read: Any, node: inspect.Type) -> JSONObject:
     return found
 
 
-def to_json(value: msgspec.Struct, *, indent: int = 0, unsent: bool = False) -> bytes:
-    """Return JSON text without a final newline: compact, or indented by `indent` blanks a level."""
-    text = msgspec.json.encode(encode(value, unsent=unsent))
-    return msgspec.json.format(text, indent=indent) if indent else text
-
-
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> JSONObject:
     """Return the JSON merge patch (RFC 7386) that turns `before` into `after`; `{}` when they are equal.
 

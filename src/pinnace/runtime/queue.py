@@ -110,11 +110,6 @@ class RateLimitedQueue(Generic[K]):
         """Keys that wait to be handed out; delayed and processed ones not counted."""
         return self._length
 
-    @property
-    def is_shut_down(self) -> bool:
-        """Whether `shutdown` was called."""
-        return self._shut_down
-
     def add(self, key: K) -> None:
         """Let a key be processed, soon; once, however often it is added before that."""
         if self._shut_down or key in self._dirty:

@@ -338,10 +338,6 @@ class BackupStore:
         """The PodVolumeBackups; none if the file is missing. `kind` may be missing in each."""
         return await self._read_list(self._layout.pod_volume_backups(backup))
 
-    async def read_csi_volume_snapshots(self, backup: str) -> list[JSONObject]:
-        """The CSI VolumeSnapshots; none if the file is missing."""
-        return await self._read_list(self._layout.target("CSIBackupVolumeSnapshots", backup))
-
     async def read_csi_volume_snapshot_contents(self, backup: str) -> list[JSONObject]:
         """The CSI VolumeSnapshotContents; none if the file is missing."""
         return await self._read_list(self._layout.target("CSIBackupVolumeSnapshotContents", backup))
@@ -448,15 +444,6 @@ class BackupStore:
         if not isinstance(self._store, RangedStore):
             raise RangesUnsupported(self.object_key(kind, name))
         return self._store.get_range(self.object_key(kind, name), offset, length)
-
-    async def stored_size(self, kind: str, name: str) -> int:
-        """The size of a download target in bytes. Raises ObjectNotFound."""
-        return await self._store.size(self.object_key(kind, name))
-
-    async def file_names(self, backup: str) -> list[str]:
-        """The names of all files in a backup's directory, known or not."""
-        directory = self._layout.backup_directory(backup)
-        return sorted(key[len(directory) :] for key in await self._store.list_keys(directory))
 
     @asynccontextmanager
     async def read_text(self, kind: str, name: str) -> AsyncIterator[AsyncIterator[bytes]]:

@@ -61,12 +61,6 @@ class CredentialsStore:
         await in_thread(path.unlink, missing_ok=True)
 
 
-def credential_selector(location: BackupStorageLocation) -> SecretKeySelector | None:
-    """The location's own credential; one without a Secret's name counts as none. (docs/spec: STO 8)"""
-    selector = location.spec.credential
-    return selector if selector is not None and selector.name else None
-
-
 async def resolve_credentials(
     location: BackupStorageLocation, store: CredentialsStore, read_secret: ReadSecret, *, namespace: str
 ) -> Path | None:

@@ -122,7 +122,6 @@ class TestPut:
             assert packed[3:8] == bytes(5)
         assert await backups.read_snapshots("b1") == []
         assert await backups.read_pod_volume_backups("b1") == []
-        assert await backups.read_csi_volume_snapshots("b1") == []
         assert await backups.read_csi_volume_snapshot_contents("b1") == []
         assert await backups.read_resource_list("b1") == {}
 
@@ -446,7 +445,8 @@ class TestSideFiles:
         )
 
         assert await backups.read_pod_volume_backups("b1") == [{"metadata": {"name": "p"}}]
-        assert await backups.read_csi_volume_snapshots("b1") == [{"kind": "VolumeSnapshot"}]
+        async with backups.read_text(DownloadTargetKind.CSI_SNAPSHOTS, "b1") as stream:
+            assert json.loads(b"".join([block async for block in stream])) == [{"kind": "VolumeSnapshot"}]
         assert await backups.read_csi_volume_snapshot_contents("b1") == [{"kind": "VolumeSnapshotContent"}]
         assert await backups.read_resource_list("b1") == resources
 
@@ -724,3 +724,13 @@ async def test_names_cannot_lead_elsewhere(
         with pytest.raises(StorageError, match="cannot be the name"):
             await call
     assert faulty.calls == []
+
+
+@pytest.mark.spec("STO-020")
+def test_stored_metadata_is_indented_and_has_its_kind_first_and_times_of_go() -> None:
+    backup = Backup()
+    backup.status.completion_timestamp = datetime(2006, 1, 2, 22, 4, 5, tzinfo=UTC)
+    text = encode_metadata(backup).decode()
+    assert text.startswith('{\n  "kind": "Backup",\n  "apiVersion": "velero.io/v1",\n')
+    assert text.endswith("}")
+    assert '"completionTimestamp": "2006-01-02T22:04:05Z"' in text

@@ -17,7 +17,6 @@ from pinnace.api.velero.storage_location import (
 )
 from pinnace.storage.credentials_store import (
     CredentialsStore,
-    credential_selector,
     resolve_credentials,
     with_ca_cert,
 )
@@ -89,7 +88,6 @@ async def test_what_is_missing(store: CredentialsStore) -> None:
 
 @pytest.mark.spec("STO-025")
 async def test_a_selector_without_a_name_is_none(store: CredentialsStore, root: Path) -> None:
-    assert credential_selector(location("", "")) is None
     assert await resolve_credentials(location("", ""), store, secrets(), namespace="ns1") is None
     assert await resolve_credentials(BackupStorageLocation(), store, secrets(), namespace="ns1") is None
     assert not await asyncio.to_thread(root.exists)

@@ -202,25 +202,3 @@ class DataDownload(Struct, rename="camel", kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: DataDownloadSpec = field(default_factory=DataDownloadSpec)
     status: DataDownloadStatus = field(default_factory=DataDownloadStatus)
-
-
-class DataUploadResult(Struct, rename="camel", kw_only=True):
-    """What a restore needs to know of a DataUpload; the value of a ConfigMap made for the restore.
-
-    Attributes:
-        backup_storage_location: The location that holds the data.
-        datamover: The program that moved the data.
-        snapshot_id: The snapshot in the repository.
-        source_namespace: The namespace of the claim that was saved.
-        data_mover_result: What else the program needs.
-        node_os: The operating system of the node that saved the data.
-        snapshot_size: Number of bytes of the data.
-    """
-
-    backup_storage_location: Annotated[str, REQUIRED] = ""
-    datamover: str = ""
-    snapshot_id: str = field(name="snapshotID", default="")
-    source_namespace: Annotated[str, REQUIRED] = ""
-    data_mover_result: Annotated[dict[str, str], NULLABLE] = {}
-    node_os: str = field(name="nodeOS", default="")
-    snapshot_size: Int64 = 0

@@ -93,10 +93,6 @@ async def wait_for_end(
     return ended
 
 
-def _estimated(done: int, total: int) -> State:
-    return State(done=done, total=total, at_least=True)
-
-
 PAUSE_SECONDS = 1.0
 """Before the next watch after one that failed."""
 _pause = asyncio.sleep

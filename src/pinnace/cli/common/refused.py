@@ -43,11 +43,6 @@ def refusing(flags: Iterable[Refused]) -> Callable[[Any], Any]:
     return decorate
 
 
-def options_of(flags: Iterable[Refused]) -> list[click.Option]:
-    """The same flags as click's objects, for a command that is made of a list of them."""
-    return [click.Option([flag.name], **_parameters(flag)) for flag in flags]
-
-
 def _parameters(flag: Refused) -> dict[str, Any]:
     switch: dict[str, Any] = {"type": Boolean(), "metavar": ""} if flag.switch else {}
     return {"hidden": True, "default": None, "expose_value": False, "callback": _refuse(flag), **switch}
