@@ -19,7 +19,7 @@ from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.times import format_time
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Conflict, Invalid, InvalidName, NotFound
-from pinnace.kube.pages import Page, parse_page
+from pinnace.kube.lists.pages import Page, parse_page
 from pinnace.kube.resources import APIResource
 from tests.support.clock import FrozenClock
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.pages import Page
+from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import APIResource
 
 

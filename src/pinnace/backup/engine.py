@@ -36,7 +36,7 @@ from pinnace.context import Activity, ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.pages import Item
+from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.item_operations import ItemOperation

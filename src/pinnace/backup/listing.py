@@ -14,7 +14,7 @@ from typing import Final
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
 from pinnace.kube.errors import SUSPECTS, InvalidResponse, KubeError
-from pinnace.kube.pages import Page
+from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import APIResource
 
 ATTEMPTS: Final = 3

@@ -20,7 +20,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.listing import CompleteLists
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
-from pinnace.kube.pages import Item
+from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import NAMESPACES
 
 _GETS_AT_ONCE: Final = 16

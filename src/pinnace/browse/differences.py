@@ -24,7 +24,7 @@ from pinnace.browse.stored import StoredBackup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, UnknownResource
-from pinnace.kube.pages import Item
+from pinnace.kube.lists.pages import Item
 
 _PAIRS_AT_ONCE: Final = 1000
 

@@ -1,8 +1,8 @@
 """Runs the hooks of a backup in the containers of its pods. (docs/spec: BKP 7.2, API 15.2)"""
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_hooks import container_names
 from pinnace.api.velero.backup import HookErrorMode
-from pinnace.api.velero.hooks import container_names
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook
 from pinnace.hooks.errors import HookDefective, HookFailed

@@ -18,11 +18,11 @@ from pinnace.api.labels import (
     PRE_BACKUP_HOOK_PREFIX,
 )
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_hooks import FROM_ANNOTATION, parse_command
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import BackupHooks, BackupResourceHook, ExecHook, HookErrorMode
-from pinnace.api.velero.hooks import FROM_ANNOTATION, parse_command
 
 _PODS = "pods"
 

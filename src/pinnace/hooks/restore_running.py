@@ -12,8 +12,8 @@ from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.objects import JSONObject, listed, mapping, member, objects, text
+from pinnace.api.pod_hooks import container_names
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.hooks import container_names
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.counts import HookCounts
 from pinnace.hooks.limit import limited

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_hooks import FROM_ANNOTATION, container_names, parse_command
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import HookErrorMode
-from pinnace.api.velero.hooks import FROM_ANNOTATION, container_names, parse_command
 from pinnace.api.velero.restore import ExecRestoreHook, RestoreHooks
 from pinnace.hooks.errors import InvalidHooks
 from pinnace.plugins.builtin.restore.init_hooks import HookSelector

@@ -18,9 +18,9 @@ import msgspec
 import orjson
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.deep import pruned
 from pinnace.kube.errors import InvalidResponse
-from pinnace.kube.pages import check_list_kind, list_outline, parse_page
+from pinnace.kube.lists.deep import pruned
+from pinnace.kube.lists.pages import check_list_kind, list_outline, parse_page
 from pinnace.kube.resources import APIResource
 
 T = TypeVar("T")

@@ -30,8 +30,8 @@ from pinnace.kube.answers import (
     sent_name,
 )
 from pinnace.kube.errors import AlreadyExists, InvalidResponse, NotFound
-from pinnace.kube.listing import PageReader
-from pinnace.kube.pages import Page, parse_page
+from pinnace.kube.lists.listing import PageReader
+from pinnace.kube.lists.pages import Page, parse_page
 from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.connection import Transport

@@ -8,8 +8,8 @@ import orjson
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube.answers import Expected
-from pinnace.kube.deep import pruned
 from pinnace.kube.errors import SUSPECTS, ConnectionFailed, InvalidResponse, status_error
+from pinnace.kube.lists.deep import pruned
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.requests import Request
 

@@ -17,7 +17,7 @@ from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.restore import RestorePhase
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
-from pinnace.kube.pages import Page
+from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.storage.backup_store import BackupStore
 from tests.integration.faults.world import Lab, config_map, objects_in, results_of

@@ -25,7 +25,7 @@ from pinnace.context import ProgressSink, StoreSource
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
-from pinnace.kube.pages import Page
+from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import (
     CONFIGMAPS,
     CUSTOM_RESOURCE_DEFINITIONS,

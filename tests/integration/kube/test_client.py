@@ -28,7 +28,7 @@ from pinnace.kube.errors import (
     NotFound,
     Unauthorized,
 )
-from pinnace.kube.pages import list_outline
+from pinnace.kube.lists.pages import list_outline
 from pinnace.kube.resources import (
     CONFIGMAPS,
     CUSTOM_RESOURCE_DEFINITIONS,

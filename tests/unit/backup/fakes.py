@@ -21,7 +21,7 @@ from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, status_error
 from pinnace.kube.groups import APIGroup, GroupVersion
-from pinnace.kube.pages import Page
+from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,

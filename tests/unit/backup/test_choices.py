@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.meta import LabelSelector
+from pinnace.api.pod_hooks import parse_command
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.resource_filters import CommonFilter
 from pinnace.api.values.durations import Duration
@@ -15,7 +16,6 @@ from pinnace.api.velero.backup import (
     BackupSpec,
     ExecHook,
 )
-from pinnace.api.velero.hooks import parse_command
 from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.backup.plan import Scope, plan_collection
 from pinnace.hooks.backup_selection import HookChoice, HookPhase, hook_of_annotations

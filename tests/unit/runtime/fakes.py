@@ -10,7 +10,7 @@ import orjson
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound, status_error
-from pinnace.kube.pages import Page, parse_page
+from pinnace.kube.lists.pages import Page, parse_page
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
 

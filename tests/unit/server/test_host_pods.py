@@ -9,7 +9,7 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
-from pinnace.kube.pages import Page, parse_page
+from pinnace.kube.lists.pages import Page, parse_page
 from pinnace.server.checks import StartupError
 from pinnace.server.host_pods import check_host_pods, missing_directories
 

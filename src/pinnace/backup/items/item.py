@@ -27,7 +27,7 @@ from pinnace.backup.items.tracking import item_key, kind_key
 from pinnace.backup.progress import trace_item
 from pinnace.hooks.backup_selection import HookPhase
 from pinnace.kube.errors import Forbidden, KubeError, NotFound, UnknownResource
-from pinnace.kube.pages import Item
+from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemOutput, ItemBlockAction
 from pinnace.plugins.item_operations import ItemOperation

@@ -15,7 +15,7 @@ from pinnace.backup.errors import ItemFailed
 from pinnace.backup.items.context import RunContext
 from pinnace.backup.items.tracking import kind_key
 from pinnace.backup.progress import PROGRESS_MESSAGE, trace_item
-from pinnace.kube.pages import Item
+from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import APIResource
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.hooks import parse_command
+from pinnace.api.pod_hooks import parse_command
 from pinnace.api.velero.restore import (
     InitRestoreHook,
     Restore,

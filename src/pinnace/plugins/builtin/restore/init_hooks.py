@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.pod_hooks import parse_command
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
-from pinnace.api.velero.hooks import parse_command
 from pinnace.api.velero.restore import RestoreHooks, RestoreResourceHookSpec
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 

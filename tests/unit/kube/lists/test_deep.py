@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.kube.deep import items_of, pruned
+from pinnace.kube.lists.deep import items_of, pruned
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ConnectionFailed, DeadlineExceeded, Gone, InvalidResponse, ServerFault
-from pinnace.kube.listing import MAXIMUM_RESTARTS
-from pinnace.kube.pages import Page
+from pinnace.kube.lists.listing import MAXIMUM_RESTARTS
+from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.kube.transport.retrying import RetryPolicy
 from tests.unit.kube.scripted import (

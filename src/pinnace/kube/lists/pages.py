@@ -12,8 +12,8 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.deep import items_of, pruned
 from pinnace.kube.errors import InvalidResponse
+from pinnace.kube.lists.deep import items_of, pruned
 from pinnace.kube.resources import APIResource
 
 _MAXIMUM_HEAD_BYTES = 4096

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.kube.errors import InvalidResponse
-from pinnace.kube.pages import Item, list_outline, parse_page, type_prefix
+from pinnace.kube.lists.pages import Item, list_outline, parse_page, type_prefix
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from tests.unit.kube.scripted import listing
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pinnace.kube.errors import Gone, InvalidResponse
-from pinnace.kube.pages import Page, list_outline, parse_page
+from pinnace.kube.lists.pages import Page, list_outline, parse_page
 from pinnace.kube.resources import APIResource
 
 MAXIMUM_RESTARTS = 3
