@@ -4,6 +4,8 @@
     validate ──> FailedValidation, until the spec is mended
        └───────> Enabled ──due──> look for the run's Backup ──> create it ──> lastBackup
                     ├ skipImmediately: what is due is left out ──> lastSkipped
+                    ├ an earlier Backup has not ended: looked at again every minute
+                    ├ the API server refuses the Backup: FailedValidation, tried again every minute
                     └ not due: looked at again when it will be
 
 Runs count from the last one, or from the creation of the Schedule before its first: a Schedule that another
@@ -14,7 +16,7 @@ leaves a Backup that the next one finds by its label and by the time in its name
 missed nor made twice. Runs missed meanwhile become one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Protocol
@@ -25,10 +27,12 @@ from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, parse_time
+from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.schedule import Schedule, SchedulePhase
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
-from pinnace.kube.errors import AlreadyExists, Conflict, NotFound
+from pinnace.controllers.shared.writes import PASSING_ERRORS
+from pinnace.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from pinnace.kube.resources import BACKUPS, SCHEDULES
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
@@ -49,6 +53,17 @@ _IN_FLIGHT: Final = timedelta(minutes=2)
 """For how long a create without an answer may still take effect; API servers end requests after one."""
 
 _PAST_DUE_SECONDS: Final = 0.001
+_AGAIN_SECONDS: Final = 60.0
+"""Between two looks at a run that is due and cannot begin."""
+
+_WEBHOOK: Final = "webhook"
+"""In the API server's error when an admission webhook does not answer, which can last."""
+
+_UNFINISHED: Final = frozenset(
+    {"", BackupPhase.NEW, BackupPhase.QUEUED, BackupPhase.READY_TO_START, BackupPhase.IN_PROGRESS}
+)
+"""Phases of a Backup that keeps the next one of its schedule waiting. (docs/spec: BEY 4.2, 7.1)"""
+
 _NAME_TAKEN_SECONDS: Final = 1.0
 
 
@@ -58,6 +73,8 @@ class ScheduleMetrics(Protocol):
     def schedule_seen(self, schedule: str, phase: str) -> None: ...
 
     def schedule_gone(self, schedule: str) -> None: ...
+
+    def backup_refused(self, schedule: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +107,10 @@ class _Attempt:
     moment: datetime
 
 
+class _Refused(Exception):
+    """The API server refused the Backup of a run: a quota, an admission webhook or its validation."""
+
+
 class ScheduleReconciler:
     """Makes the Backups of Schedules.
 
@@ -119,6 +140,7 @@ class ScheduleReconciler:
         self._begun: dict[Key, _Attempt] = {}
         self._skipped: dict[str, datetime] = {}
         self._warned: dict[Key, tuple[str, ...]] = {}
+        self._refused: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> Result:
         """Validate the Schedule and make its Backup if one is due."""
@@ -127,6 +149,7 @@ class ScheduleReconciler:
         except NotFound:
             self._begun.pop(key, None)
             self._warned.pop(key, None)
+            self._refused.pop(key, None)
             self._metrics.schedule_gone(labels.label_value(key.name))
             return DONE
         if obj["metadata"].get("deletionTimestamp") or is_paused(obj):
@@ -134,10 +157,16 @@ class ScheduleReconciler:
         verdict = judge(obj)
         self._warn(key, verdict.warnings)
         status = obj.get("status") or {}
-        # The status follows from the spec alone, so a corrected spec clears the errors of the former one.
-        if (status.get("phase"), status.get("validationErrors") or []) != (verdict.phase, verdict.errors):
+        refusal = self._refused.get(key, "") if verdict.cron is not None else ""
+        if verdict.errors:
+            self._refused.pop(key, None)
+        # The status follows from the spec, so a corrected spec clears the errors of the former one; and from
+        # what became of the last run.
+        phase = SchedulePhase.FAILED_VALIDATION if refusal else verdict.phase
+        errors = [refusal] if refusal else verdict.errors
+        if (status.get("phase"), status.get("validationErrors") or []) != (phase, errors):
             try:
-                await self._publish(key, obj, verdict)
+                await self._publish(key, obj, phase, errors)
             except (Conflict, NotFound):
                 return Result.after(0.0)  # what it is now decides (docs/spec: CTL 1.2)
         seen = status.get("phase") or "" if verdict.cron is None else verdict.phase
@@ -145,7 +174,11 @@ class ScheduleReconciler:
         if verdict.schedule is None or verdict.cron is None:
             return DONE
         with bound_fields(schedule=str(key)):
-            return await self._run_if_due(key, obj, verdict.schedule, verdict.cron)
+            try:
+                return await self._run_if_due(key, obj, verdict.schedule, verdict.cron)
+            except _Refused as refused:
+                await self._report(key, obj["metadata"]["uid"], str(refused))
+                return Result.after(_AGAIN_SECONDS)
 
     async def poll(self) -> None:
         """Queue what is due by the cache; without any request as long as nothing is."""
@@ -166,12 +199,26 @@ class ScheduleReconciler:
             for warning in warnings:
                 log.warning(warning, schedule=str(key))
 
-    async def _publish(self, key: Key, obj: JSONObject, verdict: Verdict) -> None:
-        if verdict.errors:
-            log.warning("Schedule is not valid", errors=verdict.errors)
+    async def _report(self, key: Key, uid: str, refusal: str) -> None:
+        """Put into the status why a run cannot begin, and count it once for each run."""
+        if key not in self._refused:
+            self._metrics.backup_refused(labels.label_value(key.name))
+        if self._refused.get(key) == refusal:
+            return
+        log.error("The Backup that is due is refused, trying again every minute", error=refusal)
+        patch = {
+            "metadata": {"uid": uid},
+            "status": {"phase": str(SchedulePhase.FAILED_VALIDATION), "validationErrors": [refusal]},
+        }
+        await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
+        self._refused[key] = refusal
+
+    async def _publish(self, key: Key, obj: JSONObject, phase: SchedulePhase, errors: list[str]) -> None:
+        if errors:
+            log.warning("Schedule is not valid", errors=errors)
         patch = {
             "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
-            "status": {"phase": str(verdict.phase), "validationErrors": verdict.errors or None},
+            "status": {"phase": str(phase), "validationErrors": errors or None},
         }
         await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
 
@@ -182,14 +229,21 @@ class ScheduleReconciler:
         due = due_after(cron, self._counted_from(schedule), self._zone)
         if due is None or now <= due:
             return self._at(due, now)
-        moment = await self._made(schedule, due, now)
+        backups = await self._backups_of(schedule)
+        moment = self._made(schedule, backups, due, now)
         if moment is None:
+            if running := [obj["metadata"]["name"] for obj in backups if is_unfinished(obj)]:
+                log.info("The Backup that is due waits until earlier ones have ended", waits_for=running)
+                return Result.after(_AGAIN_SECONDS)
             moment = self._begin(key, schedule, now)
             if not await self._create(key, obj, moment):
                 del self._begun[key]
                 return Result.after(_NAME_TAKEN_SECONDS)
         # With its uid, the patch cannot hit a new Schedule of that name, which has not run yet.
-        patch = {"metadata": {"uid": schedule.metadata.uid}, "status": {"lastBackup": format_time(moment)}}
+        status: JSONObject = {"lastBackup": format_time(moment)}
+        if self._refused.pop(key, ""):
+            status |= {"phase": str(SchedulePhase.ENABLED), "validationErrors": None}
+        patch = {"metadata": {"uid": schedule.metadata.uid}, "status": status}
         await self._scope.client.patch(SCHEDULES, key.name, patch, key.namespace)
         self._begun.pop(key, None)
         return self._at(due_after(cron, moment, self._zone), self._scope.clock())
@@ -220,10 +274,14 @@ class ScheduleReconciler:
         log.info("What is due now is skipped once, as skipImmediately says")
         return self._at(due_after(cron, now, self._zone), now)
 
-    async def _made(self, schedule: Schedule, due: datetime, now: datetime) -> datetime | None:
-        """When an earlier try made the Backup of the run that is due, if one did."""
+    async def _backups_of(self, schedule: Schedule) -> list[JSONObject]:
         selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule.metadata.name)}"
-        backups = await self._scope.client.list_all(BACKUPS, self._scope.namespace, label_selector=selector)
+        return await self._scope.client.list_all(BACKUPS, self._scope.namespace, label_selector=selector)
+
+    def _made(
+        self, schedule: Schedule, backups: Sequence[JSONObject], due: datetime, now: datetime
+    ) -> datetime | None:
+        """When an earlier try made the Backup of the run that is due, if one did."""
         made = [
             parse_time(backup["metadata"]["creationTimestamp"])
             for backup in backups
@@ -253,6 +311,12 @@ class ScheduleReconciler:
             if owner != own_labels[labels.SCHEDULE_NAME]:
                 log.warning("The name of the Backup is taken, trying the next", backup=name)
                 return False
+        except PASSING_ERRORS as error:
+            if _WEBHOOK not in str(error):
+                raise
+            raise _Refused(_refusal(error)) from error
+        except KubeError as error:
+            raise _Refused(_refusal(error)) from error
         log.info("Created the Backup that was due", backup=name)
         return True
 
@@ -275,6 +339,15 @@ def judge(obj: JSONObject) -> Verdict:
     return Verdict(
         schedule=schedule, cron=None if errors else cron, errors=errors, warnings=findings.warnings
     )
+
+
+def is_unfinished(backup: JSONObject) -> bool:
+    """Whether a Backup has not read the cluster yet."""
+    return ((backup.get("status") or {}).get("phase") or "") in _UNFINISHED
+
+
+def _refusal(error: KubeError) -> str:
+    return f"the Backup that is due could not be created: {error}"
 
 
 def is_paused(obj: JSONObject) -> bool:

@@ -12,12 +12,13 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.cron import read_schedule
 from pinnace.api.velero.schedule import SchedulePhase
 from pinnace.controllers.schedule import ScheduleReconciler, due_after
-from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError
+from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, status_error
 from pinnace.kube.resources import SCHEDULES
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
+from tests.support.scripted_api import ignore
 from tests.unit.controllers.creating import Cached, CreatingWorld
-from tests.unit.controllers.fakes import BROKEN, NAMESPACE, fail_once, key
+from tests.unit.controllers.fakes import BROKEN, NAMESPACE, fail_always, fail_once, key
 
 NOON = datetime(2017, 1, 1, 12, tzinfo=UTC)
 CREATED = "2015-12-31T23:30:00Z"
@@ -63,6 +64,11 @@ class Scene:
 
     async def reconcile(self, name: str = "name") -> Result:
         return await self.reconciler.reconcile(key(name))
+
+    def end_backups(self, phase: str = "Completed") -> None:
+        """Let all backups there are have a phase, at first a final one."""
+        for backup in self.world.all_of("backups").values():
+            backup["status"] = {"phase": phase}
 
     @property
     def status(self) -> JSONObject:
@@ -221,9 +227,73 @@ async def test_no_interval_makes_more_than_one_backup_a_minute(scene: Scene, cro
 
     for _ in range(181):
         await scene.reconcile()
+        scene.end_backups()
         scene.world.clock.advance(1)
 
     assert scene.backups == [f"name-2017010112{minute}" for minute in ("0000", "0101", "0202")]
+
+
+@pytest.mark.spec("BEY-064")
+@pytest.mark.parametrize("phase", ["", "New", "Queued", "ReadyToStart", "InProgress"])
+async def test_a_run_waits_until_the_former_one_has_ended(scene: Scene, phase: str) -> None:
+    scene.add("@hourly")
+    await scene.reconcile()
+    scene.end_backups(phase)
+    scene.world.clock.advance(3660)
+
+    assert await scene.reconcile() == Result.after(60.0)
+    assert scene.backups == ["name-20170101120000"]
+
+    scene.end_backups("WaitingForPluginOperations")
+    await scene.reconcile()
+    assert scene.backups == ["name-20170101120000", "name-20170101130100"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        status_error(403, {"message": "exceeded quota: backups"}),
+        status_error(422, {"message": "spec.ttl is not allowed here"}),
+        status_error(500, {"message": "failed calling webhook: no endpoints"}),
+    ],
+    ids=["quota", "admission", "webhook without an answer"],
+)
+async def test_a_backup_that_is_refused_shows_in_the_status_until_one_is_made(
+    scene: Scene, error: KubeError
+) -> None:
+    scene.add("@hourly", phase="Enabled")
+    scene.world.cluster.before = fail_always("create", "backups", error=error)
+
+    for _ in range(3):
+        assert await scene.reconcile() == Result.after(60.0)
+        scene.world.clock.advance(60)
+    assert scene.status["phase"] == "FailedValidation"
+    [text] = scene.status["validationErrors"]
+    assert text == f"the Backup that is due could not be created: {error}"
+    refused = scene.world.cluster.writes().count(("patch", "schedules", "name"))
+    assert refused == 1
+    assert scene.world.metrics.calls.count(("backup_refused", "name")) == 1
+
+    scene.world.cluster.before = ignore
+    await scene.reconcile()
+
+    assert scene.backups == ["name-20170101120300"]
+    assert (scene.status["phase"], scene.status.get("validationErrors")) == ("Enabled", None)
+    assert "lastBackup" in scene.status
+
+
+async def test_a_new_server_clears_a_refusal_when_a_backup_can_be_made(scene: Scene) -> None:
+    scene.add("@hourly", phase="FailedValidation", validationErrors=["the Backup that is due could not …"])
+    await scene.reconcile()
+    assert (scene.status["phase"], scene.status.get("validationErrors")) == ("Enabled", None)
+
+
+async def test_an_api_server_that_is_out_of_reach_refuses_nothing(scene: Scene) -> None:
+    scene.add("@hourly", phase="Enabled")
+    scene.world.cluster.before = fail_once("create", "backups")
+    with pytest.raises(ConnectionFailed):
+        await scene.reconcile()
+    assert scene.status == {"phase": "Enabled"}
 
 
 # --- Paused and skipped ---------------------------------------------------------------------------------
@@ -510,6 +580,7 @@ async def test_a_run_that_was_made_before_a_crash_does_not_swallow_the_next(scen
 
     await scene.reconcile()
     assert scene.status["lastBackup"] == "2017-01-01T12:00:00Z"
+    scene.end_backups()
     await scene.reconcile()
 
     assert scene.backups == ["name-20170101120000", "name-20170101130100"]
@@ -531,6 +602,7 @@ async def test_other_backups_of_the_schedule_are_not_the_run(scene: Scene, name:
     scene.add("45 * * * *", phase="Enabled")["metadata"]["creationTimestamp"] = "2017-01-01T11:30:00Z"
     scene.world.cluster.add("backups", name, labels={labels.SCHEDULE_NAME: "name"})
     scene.world.cluster.objects["backups", name]["metadata"]["creationTimestamp"] = created
+    scene.end_backups()
 
     await scene.reconcile()
 
@@ -585,6 +657,7 @@ async def test_a_schedule_that_was_replaced_runs_for_itself(scene: Scene) -> Non
         await scene.reconcile()
     assert "lastBackup" not in scene.status
 
+    scene.end_backups()
     scene.world.clock.advance(3605)
     await scene.reconcile()
 

@@ -171,6 +171,10 @@ class ServerMetrics:
         if phase in _SEEN_PHASES:
             self.init_schedule(schedule)
 
+    def backup_refused(self, schedule: str) -> None:
+        """Count a run of a schedule whose Backup the API server refused: it is not valid there."""
+        self._count(schedule, "backup_validation_failure")
+
     def schedule_gone(self, schedule: str) -> None:
         """Remove the series of a deleted Schedule. (docs/spec: BEY 10.3)"""
         if self._of_schedule.pop(schedule, None) is None:
