@@ -5,7 +5,7 @@ to backups or to restores stands in their own runners.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -48,48 +48,85 @@ class LogOptions:
 
 
 @dataclass(slots=True)
+class Reading:
+    """How far the objects of one resource are.
+
+    Attributes:
+        done: objects that were processed.
+        total: objects that are known to be there.
+        is_final: whether there are no more than those.
+    """
+
+    done: int = 0
+    total: int = 0
+    is_final: bool = False
+
+
+@dataclass(slots=True)
 class Activity:
     """What a run is doing now, for display: written by the run, read by what shows it.
 
     Attributes:
-        kinds: of each resource whose objects are being read: how many were read, and how many are known to be
-            there.
-        unknown: how many resources may have more objects than is known: while there are any, a total is a
+        kinds: the resources whose objects are being processed.
+        unknown: the resources that may have more objects than is known: while there are any, a total is a
             lower bound.
+        is_estimate: whether filters leave out some of the objects that are counted.
         hooks: the hooks that run now, each as `namespace/pod hook`.
-        upload_bytes: the size of the files that are being uploaded; 0 before that.
+        upload_bytes, sent_bytes: the size of the files that are being uploaded, 0 before that, and how much
+            of it was read by the store so far.
+        waiting: what else the run waits for, such as `volumes of shop/db`.
+        downloading: the file into which a tarball is being downloaded.
     """
 
-    kinds: dict[str, tuple[int, int]] = field(default_factory=dict)
-    unknown: int = 0
+    kinds: dict[str, Reading] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    is_estimate: bool = False
     hooks: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
     upload_bytes: int = 0
-    _open: set[str] = field(default_factory=set)
+    sent_bytes: int = 0
+    downloading: Path | None = None
 
-    def plan(self, resources: int) -> None:
-        """So many resources are going to be read."""
-        self.unknown = resources
+    def plan(self, resources: Iterable[str], *, is_estimate: bool = False) -> None:
+        """These resources are going to be processed."""
+        self.unknown = set(resources)
+        self.is_estimate = is_estimate
 
-    def begin(self, resource: str) -> None:
-        """The lists of a resource begin."""
-        self._open.add(resource)
+    def counted(self, resource: str) -> None:
+        """It is known how many objects a resource has, before they are listed."""
+        self.unknown.discard(resource)
+
+    def begin(self, resource: str, total: int | None = None) -> None:
+        """The objects of a resource begin; `total` if it is known how many there are."""
+        reading = Reading(total=total or 0, is_final=total is not None)
+        self.kinds[resource] = reading
+        if reading.is_final:
+            self.unknown.discard(resource)
 
     def page(self, resource: str, items: int, remaining: int | None, *, is_only_list: bool) -> None:
         """A page of a resource was read, after which so many objects remain; None if that is not known."""
-        done = self.kinds.get(resource, (0, 0))[0] + items
-        self.kinds[resource] = (done, done + (remaining or 0))
+        reading = self.kinds.setdefault(resource, Reading())
+        known = reading.done + items + (remaining or 0)
         if is_only_list and remaining is not None:
-            self._is_known(resource)
+            reading.total, reading.is_final = known, True
+            self.unknown.discard(resource)
+        else:
+            reading.total = max(reading.total, known)
+
+    def processed(self, resource: str, items: int = 1) -> None:
+        """So many objects of a resource were processed."""
+        if (reading := self.kinds.get(resource)) is not None:
+            reading.done += items
+            reading.total = max(reading.total, reading.done)
 
     def end(self, resource: str) -> None:
-        """All objects of a resource were read."""
+        """All objects of a resource were processed."""
         self.kinds.pop(resource, None)
-        self._is_known(resource)
+        self.unknown.discard(resource)
 
-    def _is_known(self, resource: str) -> None:
-        if resource in self._open:
-            self._open.discard(resource)
-            self.unknown -= 1
+    def sent(self, size_bytes: int) -> None:
+        """The store has read so many bytes more of what is uploaded."""
+        self.sent_bytes = min(self.sent_bytes + size_bytes, self.upload_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

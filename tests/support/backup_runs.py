@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,10 @@ class Store(BackupStore):
             raise self.exists_error
         return await super().exists(backup)
 
-    async def put_backup(self, files: BackupFiles) -> None:
+    async def put_backup(self, files: BackupFiles, *, sent: Callable[[int], None] | None = None) -> None:
         if self.put_error is not None:
             raise self.put_error
-        await super().put_backup(files)
+        await super().put_backup(files, sent=sent)
 
     async def close(self) -> None:
         self.closed = True

@@ -21,9 +21,9 @@ class ClusterReader(Protocol):
         ...
 
     async def count(
-        self, resource: APIResource, namespace: str | None = None, *, resource_version: str
+        self, resource: APIResource, namespace: str | None = None, *, resource_version: str = ""
     ) -> int | None:
-        """How many objects a list of this version has; None if the server does not say."""
+        """How many objects a list of this version, or of now, has; None if the server does not say."""
         ...
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:

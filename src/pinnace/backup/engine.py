@@ -16,6 +16,7 @@ from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, countable
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_unserved_names
 from pinnace.backup.items.actions import resolve_actions
@@ -36,7 +37,7 @@ from pinnace.context import Activity, ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.lists.pages import Item
+from pinnace.kube.lists.pages import Item, Page
 from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.item_operations import ItemOperation
@@ -46,6 +47,7 @@ LISTS_AT_ONCE = 5
 pages in memory."""
 ITEMS_AT_ONCE = 16
 """How many items with actions are processed at once. Each waits for one request at a time."""
+_pause = asyncio.sleep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,7 @@ class _Collection:
         self._hooked = asyncio.Lock()
         self._to_come: dict[object, int] = {}
         self._occupied: set[str] = set()
+        self._begun: set[str] = set()
 
     async def run(self) -> None:
         run = self._run
@@ -191,11 +194,42 @@ class _Collection:
         rest = iter(
             [planned for planned in plan.resources if planned not in last and planned not in looked_into]
         )
-        run.activity.plan(len(plan.resources))
-        await _all_of(self._lane(iter(looked_into)), *(self._lane(rest) for _ in range(LISTS_AT_ONCE)))
-        self._occupied = run.tracker.namespaces()
-        await self._lane(iter(last))
+        # A list of all namespaces has objects that the filters leave out.
+        leaves_out = run.scope.left_out_namespaces or run.scope.namespaces.excludes
+        is_estimate = run.scope.listed_namespaces is None and bool(leaves_out)
+        run.activity.plan(
+            (planned.resource.group_resource for planned in plan.resources), is_estimate=is_estimate
+        )
+        lanes = (self._lane(iter(looked_into)), *(self._lane(rest) for _ in range(LISTS_AT_ONCE)))
+        counting = asyncio.create_task(self._count(plan.resources), name="count objects")
+        try:
+            await _all_of(*lanes)
+            self._occupied = run.tracker.namespaces()
+            await self._lane(iter(last))
+        finally:
+            counting.cancel()
+            await asyncio.gather(counting, return_exceptions=True)
         await back_up_definitions(run, self._items, self._taken)
+
+    async def _count(self, resources: Sequence[PlannedResource]) -> None:
+        """Find out how much is to come, where that is shown; the server does not count what labels select."""
+        run = self._run
+        if not run.progress.is_watched or any(run.scope.labels.queries):
+            return
+        await _pause(COUNT_AFTER_SECONDS)
+
+        def is_wanted(planned: PlannedResource) -> bool:
+            return planned.resource.group_resource not in self._begun
+
+        def counted(planned: PlannedResource, number: int) -> None:
+            name = planned.resource.group_resource
+            self._to_come[name] = number
+            run.activity.counted(name)
+
+        wanted = [planned for planned in resources if is_wanted(planned)]
+        await count_resources(
+            run.client, countable(wanted), is_wanted=is_wanted, counted=counted, log=run.log
+        )
 
     def _depends_on_items(self, planned: PlannedResource) -> bool:
         """Whether a resource comes after all others: namespaces, where labels select what is in them.
@@ -222,10 +256,12 @@ class _Collection:
 
     async def _collect(self, planned: PlannedResource) -> None:
         activity, name = self._run.activity, planned.resource.group_resource
-        activity.begin(name)
+        self._begun.add(name)
+        activity.begin(name, self._to_come.get(name))
         try:
             await self._collect_items(planned)
         finally:
+            self._to_come.pop(name, None)
             activity.end(name)
 
     async def _collect_items(self, planned: PlannedResource) -> None:
@@ -250,10 +286,7 @@ class _Collection:
         try:
             async with aclosing(pages):  # a full disk ends this in the middle, with pages in flight
                 async for page in pages:
-                    self._to_come[lane] = page.remaining or 0
-                    run.activity.page(
-                        resource.group_resource, len(page.items), page.remaining, is_only_list=not namespace
-                    )
+                    self._arrived(resource, lane, page, is_only_list=not namespace)
                     items = page.items
                     if resource.group_resource == NAMESPACES.name and not run.scope.labels.empty:
                         items = [item for item in items if self._is_selected(item.name, item.labels)]
@@ -263,6 +296,7 @@ class _Collection:
                     expected = sum(self._to_come.values())
                     if plain and await raw.back_up(plain, len(others) + expected):
                         self._taken.add(resource.group_resource)
+                    run.activity.processed(resource.group_resource, len(page.items) - len(others))
                     await self._back_up_items(others, resource, expected)
         except KubeError as error:
             log.error(
@@ -270,6 +304,17 @@ class _Collection:
             )
         finally:
             self._to_come.pop(lane, None)
+
+    def _arrived(self, resource: APIResource, lane: object, page: Page, *, is_only_list: bool) -> None:
+        """Note how much follows a page: what its list says replaces what was counted before it."""
+        name, remaining, size = resource.group_resource, page.remaining, len(page.items)
+        if remaining is None and not page.continue_token:
+            remaining = 0
+        counted = self._to_come.get(name)
+        if counted is not None and lane not in self._to_come:
+            self._to_come[name] = 0 if is_only_list else max(0, counted - size - (remaining or 0))
+        self._to_come[lane] = remaining or 0
+        self._run.activity.page(name, size, remaining, is_only_list=is_only_list)
 
     async def _back_up_items(self, items: Sequence[Item], resource: APIResource, expected: int) -> None:
         """Pass the items of a page through the item pipeline, several at once where their order does not
@@ -323,6 +368,7 @@ class _Collection:
             name=name,
         )
         run.progress.update(done, done + expected)
+        run.activity.processed(resource.group_resource)
 
     def _hook_lock(self, item: JSONObject, resource: APIResource) -> AbstractAsyncContextManager[None]:
         """A lock for pods with hooks, which freeze and thaw: they are processed one after the other."""

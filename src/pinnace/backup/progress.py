@@ -34,6 +34,11 @@ class ProgressReporter:
         self._last = (-1, -1)
         self._call: asyncio.Task[None] | None = None
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether the numbers are shown or kept anywhere."""
+        return self._sink is not None
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -298,7 +298,7 @@ class _Run:
             if self.context.reopen_store is not None:
                 store = await self.context.reopen_store()
             self.context.activity.upload_bytes = files.size_bytes
-            await store.put_backup(files)
+            await store.put_backup(files, sent=self.context.activity.sent)
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
             log.error("error uploading backup", error=error)
             self.failed(f"error uploading backup: {_one_line(error)}")

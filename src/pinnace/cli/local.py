@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import click
@@ -22,8 +23,9 @@ from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.cells import empty_warning
-from pinnace.cli.output.progress import ProgressView, State
 from pinnace.cli.output.summary import counted
+from pinnace.cli.progress.state import Amount, State
+from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.context import Activity
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
@@ -85,14 +87,30 @@ async def open_run(
 
 
 def _details(activity: Activity, done: int, total: int) -> State:
+    upload = Amount(done=activity.sent_bytes, total=activity.upload_bytes)
     return State(
         done=done,
         total=total,
-        at_least=activity.unknown > 0,
-        kinds=dict(activity.kinds),
+        at_least=bool(activity.unknown),
+        is_estimate=activity.is_estimate,
+        kinds={
+            name: Amount(done=reading.done, total=reading.total, at_least=not reading.is_final)
+            for name, reading in activity.kinds.items()
+        },
         hooks=tuple(activity.hooks),
-        upload_bytes=activity.upload_bytes,
+        waiting=tuple(activity.waiting),
+        upload=upload if upload.total else None,
+        download_bytes=_size_of(activity.downloading),
     )
+
+
+def _size_of(path: Path | None) -> int | None:
+    if path is None:
+        return None
+    try:
+        return path.stat().st_size
+    except OSError:  # it is not there yet, or not any more
+        return 0
 
 
 @asynccontextmanager

@@ -378,9 +378,9 @@ class KubeClient:
                 yield page
 
     async def count(
-        self, resource: APIResource, namespace: str | None = None, *, resource_version: str
+        self, resource: APIResource, namespace: str | None = None, *, resource_version: str = ""
     ) -> int | None:
-        """Return how many objects a list has at a resource version; None if the server does not say.
+        """Return how many objects a list has at a resource version, or now; None if the server does not say.
 
         Raises:
             Gone: the server does not keep this version any more.
@@ -389,7 +389,7 @@ class KubeClient:
         params = {
             "limit": "1",
             "resourceVersion": resource_version,
-            "resourceVersionMatch": "Exact",
+            "resourceVersionMatch": "Exact" if resource_version else "",
         }
         request = Request(
             method="GET",

@@ -65,6 +65,8 @@ from pinnace.restore.volumes.patches import VolumePatches
 from pinnace.restore.volumes.preparing import SavedVolumes, VolumePreparer
 from pinnace.restore.volumes.saved_data import Abilities, SavedData, VolumeDataKeeper
 
+_ALL_KINDS: Final = "everything but definitions"
+"""Until it begins, the definitions are all that is known to be restored."""
 _DISCOVERY_LAG_SECONDS: Final = 10.0
 """A server can call a definition established a moment before its discovery shows the kind."""
 
@@ -150,6 +152,7 @@ class RestoreEngine:
             self._report(run, caveats)
             reporter = ProgressReporter(run.progress, self._progress_sink, self._log, self._timer)
             reporting = background.create_task(reporter.run())
+            request.activity.plan([_ALL_KINDS])
             try:
                 await self._restore_definitions(run)
                 await self._restore_everything(run)
@@ -225,6 +228,7 @@ class RestoreEngine:
                 volume_restorer=self._helpers.pod_volume_restorer,
                 hook_finder=begun.hook_finder,
                 exec_hooks=self._helpers.exec_hooks,
+                activity=request.activity,
             ),
         )
 
@@ -404,8 +408,15 @@ class RestoreEngine:
             else:
                 run.not_served.append(resource)
         run.progress.begin_pass(sum(resource.count for resource in selected))
+        activity = run.request.activity
+        if list(names) != [CRDS]:
+            activity.counted(_ALL_KINDS)
         for resource in selected:
-            await self._restore_resource(run, resource)
+            activity.begin(resource.group_resource, resource.count)
+            try:
+                await self._restore_resource(run, resource)
+            finally:
+                activity.end(resource.group_resource)
         return bool(selected)
 
     async def _restore_resource(self, run: _Run, resource: SelectedResource) -> None:
@@ -418,6 +429,7 @@ class RestoreEngine:
                 results = Results()
                 if await run.items.restore(ref, results):
                     self._count(run, ref)
+                run.request.activity.processed(resource.group_resource)
                 if not results.empty:
                     log_results(self._log, results, resource=ref.group_resource, name=ref.name)
                     reports.append((position, results))

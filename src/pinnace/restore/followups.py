@@ -6,13 +6,14 @@ They run while further items are restored; the engine waits for them where the o
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.archive.eventlog import EventLog
+from pinnace.context import Activity
 from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook
 from pinnace.kube.resources import APIResource
 from pinnace.restore.definitions import Definitions, is_established
@@ -37,12 +38,14 @@ class PodWork:
             reports the pods without data.
         hook_finder: the hooks of the Restore and of pods.
         exec_hooks: None where this installation cannot run hooks: then each pod with hooks is a warning.
+        activity: told which pods are waited for.
     """
 
     volumes: PodVolumeCatalogue
     volume_restorer: PodVolumeRestorer | None
     hook_finder: ExecHookFinder
     exec_hooks: ExecHooks | None
+    activity: Activity = field(default_factory=Activity)
 
 
 class FollowUps:
@@ -69,6 +72,7 @@ class FollowUps:
         self._hook_finder = pods.hook_finder
         self._pod_volume_restorer = pods.volume_restorer
         self._exec_hooks = pods.exec_hooks
+        self._activity = pods.activity
         self._volume_tasks: list[asyncio.Task[list[str]]] = []
         self._hook_tasks: list[asyncio.Task[list[str]]] = []
 
@@ -113,7 +117,9 @@ class FollowUps:
         snapshots = self._pod_volumes.snapshots(pod, ref.original_namespace)
         if snapshots and self._pod_volume_restorer is not None:
             work = self._pod_volume_restorer.restore_pod_volumes(pod, ref.original_namespace, snapshots)
-            self._volume_tasks.append(self._tasks.create_task(work))
+            task = self._tasks.create_task(work)
+            self._volume_tasks.append(task)
+            _show(task, self._activity.waiting, f"volumes of {ref.target_namespace}/{ref.name}")
         hooks = self._hook_finder.hooks_of(pod)
         if hooks:
             self._run_hooks(ref, pod, hooks, results)
@@ -127,4 +133,12 @@ class FollowUps:
                 f"the exec restore hooks of {ref.id} were not executed: this installation runs no hooks",
             )
             return
-        self._hook_tasks.append(self._tasks.create_task(self._exec_hooks.run(pod, hooks, self._log)))
+        task = self._tasks.create_task(self._exec_hooks.run(pod, hooks, self._log))
+        self._hook_tasks.append(task)
+        _show(task, self._activity.hooks, f"{ref.target_namespace}/{ref.name}")
+
+
+def _show(task: asyncio.Task[list[str]], shown: list[str], text: str) -> None:
+    """Have the text among what is shown until the task ends."""
+    shown.append(text)
+    task.add_done_callback(lambda _: shown.remove(text))

@@ -12,6 +12,7 @@ from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import VolumeInfo
+from pinnace.context import Activity
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.restore.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS
@@ -45,6 +46,7 @@ class RestoreRequest:
         modifiers: rules that change objects before they are created; None for none.
         caveats: notes for the user; each becomes a warning.
         started: gets the operations that actions start.
+        activity: told what is being restored.
     """
 
     restore: Restore
@@ -58,6 +60,7 @@ class RestoreRequest:
     modifiers: ResourceModifiers | None = None
     caveats: Sequence[str] = ()
     started: StartedOperations = field(default_factory=StartedOperations)
+    activity: Activity = field(default_factory=Activity)
 
     @property
     def labels(self) -> dict[str, str]:

@@ -73,6 +73,8 @@ class RestoreInputs:
     archive_limits: ArchiveLimits | None = None
 
 
+_CONTENTS = "the contents of the backup"
+"""What is not known before the tarball is there."""
 _CANCEL_SECONDS = 60.0
 """For cancelling operations, also of a restore that is cancelled."""
 
@@ -218,12 +220,16 @@ class _Run:
         log.info(f"Starting restore of backup {self.restore.metadata.namespace}/{backup_name}")
         actions = await self.inputs.actions()
         contents = self.directory / "contents.tar.gz"
-        store = self.context.store
+        store, activity = self.context.store, self.context.activity
+        activity.plan([_CONTENTS])
+        activity.downloading = contents
         try:
             await store.download_contents(backup_name, contents)
         except (StorageError, OSError) as error:
             reason = problem_text(self.directory, error) if isinstance(error, OSError) else error
             raise RestoreFailed(f"error downloading backup: {reason}") from error
+        finally:
+            activity.downloading = None
         try:
             pod_volume_backups = await self.inputs.pod_volume_backups()
         except (StorageError, KubeError) as error:
@@ -241,6 +247,7 @@ class _Run:
                 modifiers=self.inputs.modifiers,
                 caveats=self.context.caveats,
                 started=self.started,
+                activity=activity,
             )
         except StorageError as error:
             raise RestoreFailed(f"error fetching volume snapshots metadata: {error}") from error

@@ -6,7 +6,7 @@ failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -175,13 +175,16 @@ class BackupStore:
 
     # --- Writing backups --------------------------------------------------------------------------------
 
-    async def put_backup(self, files: BackupFiles) -> None:
+    async def put_backup(self, files: BackupFiles, *, sent: Callable[[int], None] | None = None) -> None:
         """Store a backup: log, then tarball and side files, then the metadata that makes it exist.
 
         Everything is encoded before anything is stored, and each file's size is asked for before the metadata
         is stored. A failure or cancellation removes what was stored,
         but for the log, which helps to find out why; a log that cannot be stored is only reported to the
         process's own log. Without metadata only the log is stored.
+
+        Args:
+            sent: told of each block of the large files that the store takes, by its size in bytes.
 
         Raises:
             ReadOnlyLocation: the location is read-only.
@@ -193,9 +196,9 @@ class BackupStore:
         try:
             side_files = await in_thread(files.encoded, self._layout)
         except StorageError:
-            await self._put_log(files)
+            await self._put_log(files, sent)
             raise
-        await self._put_log(files)
+        await self._put_log(files, sent)
         if files.metadata is None:
             return
         whole_files = {
@@ -208,7 +211,7 @@ class BackupStore:
         }
         try:
             await together(
-                *(self._put_file(key, path) for key, path in whole_files.items()),
+                *(self._put_file(key, path, sent) for key, path in whole_files.items()),
                 *(self._put(key, body) for key, body in side_files.items()),
             )
             await self._put_metadata(files.name, files.metadata)
@@ -216,16 +219,17 @@ class BackupStore:
             await self._undo(files.name, [*whole_files, *side_files], error)
             raise
 
-    async def _put_log(self, files: BackupFiles) -> None:
+    async def _put_log(self, files: BackupFiles, told: Callable[[int], None] | None) -> None:
         if files.log is None:
             return
         try:
-            await self._put_file(self._layout.target(DownloadTargetKind.BACKUP_LOG, files.name), files.log)
+            key = self._layout.target(DownloadTargetKind.BACKUP_LOG, files.name)
+            await self._put_file(key, files.log, told)
         except StorageError as error:
             _logger.warning("The log of backup %s could not be stored: %s", files.name, error)
 
-    async def _put_file(self, key: str, path: Path) -> None:
-        sent = _Counted(path)
+    async def _put_file(self, key: str, path: Path, told: Callable[[int], None] | None = None) -> None:
+        sent = _Counted(path, told)
         try:
             await self._store.put(key, sent)
         finally:
@@ -542,15 +546,18 @@ class _NotConfirmed(StoreUnavailable):
 
 
 class _Counted:
-    """The bytes of a file on their way, counted."""
+    """The bytes of a file on their way, counted; `told` is called with the size of each block."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, told: Callable[[int], None] | None = None) -> None:
         self.size_bytes = 0
+        self._told = told
         self._stream = stream_file(path)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for block in self._stream:
             self.size_bytes += len(block)
+            if self._told is not None:
+                self._told(len(block))
             yield block
 
     async def aclose(self) -> None:

@@ -116,6 +116,7 @@ class FakeCluster(ScriptedAPI[tuple[str, str, str]]):
     Attributes:
         list_errors, get_errors, count_errors: requests that fail, by group-resource.
         counted: the lists that were counted, by group-resource and namespace.
+        counted_ahead: those that were counted before they were read.
         cut_out: how many objects are missing from the next lists of a group-resource.
         fail_after_first_page, restart_after_first_page: lists that break off, or begin again.
         before_list: called with the group-resource before each list.
@@ -128,6 +129,7 @@ class FakeCluster(ScriptedAPI[tuple[str, str, str]]):
         self.get_errors: dict[str, KubeError] = {}
         self.count_errors: dict[str, KubeError] = {}
         self.counted: list[tuple[str, str]] = []
+        self.counted_ahead: list[tuple[str, str]] = []
         self.cut_out: dict[str, list[int]] = {}
         self.fail_after_first_page: set[str] = set()
         self.restart_after_first_page: set[str] = set()
@@ -165,10 +167,13 @@ class FakeCluster(ScriptedAPI[tuple[str, str, str]]):
         return found[cuts.pop(0) :] if cuts else found
 
     async def count(
-        self, resource: APIResource, namespace: str | None = None, *, resource_version: str
+        self, resource: APIResource, namespace: str | None = None, *, resource_version: str = ""
     ) -> int | None:
-        assert resource_version == "1"
-        self.counted.append((resource.group_resource, namespace or ""))
+        if resource_version:
+            assert resource_version == "1"
+            self.counted.append((resource.group_resource, namespace or ""))
+        else:
+            self.counted_ahead.append((resource.group_resource, namespace or ""))
         if resource.group_resource in self.count_errors:
             raise self.count_errors[resource.group_resource]
         return sum(namespace in (None, item["metadata"].get("namespace")) for item in self.of(resource))

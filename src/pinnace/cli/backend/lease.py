@@ -5,7 +5,7 @@ is watched is held by no server. Clocks of two machines are not compared. (docs/
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -24,18 +24,21 @@ SECOND_LOOK_SECONDS: Final = 10.0
 
 
 @asynccontextmanager
-async def telling_of_absence(client: KubeClient, namespace: str, what: str) -> AsyncIterator[asyncio.Event]:
+async def telling_of_absence(
+    client: KubeClient, namespace: str, what: str, *, before: Callable[[], None] = lambda: None
+) -> AsyncIterator[asyncio.Event]:
     """Print a line to stderr if no server holds the lease ten seconds on; the waiting is not ended by it.
 
     Args:
         what: the caller waits for, for example `the backup`.
+        before: called before the line is printed.
 
     Yields:
         An event to set as soon as a server has begun.
     """
     begun = asyncio.Event()
     # Not in a task group, which would wrap the errors of the caller's own code.
-    task = asyncio.create_task(_tell(client, namespace, what, begun))
+    task = asyncio.create_task(_tell(client, namespace, what, begun, before))
     try:
         yield begun
     finally:
@@ -43,7 +46,9 @@ async def telling_of_absence(client: KubeClient, namespace: str, what: str) -> A
         await asyncio.wait([task])
 
 
-async def _tell(client: KubeClient, namespace: str, what: str, begun: asyncio.Event) -> None:
+async def _tell(
+    client: KubeClient, namespace: str, what: str, begun: asyncio.Event, before: Callable[[], None]
+) -> None:
     if await _within(FIRST_LOOK_SECONDS, begun):
         return
     try:
@@ -61,7 +66,7 @@ async def _tell(client: KubeClient, namespace: str, what: str, begun: asyncio.Ev
         "(--namespace names another)? "
         "A Velero server has no such lease. Still waiting."
     )
-    click.echo(err=True)  # ends a line of dots
+    before()
     click.echo(printable(message), err=True)
 
 

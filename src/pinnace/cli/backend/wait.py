@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import click
 
@@ -11,9 +12,11 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.connect import program_name
 from pinnace.cli.guard import complain, printable
-from pinnace.cli.output.cells import empty_warning, reasons
+from pinnace.cli.output.cells import empty_warning, reasons, status
 from pinnace.cli.output.cells import phase as phase_of
-from pinnace.cli.output.progress import ProgressView, State
+from pinnace.cli.progress.state import State
+from pinnace.cli.progress.view import ProgressView
+from pinnace.cli.progress.volumes import VolumeWatch
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Gone, KubeError, NotFound
 from pinnace.kube.resources import APIResource
@@ -31,6 +34,9 @@ RUNNING = frozenset(
         "FinalizingPartiallyFailed",
     }
 )
+
+_COLLECTING = frozenset({"New", "Queued", "ReadyToStart", "InProgress"})
+"""The phases in which the number of items is not final."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,23 +61,27 @@ async def wait_for_end(
         f"Waiting for {what} to complete. You may safely press ctrl-c to stop waiting - "
         f"your {what} will continue in the background."
     )
-    # What a server writes into the status is an estimate that grows, until the run ends.
-    view = ProgressView(
-        what, form=run.progress, details=lambda done, total: State(done=done, total=total, at_least=True)
-    )
+    name, namespace = created["metadata"]["name"], created["metadata"]["namespace"]
+    volumes = VolumeWatch(what, name, namespace)
     ended: JSONObject | None = None
     problem: KubeError | None = None
-    async with asyncio.TaskGroup() as group:
-        ticker = group.create_task(view.tick())
+    watched = _Watched(resource, created, done_field, current=created)
+    view = ProgressView(what, form=run.progress, details=partial(_state, watched, volumes))
+    telling = telling_of_absence(client, namespace, f"the {what}", before=view.close)
+    async with asyncio.TaskGroup() as group, telling as begun:
+        watched.begun = begun
+        beside = [group.create_task(view.tick())]
+        if run.progress != "none":
+            beside.append(group.create_task(_follow_volumes(client, volumes, begun)))
         try:
-            namespace = created["metadata"]["namespace"]
-            async with telling_of_absence(client, namespace, f"the {what}") as begun:
-                watched = _Watched(resource, created, done_field, begun)
-                ended = await _end(client, watched, view)
+            ended = await _end(client, watched, view)
+            if ended is not None:
+                view.finish(_progress(ended).get(done_field) or 0)
         except KubeError as error:
             problem = error
         finally:
-            ticker.cancel()
+            for task in beside:
+                task.cancel()
             view.close()
     if problem is not None:
         click.echo(f"Error waiting: unable to watch {what}s: {problem}")
@@ -93,19 +103,50 @@ async def wait_for_end(
     return ended
 
 
+async def _follow_volumes(client: KubeClient, volumes: VolumeWatch, begun: asyncio.Event) -> None:
+    await begun.wait()
+    await volumes.follow(client)
+
+
+def _state(watched: "_Watched", volumes: VolumeWatch, done: int, total: int) -> State:
+    """What is known of the run now.
+
+    While a server collects, what it writes into the status is an estimate that grows.
+    """
+    phase = phase_of(watched.current)
+    return State(
+        done=done,
+        total=total,
+        at_least=phase in _COLLECTING,
+        phase=_explained(watched.current, phase),
+        volumes=volumes.moving,
+        volumes_done=volumes.done,
+        volumes_total=volumes.total,
+    )
+
+
+def _explained(obj: JSONObject, phase: str) -> str:
+    """What the phase says beyond that the run is in progress."""
+    if phase == "InProgress":
+        return ""
+    position = status(obj).get("queuePosition")
+    return f"{phase}, position {position} in the queue" if phase == "Queued" and position else phase
+
+
 PAUSE_SECONDS = 1.0
 """Before the next watch after one that failed."""
 _pause = asyncio.sleep
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Watched:
-    """The object that is waited for; `begun` is set once it is no longer New."""
+    """The object that is waited for, and as it was last seen; `begun` is set once it is no longer New."""
 
     resource: APIResource
     created: JSONObject
     done_field: str
-    begun: asyncio.Event
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    current: JSONObject = field(default_factory=dict)
 
 
 async def _end(client: KubeClient, watched: _Watched, view: ProgressView) -> JSONObject | None:
@@ -154,6 +195,7 @@ async def _states(
 
 def _seen(obj: JSONObject, watched: _Watched, view: ProgressView) -> str:
     progress = _progress(obj)
+    watched.current = obj
     view.update(progress.get(watched.done_field) or 0, progress.get("totalItems") or 0)
     phase = phase_of(obj)
     if phase != "New":

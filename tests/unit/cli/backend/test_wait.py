@@ -57,6 +57,9 @@ class Script:
                 raise step
             yield step
 
+    async def list_with_version(self, *_where: object, **_how: object) -> tuple[list[dict[str, Any]], str]:
+        raise NotFound(404, message="volumes are not served")
+
     async def get(self, *_where: object) -> dict[str, Any]:
         answer = self._gets.pop(0)
         if isinstance(answer, KubeError):
@@ -205,6 +208,8 @@ class Leases:
         self._phase = phase
         self._leases = list(leases)
         self.looked = asyncio.Event()
+
+    list_with_version = Script.list_with_version
 
     async def watch(self, *_: object, **__: object) -> AsyncGenerator[WatchEvent, None]:
         yield modified(self._phase)

@@ -1,0 +1,129 @@
+"""The lines that show how far a run is, each within the columns of a terminal. Pure.
+
+The narrower the terminal, the less there is: first the bars go, then rates, then the ends of names.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pinnace.cli.guard import printable
+from pinnace.cli.progress.state import Amount, State
+
+BAR_WIDTH: Final = 30
+BLOCKS: Final = "█░"
+PLAIN_BLOCKS: Final = "#-"
+
+_LINES_OF_A_SORT = 6
+_BAR_COLUMNS = 60
+_LEAST_BAR = 10
+_DETAIL_BAR = 20
+_SPACES = str.maketrans("\t\n\r", "   ")
+
+
+def numbers(state: State) -> str:
+    """`1,234 of at least 2,511 items`."""
+    total = max(state.done, state.total)
+    if not total:
+        return "0 items so far" if state.at_least else "0 items"
+    bound = "at least " if state.at_least else "about " if state.is_estimate and state.done < total else ""
+    return f"{state.done:,} of {bound}{total:,} items"
+
+
+def main_line(what: str, state: State, columns: int, blocks: str) -> str:
+    """The line with the numbers of the whole run; a lower bound has no bar, which would be full too soon."""
+    facts = [numbers(state)]
+    if state.rate >= 1:
+        facts.append(f"{state.rate:,.0f}/s")
+    facts.append(clock(state.seconds))
+    if (eta := state.eta_seconds) is not None:
+        facts.append(f"ETA {clock(eta)}")
+    text = "  ".join(facts)
+    room = columns - len(what) - len(text) - 3
+    if columns >= _BAR_COLUMNS and room >= _LEAST_BAR and not state.at_least:
+        share = state.done / max(state.done, state.total) if state.total else 0.0
+        text = f"{_bar(share, min(BAR_WIDTH, room), blocks)} {text}"
+    return _cut(f"{what} {text}", columns)
+
+
+def detail_lines(state: State, columns: int, blocks: str = BLOCKS) -> list[str]:
+    """A line for each resource in flight, each volume, hook and wait, and for the upload.
+
+    Args:
+        blocks: what bars are made of; without, there are no bars.
+    """
+    lines = [f"  {state.phase}"] if state.phase else []
+    kinds = sorted(state.kinds.items(), key=lambda kind: -kind[1].total)
+    for name, kind in kinds[:_LINES_OF_A_SORT]:
+        bound = "at least " if kind.at_least else ""
+        lines.append(_facts(f"{name}: {kind.done:,} of {bound}{kind.total:,}", _rate(kind), columns))
+    lines += _more(len(kinds), "resources")
+    if state.volumes_total:
+        lines.append(f"  volumes: {state.volumes_done:,} of {state.volumes_total:,} done")
+    for volume in state.volumes[:_LINES_OF_A_SORT]:
+        if volume.amount.total:
+            lines.append(_bytes_line(volume.name, volume.amount, columns, blocks))
+        else:
+            lines.append(f"  {volume.name}: {volume.phase or 'waiting for its node agent'}")
+    lines += _more(len(state.volumes), "volumes")
+    lines += [f"  hook: {hook}" for hook in state.hooks[:_LINES_OF_A_SORT]]
+    lines += _more(len(state.hooks), "hooks")
+    lines += [f"  waiting for {what}" for what in state.waiting[:_LINES_OF_A_SORT]]
+    lines += _more(len(state.waiting), "to wait for")
+    if state.download_bytes is not None:
+        lines.append(f"  downloading the backup: {size(state.download_bytes)}")
+    if state.upload is not None:
+        lines.append(_bytes_line("uploading", state.upload, columns, blocks))
+    return [_cut(line, columns) for line in lines]
+
+
+def size(count: float) -> str:
+    """`1.5 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def clock(seconds: float) -> str:
+    """`0:07`, `1:02:03`."""
+    whole = int(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+def _bytes_line(name: str, amount: Amount, columns: int, blocks: str) -> str:
+    """A volume or an upload, with a bar of its own where there is room."""
+    text = f"{size(amount.done)} of {size(amount.total)}"
+    more = f"{size(amount.rate)}/s" if amount.rate >= 1 else ""
+    bar = f"{_bar(amount.share, _DETAIL_BAR, blocks)} " if blocks else ""
+    with_bar = _facts(f"{name}: {bar}{text}", more, columns)
+    if blocks and columns >= _BAR_COLUMNS and len(with_bar) < columns:
+        return with_bar
+    return _facts(f"{name}: {text}", more, columns)
+
+
+def _facts(text: str, more: str, columns: int) -> str:
+    """The text, and what is left out where it does not fit."""
+    line = f"  {text}  {more}" if more else f"  {text}"
+    return line if len(line) < columns else f"  {text}"
+
+
+def _rate(amount: Amount) -> str:
+    return f"{amount.rate:,.0f}/s" if amount.rate >= 1 else ""
+
+
+def _more(number: int, what: str) -> Iterator[str]:
+    if number > _LINES_OF_A_SORT:
+        yield f"  and {number - _LINES_OF_A_SORT} more {what}"
+
+
+def _bar(share: float, width: int, blocks: str) -> str:
+    filled = int(min(share, 1.0) * width)
+    return blocks[0] * filled + blocks[1] * (width - filled)
+
+
+def _cut(line: str, columns: int) -> str:
+    """The line without what does not fit; the last column stays empty, where some terminals wrap."""
+    line = printable(line.translate(_SPACES))
+    return line[: max(columns - 1, 1)]

@@ -1,0 +1,122 @@
+"""How far a run is, as it is shown. Pure.
+
+What is not known yet is not shown as if it were: while lists have not begun a total is a lower bound, which
+is said; a remaining time is shown only when the total is final and some time has passed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pinnace.api.objects import JSONObject
+
+_ETA_AFTER_SECONDS: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """So much of so much, of items or bytes.
+
+    Attributes:
+        at_least: whether the total is a lower bound.
+        rate: a second; 0 if it is not known yet.
+    """
+
+    done: int
+    total: int
+    at_least: bool = False
+    rate: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Between 0 and 1."""
+        return min(1.0, self.done / self.total) if self.total > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A volume whose data is moved; `amount` is in bytes, and of 0 before its node agent has begun."""
+
+    name: str
+    amount: Amount
+    phase: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """How far a run is.
+
+    Attributes:
+        done, total: items.
+        at_least: whether the total is a lower bound.
+        is_estimate: whether the total has objects that filters will leave out.
+        seconds: since the beginning.
+        phase: of a server's run, if it says more than that it is running.
+        kinds: items of each resource that is being processed.
+        hooks: the hooks that run now.
+        waiting: what else is waited for.
+        volumes: those that are being moved.
+        volumes_done, volumes_total: of all volumes of the run.
+        upload: bytes of the files that are being uploaded.
+        download_bytes: how much of the tarball was downloaded; None if nothing is being downloaded.
+    """
+
+    done: int
+    total: int
+    at_least: bool = False
+    is_estimate: bool = False
+    seconds: float = 0.0
+    phase: str = ""
+    kinds: Mapping[str, Amount] = field(default_factory=dict)
+    hooks: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    volumes_done: int = 0
+    volumes_total: int = 0
+    upload: Amount | None = None
+    download_bytes: int | None = None
+
+    @property
+    def rate(self) -> float:
+        """Items a second; 0 before the first second is over."""
+        return self.done / self.seconds if self.seconds >= 1 else 0.0
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """The time that is left, once it means something."""
+        if self.at_least or self.seconds < _ETA_AFTER_SECONDS or not 0 < self.done < self.total:
+            return None
+        return (self.total - self.done) / self.rate
+
+    def to_dict(self, what: str) -> JSONObject:
+        """The same for programs."""
+        return {
+            "type": "progress",
+            "what": what,
+            "phase": self.phase,
+            "itemsDone": self.done,
+            "totalItems": max(self.done, self.total),
+            "totalIsFinal": not (self.at_least or self.is_estimate),
+            "seconds": round(self.seconds, 1),
+            "etaSeconds": None if self.eta_seconds is None else round(self.eta_seconds, 1),
+            "resources": {
+                name: {"done": kind.done, "total": kind.total, "totalIsFinal": not kind.at_least}
+                for name, kind in self.kinds.items()
+            },
+            "hooks": list(self.hooks),
+            "waiting": list(self.waiting),
+            "volumes": [
+                {
+                    "name": volume.name,
+                    "phase": volume.phase,
+                    "bytesDone": volume.amount.done,
+                    "totalBytes": volume.amount.total,
+                }
+                for volume in self.volumes
+            ],
+            "volumesDone": self.volumes_done,
+            "volumesTotal": self.volumes_total,
+            "uploadedBytes": self.upload.done if self.upload is not None else 0,
+            "uploadBytes": self.upload.total if self.upload is not None else 0,
+            "downloadedBytes": self.download_bytes or 0,
+        }

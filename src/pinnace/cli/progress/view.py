@@ -1,0 +1,186 @@
+"""Where and when progress is shown, on stderr: lines that are redrawn on a terminal, a plain line every few
+seconds elsewhere, JSON for programs. (docs/adr/062)
+"""
+
+import asyncio
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final, TextIO
+
+from pinnace.cli.progress.lines import BLOCKS, PLAIN_BLOCKS, clock, detail_lines, main_line, numbers
+from pinnace.cli.progress.state import Amount, State
+
+LINE_SECONDS: Final = 5.0
+DRAW_SECONDS: Final = 0.1
+_FILE_COLUMNS: Final = 10_000
+FORMS: Final = ("auto", "plain", "json", "none")
+
+
+def as_json(what: str, state: State) -> str:
+    """One line for programs."""
+    return json.dumps(state.to_dict(what))
+
+
+class Rates:
+    """Adds to amounts how fast they grow, from when each was first seen."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, tuple[float, int]] = {}
+
+    def of(self, sort: str, amounts: Mapping[str, Amount], now: float) -> dict[str, Amount]:
+        """The same amounts with their rates; what is not among them any more is forgotten."""
+        keys = {f"{sort} {name}": name for name in amounts}
+        for gone in [key for key in self._first if key.startswith(f"{sort} ") and key not in keys]:
+            del self._first[gone]
+        rated = {}
+        for key, name in keys.items():
+            amount = amounts[name]
+            since, done = self._first.setdefault(key, (now, amount.done))
+            seconds = now - since
+            rate = max(0, amount.done - done) / seconds if seconds >= 1 else 0.0
+            rated[name] = replace(amount, rate=rate)
+        return rated
+
+    def all_of(self, state: State, now: float) -> State:
+        """The state with the rates of its parts."""
+        volumes = self.of("volume", {volume.name: volume.amount for volume in state.volumes}, now)
+        uploads = self.of("upload", {} if state.upload is None else {"": state.upload}, now)
+        return replace(
+            state,
+            kinds=self.of("kind", state.kinds, now),
+            volumes=tuple(replace(volume, amount=volumes[volume.name]) for volume in state.volumes),
+            upload=uploads.get(""),
+        )
+
+
+class ProgressView:
+    """Shows how many items of how many are done.
+
+    A reader that has gone away is no reason to end the work: from then on nothing is shown.
+
+    Args:
+        what: `backup` or `restore`.
+        form: `auto` (lines that are redrawn on a terminal, else as plain), `plain`, `json` or `none`.
+        details: what else is known; called with done and total.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        form: str = "auto",
+        details: Callable[[int, int], State] = lambda done, total: State(done=done, total=total),
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what = what
+        self._form = form
+        self._details = details
+        stream = sys.stderr if stream is None else stream
+        # Drawing needs what the guard of the terminal takes out of texts.
+        self._stream: TextIO = getattr(stream, "unguarded", stream)
+        self._clock = clock
+        self._redraws = form == "auto" and self._stream.isatty()
+        self._blocks = BLOCKS if _can_show(self._stream, BLOCKS) else PLAIN_BLOCKS
+        self._done = self._total = 0
+        self._started = self._shown = clock()
+        self._drawn = 0
+        self._finished = False
+        self._rates = Rates()
+        self._gone = form == "none"
+
+    def update(self, done: int, total: int) -> None:
+        """Set the numbers, and show them if it is time."""
+        self._done, self._total = done, max(done, total)
+        now = self._clock()
+        if self._redraws:
+            if now - self._shown >= DRAW_SECONDS or not self._drawn:
+                self._draw()
+        elif now - self._shown >= (1.0 if self._form == "json" else LINE_SECONDS):
+            self._print()
+
+    async def publish(self, total: int, done: int) -> None:
+        """Show the progress of a run; a `ProgressSink`."""
+        self.update(done, total)
+
+    async def tick(self) -> None:
+        """Show what there is once a second until cancelled, also when no numbers arrive."""
+        while True:
+            await asyncio.sleep(1)
+            self.update(self._done, self._total)
+
+    def finish(self, done: int) -> None:
+        """The run has ended with so many items: these are the last numbers."""
+        self._done = self._total = done
+        self._finished = True
+        self.close()
+        self._gone = True  # nothing follows the last numbers
+
+    def close(self) -> None:
+        """Leave the last numbers as one line, once."""
+        if self._finished and self._form == "json":
+            self._write(f"{as_json(self._what, self._final())}\n")
+        if self._redraws and self._drawn:
+            line = main_line(self._what, self._final(), self._columns, self._blocks)
+            self._write(f"{self._back()}{line}\n")
+            self._drawn = 0
+
+    @property
+    def _columns(self) -> int:
+        return shutil.get_terminal_size().columns
+
+    def _state(self) -> State:
+        now = self._clock()
+        known = replace(self._details(self._done, self._total), seconds=now - self._started)
+        return self._rates.all_of(known, now)
+
+    def _final(self) -> State:
+        """The last numbers: those of the finished object, or what was known when the run was interrupted."""
+        if self._finished:
+            return State(done=self._done, total=self._total, seconds=self._clock() - self._started)
+        return self._state()
+
+    def _print(self) -> None:
+        self._shown = self._clock()
+        state = self._state()
+        if self._form == "json":
+            self._write(f"{as_json(self._what, state)}\n")
+            return
+        more = [line.strip() for line in detail_lines(state, _FILE_COLUMNS, "")]
+        facts = [numbers(state), clock(state.seconds), *more]
+        self._write(f"{self._what}: {', '.join(facts)}\n")
+
+    def _draw(self) -> None:
+        self._shown, columns, state = self._clock(), self._columns, self._state()
+        lines = [main_line(self._what, state, columns, self._blocks)]
+        lines += detail_lines(state, columns, self._blocks)
+        # Lines that wrap or leave the screen could not be redrawn.
+        lines = lines[: max(1, shutil.get_terminal_size().lines - 1)]
+        self._write(self._back() + "\n".join(lines))
+        self._drawn = len(lines)
+
+    def _back(self) -> str:
+        """Go back to where the drawing began, and erase it."""
+        up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
+        return f"{up}\r\x1b[J"
+
+    def _write(self, text: str) -> None:
+        if self._gone:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._gone = True
+
+
+def _can_show(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except (UnicodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,126 @@
+"""How far the volumes of a server's run are, from the objects that its node agents keep."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.cli.progress.state import Amount, Volume
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import ConnectionFailed, Gone, KubeError
+from pinnace.kube.resources import (
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
+    APIResource,
+)
+
+_RESOURCES: Final = {
+    "backup": (labels.BACKUP_NAME, (POD_VOLUME_BACKUPS, DATA_UPLOADS)),
+    "restore": (labels.RESTORE_NAME, (POD_VOLUME_RESTORES, DATA_DOWNLOADS)),
+}
+_ENDED: Final = frozenset({"Completed", "Failed", "Canceled"})
+NEXT_SECONDS: Final = 1.0
+"""Before the next watch after one that the server ended."""
+PAUSE_SECONDS: Final = 5.0
+"""Before the objects are listed again after a watch that failed."""
+
+
+class VolumeWatch:
+    """The volumes of one backup or restore as last seen."""
+
+    def __init__(self, what: str, name: str, namespace: str) -> None:
+        label, self._resources = _RESOURCES[what]
+        self._selector = f"{label}={labels.label_value(name)}"
+        self._namespace = namespace
+        self._seen: dict[tuple[str, str], JSONObject] = {}
+
+    @property
+    def moving(self) -> tuple[Volume, ...]:
+        """Those that have not ended, the ones that are furthest first."""
+        volumes = [_volume(*found) for found in self._seen.items() if not _has_ended(found[1])]
+        return tuple(sorted(volumes, key=lambda volume: (-volume.amount.share, volume.name)))
+
+    @property
+    def done(self) -> int:
+        """How many have ended."""
+        return sum(map(_has_ended, self._seen.values()))
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return len(self._seen)
+
+    async def follow(
+        self, client: KubeClient, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        """Keep up with the cluster until cancelled; what this user may not see is not shown."""
+        async with asyncio.TaskGroup() as group:
+            for resource in self._resources:
+                group.create_task(self._follow(client, resource, pause))
+
+    async def _follow(
+        self, client: KubeClient, resource: APIResource, pause: Callable[[float], Awaitable[None]]
+    ) -> None:
+        while True:
+            try:
+                await self._read(client, resource)
+                await pause(NEXT_SECONDS)
+            except Gone:
+                continue
+            except ConnectionFailed:
+                await pause(PAUSE_SECONDS)
+            except KubeError:  # the cluster does not serve it, or this user may not read it
+                return
+
+    async def _read(self, client: KubeClient, resource: APIResource) -> None:
+        found, version = await client.list_with_version(
+            resource, self._namespace, label_selector=self._selector
+        )
+        for key in [key for key in self._seen if key[0] == resource.name]:
+            del self._seen[key]
+        for obj in found:
+            self._seen[resource.name, obj["metadata"]["name"]] = obj
+        events = client.watch(
+            resource, self._namespace, resource_version=version, label_selector=self._selector
+        )
+        async with aclosing(events):
+            async for event in events:
+                key = (resource.name, event.object["metadata"].get("name", ""))
+                if event.type == "DELETED":
+                    self._seen.pop(key, None)
+                elif event.type != "BOOKMARK":
+                    self._seen[key] = event.object
+
+
+def _has_ended(obj: JSONObject) -> bool:
+    return text(mapping(obj, "status"), "phase") in _ENDED
+
+
+def _volume(key: tuple[str, str], obj: JSONObject) -> Volume:
+    status, spec = mapping(obj, "status"), mapping(obj, "spec")
+    progress = mapping(status, "progress")
+    return Volume(
+        name=_name(spec) or key[1],
+        phase=text(status, "phase"),
+        amount=Amount(done=_number(progress, "bytesDone"), total=_number(progress, "totalBytes")),
+    )
+
+
+def _name(spec: JSONObject) -> str:
+    """`namespace/pod volume` of a pod's volume, `namespace/claim` of a claim's snapshot."""
+    if pod := mapping(spec, "pod"):
+        return f"{text(pod, 'namespace')}/{text(pod, 'name')} {text(spec, 'volume')}"
+    if target := mapping(spec, "targetVolume"):
+        return f"{text(target, 'namespace')}/{text(target, 'pvc')}"
+    if claim := text(spec, "sourcePVC"):
+        return f"{text(spec, 'sourceNamespace')}/{claim}"
+    return ""
+
+
+def _number(obj: JSONObject, key: str) -> int:
+    value = obj.get(key)
+    return value if isinstance(value, int) and value > 0 else 0

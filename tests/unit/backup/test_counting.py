@@ -1,0 +1,105 @@
+"""Objects that are counted before they are listed: a total for the display, and nothing but that."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.meta import LabelSelector
+from pinnace.backup import counting, engine
+from pinnace.backup.counting import countable
+from pinnace.backup.plan import PlannedResource
+from pinnace.kube.errors import status_error
+from pinnace.kube.pages import Page
+from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUMES, PODS, SECRETS, APIResource
+from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
+
+
+def planned(resource: APIResource, *namespaces: str) -> PlannedResource:
+    return PlannedResource(resource=resource, preferred_version="v1", namespaces=namespaces)
+
+
+def test_only_as_many_lists_are_counted_as_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "REQUESTS", 3)
+    first, named, last = planned(PODS, "a", "b"), planned(NAMESPACES), planned(SECRETS, "a", "b")
+
+    assert countable([first, named, last]) == [first]
+
+
+class SlowCluster(FakeCluster):
+    """Its pods are listed only when everything that can be counted has been."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_counted = asyncio.Event()
+
+    async def count(
+        self, resource: APIResource, namespace: str | None = None, *, resource_version: str = ""
+    ) -> int | None:
+        try:
+            return await super().count(resource, namespace, resource_version=resource_version)
+        finally:
+            if not resource_version:
+                self.is_counted.set()
+
+    async def list_pages(
+        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
+    ) -> AsyncGenerator[Page, None]:
+        if resource == PODS:
+            await self.is_counted.wait()
+            await asyncio.sleep(0)
+        async for page in super().list_pages(resource, namespace, label_selector=label_selector):
+            yield page
+
+
+def slow_cluster() -> SlowCluster:
+    cluster = SlowCluster()
+    cluster.add(PODS, "ns/a", "ns/b").add(PERSISTENT_VOLUMES, "v1", "v2", "v3")
+    return cluster
+
+
+async def at_once(_seconds: float) -> None:
+    """A second that is over as soon as the first lists have begun."""
+    await asyncio.sleep(0)
+
+
+def totals(log: str) -> list[int]:
+    return [int(found) for found in re.findall(r"estimated total of (\d+)", log)]
+
+
+async def test_what_is_not_listed_yet_is_counted_once_a_backup_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_pause", at_once)
+    cluster = slow_cluster()
+    outcome = await run_backup(tmp_path, cluster)
+
+    assert ("persistentvolumes", "") in cluster.counted_ahead
+    assert ("pods", "") not in cluster.counted_ahead
+    assert totals(outcome.log) == [5] * 5
+    assert outcome.result.progress.total_items == 5
+
+
+async def test_what_cannot_be_counted_stays_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_pause", at_once)
+    cluster = slow_cluster()
+    cluster.count_errors["persistentvolumes"] = status_error(403, {"message": "you may not"})
+    outcome = await run_backup(tmp_path, cluster)
+
+    assert totals(outcome.log)[0] == 2
+    assert (outcome.errors, outcome.warnings, outcome.result.progress.total_items) == (0, 0, 5)
+
+
+async def test_a_short_backup_counts_nothing(tmp_path: Path) -> None:
+    cluster = FakeCluster().add(PODS, "ns/a").add(PERSISTENT_VOLUMES, "v1")
+    await run_backup(tmp_path, cluster)
+    assert cluster.counted_ahead == []
+
+
+async def test_what_labels_select_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_pause", at_once)
+    cluster = FakeCluster().add(PODS, "ns/a").add(PERSISTENT_VOLUMES, "v1")
+    await run_backup(tmp_path, cluster, a_backup(label_selector=LabelSelector(match_labels={"a": "b"})))
+    assert cluster.counted_ahead == []

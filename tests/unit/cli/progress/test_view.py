@@ -1,0 +1,278 @@
+"""Progress on a terminal, in a file, for programs, and when its reader has gone."""
+
+import io
+import json
+
+import pytest
+
+from pinnace.cli.progress.lines import detail_lines, main_line, numbers
+from pinnace.cli.progress.state import Amount, State, Volume
+from pinnace.cli.progress.view import ProgressView
+from pinnace.context import Activity, Reading
+from tests.support.clock import FrozenClock
+
+BLOCKS = "█░"
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Deaf(Terminal):
+    """A pipe whose reader has gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries = 0
+
+    def write(self, _text: str) -> int:
+        self.tries += 1
+        raise BrokenPipeError
+
+
+def test_a_terminal_gets_lines_that_are_redrawn_not_too_often(clock: FrozenClock) -> None:
+    stream = Terminal()
+    view = ProgressView("backup", stream=stream, clock=clock.monotonic)
+    for done in range(100):
+        view.update(done, 200)
+        clock.advance(0.01)
+    view.update(200, 200)
+    view.close()
+    view.close()
+
+    drawn = stream.getvalue().removesuffix("\n").split("\r\x1b[J")[1:]
+    assert len(drawn) == 11
+    assert drawn[0] == f"backup {'░' * 30} 0 of 200 items  0:00"
+    assert drawn[-1] == f"backup {'█' * 30} 200 of 200 items  200/s  0:01"
+
+
+def test_all_lines_of_the_last_drawing_are_erased(clock: FrozenClock) -> None:
+    stream = Terminal()
+    state = State(
+        done=3, total=9, at_least=True, kinds={"pods": Amount(done=3, total=9)}, hooks=("shop/db freeze",)
+    )
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    view.update(3, 9)
+    view.close()
+    assert stream.getvalue().split("\x1b[2A\r\x1b[J")[0].split("\n")[1:] == [
+        "  pods: 3 of 9",
+        "  hook: shop/db freeze",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (State(done=0, total=0, at_least=True), "0 items so far"),
+        (State(done=341, total=1209, at_least=True), "341 of at least 1,209 items"),
+        (State(done=2511, total=8), "2,511 of 2,511 items"),
+        (State(done=8, total=2511, is_estimate=True), "8 of about 2,511 items"),
+        (State(done=8, total=8, is_estimate=True), "8 of 8 items"),
+    ],
+)
+def test_a_lower_bound_is_called_one(state: State, text: str) -> None:
+    assert numbers(state) == text
+
+
+def test_a_lower_bound_fills_no_bar_and_promises_no_time() -> None:
+    state = State(done=8, total=8, at_least=True, seconds=10)
+    assert "█" not in main_line("backup", state, 80, BLOCKS)
+    assert "ETA" not in main_line("backup", State(done=8, total=80, at_least=True, seconds=10), 80, BLOCKS)
+    assert main_line("backup", State(done=50, total=100, seconds=10), 80, BLOCKS).endswith(
+        "5/s  0:10  ETA 0:10"
+    )
+    assert "ETA" not in main_line("backup", State(done=50, total=100, seconds=2), 80, BLOCKS)
+
+
+@pytest.mark.parametrize("columns", [1, 20, 40, 80, 200])
+def test_lines_fit_into_the_columns(columns: int) -> None:
+    amount = Amount(done=1 << 30, total=5 << 30, rate=1e6)
+    state = State(
+        done=10**6,
+        total=10**7,
+        seconds=4000,
+        phase="WaitingForPluginOperationsPartiallyFailed",
+        kinds={f"{'x' * n}.example.com": Amount(done=n, total=n, at_least=True) for n in range(300)},
+        hooks=tuple(f"{'namespace' * n}/pod" for n in range(20)),
+        waiting=("volumes of " + "x" * 300,),
+        volumes=tuple(Volume(name="v" * n, amount=amount) for n in range(100)),
+        volumes_total=100,
+        upload=amount,
+    )
+    lines = [main_line("restore", state, columns, BLOCKS), *detail_lines(state, columns)]
+    assert all(len(line) < max(columns, 2) for line in lines)
+
+
+def test_what_does_not_fit_goes_bars_first_then_rates() -> None:
+    volume = Volume(name="shop/db data", amount=Amount(done=1 << 20, total=4 << 20, rate=2048))
+    state = State(
+        done=1, total=2, volumes=(volume,), volumes_done=1, volumes_total=2, kinds={"pods": volume.amount}
+    )
+    assert detail_lines(state, 80)[1:] == [
+        "  volumes: 1 of 2 done",
+        "  shop/db data: █████░░░░░░░░░░░░░░░ 1.0 MiB of 4.0 MiB  2.0 KiB/s",
+    ]
+    assert detail_lines(state, 50)[2] == "  shop/db data: 1.0 MiB of 4.0 MiB  2.0 KiB/s"
+    assert detail_lines(state, 40) == [
+        "  pods: 1,048,576 of 4,194,304  2,048/s",
+        "  volumes: 1 of 2 done",
+        "  shop/db data: 1.0 MiB of 4.0 MiB",
+    ]
+    assert "█" not in "".join(detail_lines(state, 200, ""))
+
+
+def test_a_volume_that_has_not_begun_says_what_it_waits_for() -> None:
+    waiting = Volume(name="shop/db data", amount=Amount(done=0, total=0))
+    state = State(done=1, total=2, volumes=(waiting,), volumes_total=1)
+    assert detail_lines(state, 80)[1] == "  shop/db data: waiting for its node agent"
+
+
+def test_many_resources_are_counted() -> None:
+    state = State(
+        done=0,
+        total=0,
+        kinds={str(n): Amount(done=0, total=n, at_least=n > 7) for n in range(9)},
+        waiting=("volumes of shop/db",),
+        upload=Amount(done=512, total=1536),
+    )
+    lines = detail_lines(state, 30)
+    assert (lines[0], lines[1], lines[6]) == ("  8: 0 of at least 8", "  7: 0 of 7", "  and 3 more resources")
+    assert lines[7:] == ["  waiting for volumes of shop", "  uploading: 512 B of 1.5 KiB"]
+
+
+def test_rates_count_from_when_something_was_first_seen(clock: FrozenClock) -> None:
+    stream = Terminal()
+    done = 100
+
+    def known(items: int, total: int) -> State:
+        pods = Amount(done=done, total=1000)
+        return State(done=items, total=total, kinds={"pods": pods}, upload=Amount(done=done, total=4000))
+
+    view = ProgressView("backup", details=known, stream=stream, clock=clock.monotonic)
+    view.update(1, 9)
+    clock.advance(2)
+    done = 500
+    view.update(2, 9)
+
+    before, after = stream.getvalue().split("\r\x1b[J")[1:]
+    assert before.split("\n")[1] == "  pods: 100 of 1,000"
+    assert after.split("\n")[1] == "  pods: 500 of 1,000  200/s"
+    assert after.split("\n")[2].removesuffix("\x1b[2A").endswith("500 B of 3.9 KiB  200 B/s")
+
+
+def test_a_name_cannot_steer_the_terminal(clock: FrozenClock) -> None:
+    stream = Terminal()
+    state = State(done=1, total=2, hooks=("shop/db \x1b[2J\nx",))
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    view.update(1, 2)
+    assert "\x1b[2J" not in stream.getvalue()
+    assert len(stream.getvalue().split("\n")) == 2
+
+
+def test_an_interrupted_run_leaves_the_bound_that_was_known(clock: FrozenClock) -> None:
+    stream = Terminal()
+    state = State(done=3, total=9, at_least=True)
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    view.update(3, 9)
+    view.close()
+    assert stream.getvalue().endswith("backup 3 of at least 9 items  0:00\n")
+
+
+def test_a_file_gets_a_line_every_five_seconds(clock: FrozenClock) -> None:
+    stream = io.StringIO()
+    view = ProgressView("restore", stream=stream, clock=clock.monotonic)
+    for done in range(12):
+        view.update(done, 5)
+        clock.advance(1)
+    view.close()
+    assert stream.getvalue() == "restore: 5 of 5 items, 0:05\nrestore: 10 of 10 items, 0:10\n"
+
+
+def test_a_program_gets_json(clock: FrozenClock) -> None:
+    stream = Terminal()
+    view = ProgressView("backup", form="json", stream=stream, clock=clock.monotonic)
+    clock.advance(4)
+    view.update(10, 20)
+    assert json.loads(stream.getvalue()) == {
+        "type": "progress",
+        "what": "backup",
+        "phase": "",
+        "itemsDone": 10,
+        "totalItems": 20,
+        "totalIsFinal": True,
+        "seconds": 4.0,
+        "etaSeconds": 4.0,
+        "resources": {},
+        "hooks": [],
+        "waiting": [],
+        "volumes": [],
+        "volumesDone": 0,
+        "volumesTotal": 0,
+        "uploadedBytes": 0,
+        "uploadBytes": 0,
+        "downloadedBytes": 0,
+    }
+    view.finish(12)
+    last = json.loads(stream.getvalue().splitlines()[-1])
+    assert (last["itemsDone"], last["totalItems"], last["totalIsFinal"]) == (12, 12, True)
+
+
+def test_none_shows_nothing(clock: FrozenClock) -> None:
+    stream = io.StringIO()
+    view = ProgressView("backup", form="none", stream=stream, clock=clock.monotonic)
+    clock.advance(60)
+    view.update(1, 2)
+    view.close()
+    assert stream.getvalue() == ""
+
+
+def test_a_reader_that_has_gone_is_not_written_to_again(clock: FrozenClock) -> None:
+    stream = Deaf()
+    view = ProgressView("backup", stream=stream, clock=clock.monotonic)
+    for done in range(5):
+        view.update(done, 9)
+        clock.advance(1)
+    view.close()
+    assert stream.tries == 1
+
+
+def test_a_total_is_final_when_each_list_has_said_how_long_it_is() -> None:
+    activity = Activity()
+    activity.plan(["pods", "secrets", "events"])
+    activity.begin("pods")
+    activity.page("pods", 500, 700, is_only_list=True)
+    assert (activity.unknown, activity.kinds["pods"]) == (
+        {"secrets", "events"},
+        Reading(done=0, total=1200, is_final=True),
+    )
+    activity.processed("pods", 500)
+    activity.begin("secrets")
+    activity.page("secrets", 500, None, is_only_list=True)
+    assert activity.unknown == {"secrets", "events"}
+    activity.counted("events")
+    activity.end("secrets")
+    assert (activity.unknown, list(activity.kinds)) == (set(), ["pods"])
+    assert activity.kinds["pods"].done == 500
+
+
+def test_lists_of_several_namespaces_add_up() -> None:
+    activity = Activity()
+    activity.plan(["pods"])
+    activity.begin("pods")
+    for _ in range(2):
+        activity.page("pods", 500, 200, is_only_list=False)
+        activity.processed("pods", 500)
+        activity.page("pods", 200, 0, is_only_list=False)
+        activity.processed("pods", 200)
+    assert activity.kinds["pods"] == Reading(done=1400, total=1400, is_final=False)
+    assert activity.unknown == {"pods"}
+
+
+def test_no_more_is_sent_than_there_is() -> None:
+    activity = Activity(upload_bytes=10)
+    activity.sent(8)
+    activity.sent(8)
+    assert activity.sent_bytes == 10
