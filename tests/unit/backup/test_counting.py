@@ -12,7 +12,7 @@ from pinnace.backup import counting, engine
 from pinnace.backup.counting import countable
 from pinnace.backup.plan import PlannedResource
 from pinnace.kube.errors import status_error
-from pinnace.kube.pages import Page
+from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUMES, PODS, SECRETS, APIResource
 from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
 
