@@ -71,6 +71,7 @@ node-programs: programs ## as `programs`, and what a node needs
 # Tests also meet plugins, storage and snapshot drivers of others, and a chart.
 test-programs: programs ## as `node-programs`, and what only tests need
 	@hack/preflight.sh node
+	@hack/preflight.sh shells
 	@$(PYTHON) -m hack.cluster build --node --tests >/dev/null
 
 TAG ?= pinnace:dev

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What must be on the machine before the rest can set itself up: `preflight.sh python|go|node`.
+# What must be on the machine before the rest can set itself up: `preflight.sh python|go|node|shells`.
 #
 # Prints nothing when all is there. On Debian (and its children) as root it installs what is missing; anywhere
 # else it says plainly what is missing and how to get it. `python` prints the interpreter that it found.
@@ -82,12 +82,26 @@ need_node() {
     [ "$(id -u)" = 0 ] || say "Running pods also needs root; without it these tests are skipped."
 }
 
+# The shells in which completion is tested, and what checks manual pages. Tests of missing ones are skipped.
+need_shells() {
+    local missing=()
+    command -v zsh >/dev/null || missing+=(zsh)
+    command -v fish >/dev/null || missing+=(fish)
+    command -v mandoc >/dev/null || missing+=(mandoc)
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if can_install && install "${missing[@]}"; then
+        return 0
+    fi
+    say "Tests of completion and of manual pages are skipped where a program is missing: ${missing[*]}."
+}
+
 case "${1:-}" in
     python) need_python ;;
     go) need_go ;;
     node) need_node ;;
+    shells) need_shells ;;
     *)
-        say "usage: preflight.sh python|go|node"
+        say "usage: preflight.sh python|go|node|shells"
         exit 2
         ;;
 esac

@@ -503,7 +503,7 @@ class Group(click.Group):
 
     def shown_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands that the help lists."""
-        return [name for name, _help in self._rows(ctx)]
+        return [name for name, _help in self.rows(ctx)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write commands and flags."""
@@ -513,9 +513,9 @@ class Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands."""
         with formatter.section("Commands"):
-            formatter.write_dl(self._rows(ctx))
+            formatter.write_dl(self.rows(ctx))
 
-    def _rows(self, ctx: click.Context) -> list[tuple[str, str]]:
+    def rows(self, ctx: click.Context) -> list[tuple[str, str]]:
         """Name and help of the commands, without importing them: start-up time is a figure we keep."""
         rows = []
         for name in self.list_commands(ctx):

@@ -8,6 +8,8 @@ import os
 import sys
 
 _INTERRUPTED = 130  # ExitCode.INTERRUPTED, which is not loaded yet
+_COMPLETE = "__complete"
+"""What the completion scripts of the shells call."""
 _HELPER = "restore-helper"
 _HELPER_PROGRAM = "velero-restic-restore-helper"
 """Called by this name, the program is the restore helper. Images have it where Velero's helper is."""
@@ -37,6 +39,10 @@ def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:
         return _help_restore(words)
     if words[:1] == [_HELPER] and len(words) == 2 and not words[1].startswith("-"):
         return _help_restore(words[1:])
+    if words[:1] == [_COMPLETE]:
+        from pinnace.cli.usage import completing
+
+        return completing.main(words[1:])
     from pinnace.cli import program
 
     return program.run(arguments)

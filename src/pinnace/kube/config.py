@@ -51,6 +51,13 @@ def load_config(
     return replace(found, patience_seconds=patience_seconds)
 
 
+def contexts(kubeconfig: str | None = None, *, environ: Mapping[str, str] | None = None) -> list[str]:
+    """The names of the contexts of the kubeconfig files that `load_config` reads. Raises ConfigError."""
+    paths, must_exist = _kubeconfig_paths(kubeconfig, os.environ if environ is None else environ)
+    merged = load_files(paths, must_exist=must_exist)
+    return sorted(merged.contexts) if merged is not None else []
+
+
 def _find_config(
     kubeconfig: str | None, context: str | None, environ: Mapping[str, str], service_account_dir: Path
 ) -> ClusterConfig:

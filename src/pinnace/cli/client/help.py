@@ -11,7 +11,7 @@ from pinnace.cli.flags import Command
 def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     """Explain a command, as its flag --help does, or a topic: filters, locations, exit-codes, hooks."""
     if len(words) == 1:
-        from pinnace.cli.client.topics import TOPICS
+        from pinnace.cli.usage.topics import TOPICS
 
         if words[0] in TOPICS:
             click.echo(TOPICS[words[0]].replace("pinnace ", f"{ctx.find_root().info_name} "), nl=False)

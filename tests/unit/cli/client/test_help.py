@@ -3,8 +3,8 @@
 import pytest
 
 from pinnace import __version__
-from pinnace.cli.client.topics import TOPICS
 from pinnace.cli.main import run
+from pinnace.cli.usage.topics import TOPICS
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:

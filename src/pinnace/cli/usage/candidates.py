@@ -1,0 +1,124 @@
+"""What may stand where a command line is being typed: commands, flags, values. Pure, but for the names.
+
+The names of objects come from a function that the caller passes, as they are written by others: what could
+mean something to a shell is not offered at all, however it would be quoted.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from pinnace.cli.flags import CommaList, Group, KeyValueMap, StringSlice
+from pinnace.cli.usage.line import Line
+from pinnace.cli.usage.values import Source, Value, argument_of, value_of
+
+HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:/%+-]{0,252}")
+"""The names that are offered. No character of them means anything to a shell, nor to a terminal."""
+PROCESSES: Final = frozenset({"server", "node-agent"})
+"""Commands that pods run; a person types none of them."""
+
+Names = Callable[[Source, Line], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What completes a word.
+
+    Attributes:
+        words: each with a line about it, which may be empty.
+        paths: whether the shell shall complete files (`FILES`) or folders itself instead.
+        prefix: what stands in front of a path in the word.
+    """
+
+    words: tuple[tuple[str, str], ...] = ()
+    paths: Source | None = None
+    prefix: str = ""
+
+
+def candidates(line: Line | None, names: Names) -> Candidates:
+    """What may stand at the end of a line."""
+    if line is None:
+        return Candidates()
+    if line.option is not None:
+        return _values(line, value_of(line.path, line.option), names)
+    if line.typed.startswith("-") and not line.only_arguments:
+        return _beginning(line.typed, _flags(line))
+    if isinstance(line.command, Group):
+        return _beginning(line.typed, _commands(line.command, line.context))
+    return _arguments(line, names)
+
+
+def _beginning(typed: str, rows: Iterable[tuple[str, str]]) -> Candidates:
+    return Candidates(tuple((word, text) for word, text in rows if word.startswith(typed)))
+
+
+def _commands(group: Group, context: click.Context) -> list[tuple[str, str]]:
+    return [(name, text) for name, text in group.rows(context) if name not in PROCESSES]
+
+
+def _flags(line: Line) -> list[tuple[str, str]]:
+    """The flags by their long names; without those that may be given once and were."""
+    rows = []
+    for param in line.command.get_params(line.context):
+        if not isinstance(param, click.Option) or param.hidden:
+            continue
+        if param.name in line.flags and not (param.multiple or isinstance(param.type, CommaList)):
+            continue
+        text = (param.help or "").replace("\b", " ").split(". ")[0].rstrip(".")
+        rows += [(opt, " ".join(text.split())) for opt in param.opts if opt.startswith("--")]
+    return rows
+
+
+def _arguments(line: Line, names: Names) -> Candidates:
+    """What may stand at the position; no name is offered a second time."""
+    position = len(line.arguments)
+    metavars = [param.metavar or "" for param in line.command.params if isinstance(param, click.Argument)]
+    places = " ".join(metavars).split()
+    if not places or (position >= len(places) and "..." not in places[-1]):
+        return Candidates()
+    value = argument_of(line.path, position)
+    if value.source is Source.COMMANDS:
+        return _of_help(line)
+    found = _values(line, value, names)
+    return Candidates(tuple((word, text) for word, text in found.words if word not in line.arguments))
+
+
+def _of_help(line: Line) -> Candidates:
+    """The commands that `help` explains, after those that are given, and its topics."""
+    from pinnace.cli.usage.topics import TOPICS
+
+    context = line.context.find_root()
+    for word in line.arguments:
+        group = context.command
+        found = group.get_command(context, word) if isinstance(group, Group) else None
+        if found is None:
+            return Candidates()
+        context = click.Context(found, parent=context, info_name=word)
+    if not isinstance(context.command, Group):
+        return Candidates()
+    topics = [] if line.arguments else [(topic, "A topic.") for topic in TOPICS]
+    return _beginning(line.typed, [*context.command.rows(context), *topics])
+
+
+def _values(line: Line, value: Value, names: Names) -> Candidates:
+    if value.source in (Source.FILES, Source.FOLDERS):
+        return Candidates(paths=value.source, prefix=line.prefix)
+    many = line.option is not None and isinstance(line.option.type, CommaList | StringSlice | KeyValueMap)
+    head, comma, _ = line.typed.rpartition(",") if many else ("", "", "")
+    given = set(head.split(",")) | set(line.arguments)
+    begun = f"{line.prefix}{head}{comma}"
+    after = getattr(line.option.type, "separator", "") if line.option is not None else ""
+    found = list(value.words)
+    if value.source is not None:
+        found += sorted({name for name in names(value.source, line) if HARMLESS.fullmatch(name)})
+    wanted = f"{line.prefix}{line.typed}"
+    return Candidates(
+        tuple(
+            (word, "")
+            for word in (f"{begun}{name}{after}" for name in found if name not in given)
+            if word.startswith(wanted)
+        )
+    )

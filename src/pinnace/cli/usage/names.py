@@ -1,0 +1,137 @@
+"""Asks a server, a location or the kubeconfig for the names that completion offers.
+
+A shell waits meanwhile, and a person in front of it: what is not there in a quarter of a second is not
+offered, and no failure is reported, since the command itself will report it.
+"""
+
+import os
+import signal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
+from pinnace.cli.usage.line import Line
+from pinnace.cli.usage.values import Source
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
+    from pinnace.kube.resources import APIResource
+
+SECONDS: Final = 0.25
+"""How long the names may take, from the moment in which the modules are loaded."""
+_LIMIT: Final = 500
+"""Names of this many objects are offered; more than a person reads, and the server has no order by age."""
+_METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+_IN_LOCATIONS: Final = (Source.BACKUPS, Source.RESTORES)
+_OF_TENANTS: Final = (Source.TENANT_BACKUPS, Source.TENANT_RESTORES, Source.TENANT_LOCATIONS)
+_IN_CLUSTER: Final = (Source.NAMESPACES, Source.KINDS, *_OF_TENANTS)
+
+
+def names_of(source: Source, line: Line) -> Iterable[str]:
+    """The names, or none if they cannot be had. Ends the process silently where they take too long."""
+    try:
+        settings = resolve_settings(_flags_of(line))
+        if source is Source.CONTEXTS:
+            return _contexts(settings)
+        if settings.location is not None and source in _IN_LOCATIONS:
+            return _of_location(settings, source)
+        if settings.location is not None and source not in _IN_CLUSTER:
+            return []  # a location has no such objects
+        return _of_cluster(settings, source, asked="global_namespace" in line.flags)
+    except Exception:  # noqa: BLE001 - a broken kubeconfig, a refusal: the person is typing, and is not disturbed
+        return []
+
+
+def _flags_of(line: Line) -> GlobalFlags:
+    """The global flags of the line; the shell has not replaced `~` and variables in it yet."""
+
+    def given(name: str) -> str | None:
+        value = line.flags.get(f"global_{name}")
+        return None if value is None else os.path.expanduser(os.path.expandvars(value))
+
+    return GlobalFlags(
+        kubeconfig=given("kubeconfig"),
+        kubecontext=given("kubecontext"),
+        namespace=given("namespace"),
+        location=given("location"),
+    )
+
+
+def _end_in_time() -> None:
+    """End the process when the time is over, whatever it waits for then: a name server, a disk, a program."""
+    signal.signal(signal.SIGALRM, lambda _number, _frame: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+
+
+def _contexts(settings: Settings) -> Iterable[str]:
+    from pinnace.kube.config import contexts
+
+    _end_in_time()
+    return contexts(settings.kubeconfig)
+
+
+def _of_location(settings: Settings, source: Source) -> Iterable[str]:
+    import asyncio
+
+    from pinnace.storage.location_url import location_from_url
+    from pinnace.storage.open import open_backup_store
+
+    location = location_from_url(settings.location or "")
+
+    async def listed() -> list[str]:
+        async with open_backup_store(location) as store:
+            return await (store.list_backups() if source is Source.BACKUPS else store.list_restores())
+
+    _end_in_time()
+    return asyncio.run(listed())
+
+
+def _of_cluster(settings: Settings, source: Source, *, asked: bool) -> Iterable[str]:
+    import asyncio
+
+    from pinnace.kube.client import KubeClient
+    from pinnace.kube.config import load_config
+
+    _end_in_time()
+    config = load_config(settings.kubeconfig, settings.kubecontext, patience_seconds=SECONDS)
+    own = settings.namespace if asked else config.namespace or "default"
+    namespace = own if source in _OF_TENANTS else settings.namespace
+
+    async def listed() -> list[str]:
+        async with KubeClient(config) as client:
+            if source is Source.KINDS:
+                return await _kinds(client)
+            return await _objects(client, source, namespace)
+
+    return asyncio.run(listed())
+
+
+async def _objects(client: "KubeClient", source: Source, namespace: str) -> list[str]:
+    from pinnace.kube.resources import NAMESPACES, velero
+
+    if source is Source.NAMESPACES:
+        return await _listed(client, NAMESPACES, None)
+    if source in _OF_TENANTS:
+        from pinnace.nonadmin import objects
+
+        resources = (objects.NON_ADMIN_BACKUPS, objects.NON_ADMIN_RESTORES, objects.NON_ADMIN_LOCATIONS)
+        return await _listed(client, resources[_OF_TENANTS.index(source)], namespace)
+    return await _listed(client, velero(source), namespace)
+
+
+async def _listed(client: "KubeClient", resource: "APIResource", namespace: str | None) -> list[str]:
+    """The names of the first objects; their specs are not asked for."""
+    import orjson
+
+    body = await client.request(
+        "GET", resource.path(namespace), params={"limit": str(_LIMIT)}, accept=_METADATA_ONLY
+    )
+    return [str(item["metadata"]["name"]) for item in orjson.loads(body)["items"]]
+
+
+async def _kinds(client: "KubeClient") -> list[str]:
+    """The resources that can be backed up: `pods`, `deployments.apps`."""
+    from pinnace.kube.discovering import fetch_groups
+    from pinnace.kube.discovery import Discovery
+
+    return [resource.group_resource for resource in Discovery(await fetch_groups(client)).resources]

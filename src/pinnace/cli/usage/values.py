@@ -1,0 +1,232 @@
+"""What the value of a flag or an argument is: the word that stands for it in the help, and its source for
+completion. Pure.
+
+The name of a parameter decides, as one name means one thing wherever it is; where it does not, the command's
+words stand in front of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import click
+
+from pinnace.cli.flags import (
+    Boolean,
+    CommaList,
+    DurationFlag,
+    Enum,
+    KeyValueMap,
+    OrSelectorFlag,
+    SelectorFlag,
+    StringSlice,
+)
+
+
+class Source(StrEnum):
+    """Where the values are found that completion offers."""
+
+    FILES = "files"
+    FOLDERS = "folders"
+    BACKUPS = "backups"
+    RESTORES = "restores"
+    SCHEDULES = "schedules"
+    LOCATIONS = "backupstoragelocations"
+    SNAPSHOT_LOCATIONS = "volumesnapshotlocations"
+    REPOSITORIES = "backuprepositories"
+    TENANT_BACKUPS = "nonadminbackups"
+    TENANT_RESTORES = "nonadminrestores"
+    TENANT_LOCATIONS = "nonadminbackupstoragelocations"
+    NAMESPACES = "namespaces"
+    KINDS = "kinds"
+    CONTEXTS = "contexts"
+    COMMANDS = "commands"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One kind of value.
+
+    Attributes:
+        word: stands for the value in the help.
+        source: where completion finds the values; None if it cannot know them.
+        words: all values, where they are few; those that end with `=` go on.
+        like: examples, which the help shows behind the word.
+    """
+
+    word: str
+    source: Source | None = None
+    words: tuple[str, ...] = ()
+    like: str = ""
+
+
+_GET_FORMATS: Final = ("table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=")
+_BROWSE_FORMATS: Final = {
+    "backup ls": ("table", "wide", "json", "yaml", "name"),
+    "backup show": ("yaml", "json"),
+    "backup diff": ("table", "json", "yaml", "name"),
+    "backup search": ("table", "json", "yaml", "name"),
+    "backup verify": ("table", "json", "yaml"),
+    "history": ("table", "wide", "json", "yaml", "name"),
+    "plugin get": ("table", "json", "yaml", "name"),
+}
+
+_NAMESPACES: Final = Value("NAMESPACE,...", Source.NAMESPACES)
+_RESOURCES: Final = Value("RESOURCE,...", Source.KINDS)
+_FILE: Final = Value("FILE", Source.FILES)
+_ADDRESS: Final = Value("ADDRESS", like=":8085")
+_CPU: Final = Value("CPU", like="500m, 2")
+_MEMORY: Final = Value("MEMORY", like="512Mi, 2Gi")
+_PRIORITY_CLASS: Final = Value("PRIORITY_CLASS")
+_FOLDER: Final = Value("FOLDER", Source.FOLDERS)
+_DESCRIBED: Final = Value("FORMAT", words=("plaintext", "json"))
+
+VALUES: Final[dict[str, Value]] = {
+    **{f"{verb}_namespaces": _NAMESPACES for verb in ("include", "exclude")},
+    **{f"{verb}_resources": _RESOURCES for verb in ("include", "exclude")},
+    **{f"status_{verb}_resources": _RESOURCES for verb in ("include", "exclude")},
+    **{
+        f"{verb}_{scope}_scoped_resources": _RESOURCES
+        for verb in ("include", "exclude")
+        for scope in ("cluster", "namespace")
+    },
+    **{f"restic_pod_cpu_{bound}": _CPU for bound in ("request", "limit")},
+    **{f"restic_pod_mem_{bound}": _MEMORY for bound in ("request", "limit")},
+    **{f"velero_pod_cpu_{bound}": _CPU for bound in ("request", "limit")},
+    **{f"velero_pod_mem_{bound}": _MEMORY for bound in ("request", "limit")},
+    **{f"{path} output_format": Value("FORMAT", words=words) for path, words in _BROWSE_FORMATS.items()},
+    "output_format": Value("FORMAT", words=_GET_FORMATS),
+    "backup describe output": _DESCRIBED,
+    "restore describe output": _DESCRIBED,
+    "output": _FILE,
+    "global_kubeconfig": _FILE,
+    "global_kubecontext": Value("CONTEXT", Source.CONTEXTS),
+    "global_namespace": Value("NAMESPACE", Source.NAMESPACES),
+    "global_location": Value("FOLDER|URL", Source.FOLDERS),
+    "global_features": Value("FEATURE,...", words=("EnableCSI", "EnableAPIGroupVersions", "NonAdmin")),
+    "features": Value("FEATURE,...", words=("EnableCSI", "EnableAPIGroupVersions", "NonAdmin")),
+    "of_namespace": Value("NAMESPACE", Source.NAMESPACES),
+    "from_backup": Value("BACKUP", Source.BACKUPS),
+    "nonadmin restore create from_backup": Value("BACKUP", Source.TENANT_BACKUPS),
+    "from_schedule": Value("SCHEDULE", Source.SCHEDULES),
+    "debug backup": Value("BACKUP", Source.BACKUPS),
+    "debug restore": Value("RESTORE", Source.RESTORES),
+    "storage_location": Value("LOCATION", Source.LOCATIONS),
+    "nonadmin backup create storage_location": Value("LOCATION", Source.TENANT_LOCATIONS),
+    "default_backup_storage_location": Value("LOCATION", Source.LOCATIONS),
+    "volume_snapshot_locations": Value("LOCATION,...", Source.SNAPSHOT_LOCATIONS),
+    "default_volume_snapshot_locations": Value("PROVIDER:LOCATION,..."),
+    "namespace_mappings": Value("OLD:NEW,...", Source.NAMESPACES),
+    "objects": Value("KIND/NAMESPACE/NAME"),
+    "ordered_resources": Value("ORDER"),
+    "schedule": Value("CRON", words=("@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@every"),
+                      like="'0 3 * * *', @daily, '@every 6h'"),
+    "ttl": Value("DURATION", like="72h, 30d, 2w"),
+    "default_backup_ttl": Value("DURATION", like="72h, 30d, 2w"),
+    "labels": Value("KEY=VALUE,..."),
+    "label_columns": Value("LABEL,..."),
+    "data_mover": Value("MOVER", words=("velero",)),
+    "resource_policies_configmap": Value("CONFIGMAP"),
+    "resource_modifier_configmap": Value("CONFIGMAP"),
+    "provider": Value("PROVIDER", words=("aws", "azure", "gcp", "pinnace.io/filesystem")),
+    "bucket": Value("BUCKET"),
+    "prefix": Value("PREFIX"),
+    "credential": Value("SECRET=KEY"),
+    "adopted_namespaces": Value("NAMESPACE=UID,..."),
+    "allowed_endpoints": _ADDRESS,
+    "config_map": Value("CONFIGMAP"),
+    "cacert": _FILE,
+    "secret_file": _FILE,
+    "restic_password_file": _FILE,
+    "crds_version": Value("VERSION", words=("v1",)),
+    "image": Value("IMAGE"),
+    "plugins": Value("IMAGE,..."),
+    "service_account_name": Value("SERVICE_ACCOUNT"),
+    "server_priority_class_name": _PRIORITY_CLASS,
+    "node_agent_priority_class_name": _PRIORITY_CLASS,
+    "kubelet_root_dir": _FOLDER,
+    "plugin_dir": _FOLDER,
+    "host_pods": _FOLDER,
+    "disable_controllers": Value("CONTROLLER,..."),
+    "restore_resource_priorities": _RESOURCES,
+    "metrics_address": _ADDRESS,
+    "metrics_bind_address": _ADDRESS,
+    "health_probe_bind_address": _ADDRESS,
+    "profiler_address": _ADDRESS,
+}  # fmt: skip
+"""Keyed by the parameter's name, or by a command's words and that name."""
+
+_TYPES: Final[tuple[tuple[type[click.ParamType[object]], Value], ...]] = (
+    (DurationFlag, Value("DURATION", like="90s, 10m, 4h")),
+    (SelectorFlag, Value("SELECTOR", like="app=web,tier!=db")),
+    (OrSelectorFlag, Value("SELECTORS")),
+    (KeyValueMap, Value("KEY=VALUE,...")),
+    (CommaList, Value("NAME,...")),
+    (StringSlice, Value("NAME,...")),
+    (click.Path, _FILE),
+)
+_SELECTOR: Final = _TYPES[1][1]
+
+_ONE: Final = {
+    "backup": Source.BACKUPS,
+    "restore": Source.RESTORES,
+    "schedule": Source.SCHEDULES,
+    "backup-location": Source.LOCATIONS,
+    "snapshot-location": Source.SNAPSHOT_LOCATIONS,
+    "repo": Source.REPOSITORIES,
+    "restic repo": Source.REPOSITORIES,
+    "nonadmin backup": Source.TENANT_BACKUPS,
+    "nonadmin restore": Source.TENANT_RESTORES,
+    "nonadmin storage-location": Source.TENANT_LOCATIONS,
+}
+_SETTINGS: Final = ("namespace", "features", "cacert", "colorized", "exit-code")
+ARGUMENTS: Final[dict[str, tuple[Value, ...]]] = {
+    "backup ls": (Value("NAME", Source.BACKUPS), Value("KIND", Source.KINDS)),
+    "backup show": (Value("NAME", Source.BACKUPS), Value("KIND", Source.KINDS)),
+    "history": (Value("KIND", Source.KINDS),),
+    "completion": (Value("SHELL", words=("bash", "zsh", "fish")),),
+    "client config get": (Value("KEY", words=_SETTINGS),),
+    "client config set": (Value("KEY", words=tuple(f"{key}=" for key in _SETTINGS)),),
+    "help": (Value("COMMAND", Source.COMMANDS),),
+}
+"""What stands at each position; the last of a command that takes many stands for all that follow."""
+
+
+def value_of(path: str, param: click.Parameter) -> Value:
+    """What the value of a flag is.
+
+    Args:
+        path: the words of its command, noun first, without the program.
+    """
+    name = param.name or ""
+    named = VALUES.get(f"{path} {name}") or VALUES.get(name)
+    if isinstance(param.type, Enum | click.Choice):
+        words = tuple(map(str, param.type.words if isinstance(param.type, Enum) else param.type.choices))
+        return Value("|".join(words), words=words)
+    if named is not None:
+        return named
+    if isinstance(param.type, Boolean):
+        return Value("", words=("true", "false"))
+    if name == "selector":
+        return _SELECTOR
+    if param.type.name.startswith(("int", "float")):
+        return Value("NUMBER")
+    return next((value for type_, value in _TYPES if isinstance(param.type, type_)), Value("TEXT"))
+
+
+def argument_of(path: str, position: int) -> Value:
+    """What the argument at a position is, counted from 0."""
+    known: Sequence[Value] = ARGUMENTS.get(path, ())
+    if known:
+        return known[min(position, len(known) - 1)]
+    noun, _, verb = path.rpartition(" ")
+    source = _ONE.get(noun)
+    return Value("NAME", None if verb == "create" else source)
+
+
+def noun_first(words: Sequence[str]) -> str:
+    """A command's words in the form of the tables: `backup get` for `get backups` too."""
+    if len(words) == 2 and words[0] in ("create", "get", "describe", "delete"):
+        return f"{words[1].removesuffix('s')} {words[0]}"
+    return " ".join(words)

@@ -1,0 +1,223 @@
+"""Completion in bash, zsh and fish themselves: a person's keys go in at a terminal, the line comes out."""
+
+import asyncio
+import fcntl
+import os
+import pty
+import select
+import shutil
+import socket
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.usage.scripts import SHELLS, script
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import velero
+from tests.e2e.without_server.command import PROGRAM, Pinnace
+from tests.support.waiting import eventually
+
+SECONDS = 30.0
+"""How long a shell may take for one line; none needs one second on a machine with nothing else to do."""
+HOSTILE = ("$(touch pwned)", "`touch pwned`", "x;touch pwned", "bell\a", "\x1b]0;title\a", "two\nlines")
+START = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], "bind 'set bell-style none'; source '{script}'\n"),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        # Keys that wait while the shell works are typed, not pasted.
+        "bindkey -e; autoload -U compinit; compinit -u -D; zstyle ':completion:*' insert-tab false; "
+        "source '{script}'\n",
+    ),
+    "fish": (["fish", "--no-config", "-i"], "source '{script}'\n"),
+}
+"""How each shell is started, and what it is told then."""
+CONFIG = """\
+apiVersion: v1
+kind: Config
+contexts:
+- {name: "arn:aws:eks:eu-1:1:cluster/main", context: {cluster: c, user: u}}
+- {name: "$(touch pwned)", context: {cluster: c, user: u}}
+"""
+
+
+SILENT = """\
+apiVersion: v1
+kind: Config
+current-context: a
+clusters: [{{name: c, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+contexts: [{{name: a, context: {{cluster: c}}}}]
+"""
+
+
+@dataclass
+class Shell:
+    """A shell on a terminal of its own."""
+
+    terminal: int
+    folder: Path
+    lines: int = 0
+
+    def type(self, keys: str) -> None:
+        """Send keys."""
+        os.write(self.terminal, keys.encode())
+
+    def completed(self, line: str) -> list[str]:
+        """The words of a line after Tab was pressed at its end, as the shell would pass them on."""
+        self.lines += 1
+        out = self.folder / f"line-{self.lines}"
+        # Ctrl-A and Ctrl-E go to the ends of the line, which is then printed instead of run.
+        self.type(f"{line}\t\x01printf '%s\\n' \x05 > {out}.part; mv {out}.part {out}\r")
+        self.wait_for(out)
+        # zsh takes the slash of a folder away again when the word ends.
+        return [word.rstrip("/") for word in out.read_text().splitlines()]
+
+    def wait_for(self, path: Path) -> None:
+        """Read what the shell shows until a file is there."""
+        shown = b""
+        end = time.monotonic() + SECONDS
+        while not path.exists():
+            if time.monotonic() > end:
+                pytest.fail(f"the shell did not answer: {shown[-2000:]!r}")
+            if select.select([self.terminal], [], [], 0.02)[0]:
+                try:
+                    shown += os.read(self.terminal, 65536)
+                except OSError:  # Linux says EIO when the last program at the terminal has ended
+                    pytest.fail(f"the shell has ended: {shown[-2000:]!r}")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working folder with a location of three backups and more of hostile names, and a kubeconfig."""
+    folder = tmp_path / "work"
+    for kind, names in (("backups", ("one", "two", *HOSTILE)), ("restores", ("one-again",))):
+        for name in names:
+            (folder / "location" / kind / name).mkdir(parents=True)
+            (folder / "location" / kind / name / "file").touch()
+    (folder / "kube config").write_text(CONFIG)
+    return folder
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest, folder: Path) -> Iterator[Shell]:
+    """One of the shells, ready for keys, in the folder."""
+    name: str = request.param
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is missing on this machine: apt-get install {name}")
+    path = folder / f"completion.{name}"
+    path.write_text(script(name, "pinnace"))
+    command, told = START[name]
+    environ = {
+        "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "TERM": "xterm",
+        "KUBECONFIG": str(folder / "kube config"),
+    }
+    terminal, other_end = pty.openpty()
+    termios.tcsetwinsize(terminal, (40, 200))
+    process = subprocess.Popen(
+        command, cwd=folder, env=environ, stdin=other_end, stdout=other_end, stderr=other_end,
+        start_new_session=True, preexec_fn=_own_terminal,
+    )  # fmt: skip
+    os.close(other_end)
+    try:
+        shell = Shell(terminal, folder)
+        shell.type(told.format(script=path))
+        shell.type(f"touch {folder / 'ready'}\r")
+        shell.wait_for(folder / "ready")
+        yield shell
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+
+
+def _own_terminal() -> None:
+    """Make standard input the terminal that the new session obeys; fish wants one."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_a_line_is_completed_as_it_is_typed(shell: Shell, folder: Path) -> None:
+    at = "pinnace --location location"
+    lines = {
+        "pinnace backup desc": ["pinnace", "backup", "describe"],
+        "pinnace backup create b --tt": ["pinnace", "backup", "create", "b", "--ttl"],
+        f"{at} backup describe on": [*at.split(), "backup", "describe", "one"],
+        f"{at} restore create --from-backup=tw": [*at.split(), "restore", "create", "--from-backup=two"],
+        f"{at} restore get one one-": [*at.split(), "restore", "get", "one", "one-again"],
+        "pinnace get backups -o ya": ["pinnace", "get", "backups", "-o", "yaml"],
+        "pinnace get backups --output=cus": ["pinnace", "get", "backups", "--output=custom-columns="],
+        "pinnace --location loc": ["pinnace", "--location", "location"],
+        "pinnace --location=loc": ["pinnace", "--location=location"],
+        "pinnace --kubeconfig kub": ["pinnace", "--kubeconfig", "kube config"],
+        "pinnace --kubecontext arn:aws:e": ["pinnace", "--kubecontext", "arn:aws:eks:eu-1:1:cluster/main"],
+    }
+    assert {line: shell.completed(line) for line in lines} == lines
+
+
+def test_names_of_others_are_not_run_and_not_inserted(shell: Shell, folder: Path) -> None:
+    at = "pinnace --location location backup describe"
+    assert shell.completed(f"{at} one ") == [*at.split(), "one", "two"]  # the only other one that is harmless
+    for typed in ("'$", '"$', "'`", "x", "bell"):
+        shell.type(f"{at} {typed}\t\t\x15")  # Ctrl-U erases what is there, whatever it is
+    context = "arn:aws:eks:eu-1:1:cluster/main"
+    assert shell.completed("pinnace --kubecontext ") == ["pinnace", "--kubecontext", context]
+    assert shell.completed("pinnace vers") == ["pinnace", "version"]
+    assert not list(folder.rglob("pwned"))
+
+
+async def test_names_come_from_the_server_of_the_line(
+    client: KubeClient, namespace: str, command: Pinnace, velero_crds: None
+) -> None:
+    specs: dict[str, JSONObject] = {
+        "backups": {}, "restores": {"backupName": "x"}, "schedules": {"schedule": "@daily", "template": {}},
+    }  # fmt: skip
+    for plural, spec in specs.items():
+        kind = plural.removesuffix("s").capitalize()
+        meta = {"name": f"my-{plural}"}
+        obj = {"apiVersion": "velero.io/v1", "kind": kind, "metadata": meta, "spec": spec}
+        await client.create(velero(plural), obj, namespace)
+
+    asked = ("--kubeconfig", str(command.kubeconfig), "-n", namespace)
+
+    async def offers(expected: str, *words: str) -> None:
+        # A quarter of a second is little on a machine with much else to do: then nothing is offered.
+        await eventually(lambda: _is_offered(expected, (*asked, *words)))
+
+    await offers("my-backups", "backup", "logs", "")
+    await offers("my-restores", "describe", "restores", "my-")
+    await offers("my-schedules", "backup", "create", "--from-schedule", "")
+    await offers(f"default,{namespace}", "backup", "create", "--include-namespaces", "default,")
+    await offers("deployments.apps", "backup", "create", "--include-resources", "dep")
+
+
+async def _is_offered(expected: str, words: tuple[str, ...]) -> bool:
+    process = await asyncio.create_subprocess_exec(
+        PROGRAM, "__complete", "zsh", *words,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    return f"{expected}\t" in out.decode().splitlines()
+
+
+def test_an_answer_takes_less_than_300_ms_of_work(folder: Path, tmp_path: Path) -> None:
+    """Processor time, which says the same on a machine with much else to do; a silent server is given up."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kubeconfig = tmp_path / "silent"
+        kubeconfig.write_text(SILENT.format(port=silent.getsockname()[1]))
+        for words in (
+            ("backup", "create", "--tt"),
+            ("--location", str(folder / "location"), "backup", "describe", ""),
+            ("--kubeconfig", str(kubeconfig), "backup", "describe", ""),
+        ):
+            process = subprocess.Popen([PROGRAM, "__complete", "zsh", *words], stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = status
+            assert (status, usage.ru_utime + usage.ru_stime < 0.3) == (0, True), (words, usage)

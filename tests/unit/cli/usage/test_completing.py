@@ -1,0 +1,246 @@
+"""Completion: what is offered at the end of a line, and the answers to the scripts of the shells."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from pinnace.cli.program import cli, run
+from pinnace.cli.usage.candidates import Candidates, candidates
+from pinnace.cli.usage.completing import _head, answer, split_line
+from pinnace.cli.usage.line import Line, read_line
+from pinnace.cli.usage.scripts import SHELLS, script
+from pinnace.cli.usage.topics import TOPICS
+from pinnace.cli.usage.values import Source
+
+NAMES = {
+    Source.BACKUPS: [
+        "one",
+        "two",
+        "$(reboot)",
+        "`id`",
+        "a;b",
+        "-rf",
+        "x y",
+        "tab\tname",
+        "\x1b[31mred",
+        "a\nb",
+    ],
+    Source.RESTORES: ["one-restored"],
+    Source.SCHEDULES: ["daily"],
+    Source.LOCATIONS: ["default", "second"],
+    Source.SNAPSHOT_LOCATIONS: ["aws-1"],
+    Source.NAMESPACES: ["blog", "shop", "shop-copy"],
+    Source.KINDS: ["pods", "secrets", "deployments.apps"],
+    Source.CONTEXTS: ["admin@prod", "arn:aws:eks:eu-1:1:cluster/main"],
+    Source.TENANT_BACKUPS: ["mine"],
+    Source.TENANT_LOCATIONS: ["my-bucket"],
+    Source.REPOSITORIES: ["shop-default-kopia"],
+}
+
+
+def names_of(source: Source, _line: Line) -> Iterable[str]:
+    return NAMES[source]
+
+
+def found(line: str) -> Candidates:
+    """What is offered for the last word of a line; an end of a blank begins a new word."""
+    return candidates(read_line(cli, split_line(line)[1:]), names_of)
+
+
+def offered(line: str) -> list[str]:
+    return [word for word, _ in found(line).words]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("pinnace backup-", ["backup-location"]),
+        ("pinnace schedule ", ["create", "delete", "describe", "get", "pause", "unpause"]),
+        ("pinnace -n other schedule d", ["delete", "describe"]),
+        ("pinnace --location=/b schedule pa", ["pause"]),
+        ("pinnace delete ", ["backup", "backup-location", "restore", "schedule"]),
+        ("pinnace describe sch", ["schedules"]),
+        ("pinnace client config ", ["get", "set"]),
+        ("pinnace client config set n", ["namespace="]),
+        ("pinnace plugin get --t", ["--timeout"]),
+        ("pinnace schedule create s --schedule @daily --use", ["--use-owner-references-in-backup"]),
+        ("pinnace get schedule --show-l", ["--show-labels"]),
+        ("pinnace backup describe b --details --c", ["--cacert", "--colorized"]),
+        ("pinnace backup describe ", ["one", "two"]),
+        ("pinnace describe backup one ", ["two"]),
+        ("pinnace backup describe --details t", ["two"]),
+        ("pinnace backup logs one ", []),
+        ("pinnace backup create ", []),
+        ("pinnace backup diff one ", ["two"]),
+        ("pinnace restore get ", ["one-restored"]),
+        ("pinnace schedule pause da", ["daily"]),
+        ("pinnace backup-location set ", ["default", "second"]),
+        ("pinnace snapshot-location describe ", ["aws-1"]),
+        ("pinnace repo get ", ["shop-default-kopia"]),
+        ("pinnace nonadmin backup describe ", ["mine"]),
+        ("pinnace nonadmin backup create b --storage-location ", ["my-bucket"]),
+        ("pinnace restore create --from-backup ", ["one", "two"]),
+        ("pinnace restore create --from-backup=t", ["--from-backup=two"]),
+        ("pinnace backup create b --storage-location s", ["second"]),
+        ("pinnace backup create b --include-namespaces s", ["shop", "shop-copy"]),
+        ("pinnace backup create b --include-namespaces shop,", ["shop,blog", "shop,shop-copy"]),
+        ("pinnace backup create b --exclude-resources pods,d", ["pods,deployments.apps"]),
+        ("pinnace restore create --namespace-mappings b", ["blog:"]),
+        ("pinnace backup ls one s", ["secrets"]),
+        ("pinnace history d", ["deployments.apps"]),
+        ("pinnace --kubecontext ", ["admin@prod", "arn:aws:eks:eu-1:1:cluster/main"]),
+        ("pinnace -n s", ["shop", "shop-copy"]),
+        ("pinnace backup get -o ", ["table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns="]),
+        ("pinnace get backups -ow", ["-owide"]),
+        ("pinnace backup get -o=w", ["-o=wide"]),
+        ("pinnace get backups --output=j", ["--output=json", "--output=jsonpath="]),
+        ("pinnace backup describe -o ", ["plaintext", "json"]),
+        ("pinnace backup show one pods/a -o ", ["yaml", "json"]),
+        ("pinnace backup create b --progress p", ["plain"]),
+        ("pinnace backup create b --wait=", ["--wait=true", "--wait=false"]),
+        ("pinnace backup create b --wait --exit", ["--exit-code"]),
+        ("pinnace backup-location create l --access-mode Read", ["ReadOnly", "ReadWrite"]),
+        ("pinnace completion ", ["bash", "zsh", "fish"]),
+        ("pinnace completion b", ["bash"]),
+        ("pinnace help backup l", ["logs", "ls"]),
+        ("pinnace help exit", ["exit-codes"]),
+        ("pinnace unknown ", []),
+        ("pinnace backup get --unknown ", []),
+        ("pinnace backup get -- --", []),
+        ("pinnace backup create b --ttl ", []),
+    ],
+)  # fmt: skip
+def test_what_is_offered(line: str, words: list[str]) -> None:
+    assert sorted(offered(line)) == sorted(words)
+
+
+@pytest.mark.parametrize(
+    ("line", "paths"),
+    [
+        ("pinnace --kubeconfig ", Source.FILES),
+        ("pinnace backup describe --cacert=", Source.FILES),
+        ("pinnace backup download one -o ", Source.FILES),
+        ("pinnace install --secret-file ", Source.FILES),
+        ("pinnace --location ", Source.FOLDERS),
+    ],
+)
+def test_paths_are_left_to_the_shell(line: str, paths: Source) -> None:
+    assert found(line).paths is paths
+
+
+def test_every_shown_flag_is_offered_once_and_no_hidden_one() -> None:
+    flags = offered("pinnace backup create b --")
+    assert {"--ttl", "--include-namespaces", "--kubeconfig", "--location"} <= set(flags)
+    assert not {"--vmodule", "--logtostderr", "--volume-group-snapshot-label-key"} & set(flags)
+    assert "--ttl" not in offered("pinnace backup create b --ttl 1h --")
+    assert "--labels" in offered("pinnace backup create b --labels a=b --")
+
+
+def test_every_command_is_offered_but_the_processes_and_the_hidden_ones() -> None:
+    processes = {"server", "node-agent"}  # listed by the help, and typed by no person
+    assert set(offered("pinnace ")) == {name for name, (_, text) in cli.lazy.items() if text} - processes
+    assert set(offered("pinnace help ")) >= {*TOPICS, "backup", "server"}
+
+
+def test_names_that_could_mean_something_to_a_shell_or_terminal_are_not_offered() -> None:
+    assert offered("pinnace backup describe ") == ["one", "two"]
+    assert offered("pinnace restore create --from-backup '$") == []
+
+
+def test_the_names_are_asked_from_where_the_line_says() -> None:
+    asked: list[tuple[Source, dict[str, str]]] = []
+
+    def names(source: Source, line: Line) -> list[str]:
+        asked.append((source, line.flags))
+        return []
+
+    candidates(read_line(cli, ["--location", "/b", "-n=x", "get", "backups", ""]), names)
+    candidates(read_line(cli, ["get", "restores", "--kubecontext", "c", ""]), names)
+    assert asked == [
+        (Source.BACKUPS, {"global_location": "/b", "global_namespace": "x"}),
+        (Source.RESTORES, {"global_kubecontext": "c"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("pinnace ", ["pinnace", ""]),
+        ("pinnace back", ["pinnace", "back"]),
+        ("pinnace 'a b' c", ["pinnace", "a b", "c"]),
+        ("pinnace 'a b", ["pinnace", "a b"]),
+        ('pinnace "a ', ["pinnace", "a "]),
+        ("pinnace a\\ b\\", ["pinnace", "a b"]),
+        ("pinnace --x=a:b #c", ["pinnace", "--x=a:b", "#c"]),
+        ("", [""]),
+    ],
+)
+def test_a_line_of_bash_is_divided_as_bash_does(line: str, words: list[str]) -> None:
+    assert split_line(line) == words
+
+
+def test_bash_gets_the_part_of_a_word_that_it_replaces() -> None:
+    breaks = " \t\n\"'><=;|&(:"
+    assert _head("--output=js", breaks) == "--output="
+    assert _head("--kubecontext=arn:aws:e", breaks) == "--kubecontext=arn:aws:"
+    assert _head("--output=js", " \t\n") == ""
+    line = "pinnace backup get --output=y"
+    assert answer(found(line), _head("--output=y", breaks)) == ["words", "yaml\t"]
+
+
+def test_nothing_is_answered_where_nothing_fits_and_paths_are_one_word() -> None:
+    assert answer(Candidates(), "") == []
+    assert answer(Candidates(paths=Source.FILES), "") == ["files"]
+    assert answer(found("pinnace schedule de"), "") == [
+        "words",
+        "delete\tDelete schedules; their backups stay.",
+        "describe\tDescribe schedules.",
+    ]
+
+
+def test_a_script_calls_the_program_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    for shell in SHELLS:
+        assert run(["completion", shell]) == 0
+        text = capsys.readouterr().out
+        assert f"pinnace __complete {shell} " in text
+        assert text.endswith("\n")
+        assert not {"eval", "PROGRAM", "FUNCTION"} & set(shlex.split(text, comments=True, posix=False))
+        assert "_my_pinnace_exe_completion" in script(shell, "my-pinnace.exe")
+        assert f"my-pinnace.exe __complete {shell} " in script(shell, "my-pinnace.exe")
+
+
+@pytest.mark.parametrize("words", [[], ["bash", "zsh"]])
+def test_exactly_one_shell(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert run(["completion", *words]) == 1
+    assert f"accepts 1 arg(s), received {len(words)}" in capsys.readouterr().err
+
+
+def test_another_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", "tcsh"]) == 1
+    assert capsys.readouterr() == ("Invalid shell specified, specify bash, zsh, or fish\n", "")
+
+
+def test_a_failure_is_silent_and_what_is_not_needed_is_not_loaded(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pinnace.cli.main import run\n"
+        "def answer(*words):\n"
+        "    assert run(['__complete', *words]) == 0\n"
+        "answer('zsh', 'backup', 'create', '--ttl')\n"
+        "heavy = {'aiohttp', 'asyncio', 'yaml', 'pycurl', 'botocore', 'pinnace.kube.client'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        "answer('zsh', '--kubeconfig', '/nowhere', 'backup', 'get', '')\n"
+        "answer('zsh', '--location', '/nowhere', 'backup', 'get', '')\n"
+        "answer('zsh', '--location', 'ftp://x', 'backup', 'get', '')\n"
+        "answer('bash')\n"
+        "answer()\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, timeout=30, check=False, env={"HOME": str(tmp_path), "PATH": ""},
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines()[:2] == ["words", "--ttl\tHow long to keep the backup"]
