@@ -39,12 +39,12 @@ def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:
         return _help_restore(words)
     if words[:1] == [_HELPER] and len(words) == 2 and not words[1].startswith("-"):
         return _help_restore(words[1:])
+    from pinnace.cli import program
+
     if words[:1] == [_COMPLETE]:
         from pinnace.cli.usage import completing
 
-        return completing.main(words[1:])
-    from pinnace.cli import program
-
+        return completing.main(program.cli, words[1:])
     return program.run(arguments)
 
 

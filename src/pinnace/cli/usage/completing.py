@@ -8,16 +8,18 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pinnace.cli.program import cli
+import click
+
 from pinnace.cli.usage.candidates import Candidates, candidates
 from pinnace.cli.usage.line import read_line
 from pinnace.cli.usage.names import names_of
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(root: click.Group, arguments: Sequence[str]) -> int:
     """Print what completes a line. Returns 0 whatever happens: a shell has no use for an error here.
 
     Args:
+        root: the tree of commands.
         arguments: of bash its COMP_WORDBREAKS and the line up to the cursor, after `bash`; of others
             (`zsh`, `fish`) the words after the program's name, the last one up to the cursor.
     """
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         breaks, line = [*words, "", ""][:2]
         words = split_line(line)[1:]
         head = _head(words[-1], breaks) if words else ""
-    found = candidates(read_line(cli, words), names_of)
+    found = candidates(read_line(root, words), names_of)
     for line in answer(found, head):
         print(line)
     return 0
