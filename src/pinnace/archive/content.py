@@ -10,30 +10,35 @@ begins and ends, are decoded, with the same result. (docs/adr/057, docs/adr/058)
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import NamedTuple
 
 import msgspec
 import orjson
 
-_TEXT = rb'[^"\\\x00-\x1f]*'
+_TEXT = rb'"[^"]*"'
 # How items of built-in types are stored that no action has touched: the API server's own bytes, with
-# apiVersion and kind in front. Matching costs a fraction of decoding.
+# apiVersion and kind in front. Matching costs a fraction of decoding. Texts end at the next quotation mark:
+# what matches is only used if it has no backslash.
 _match_plain = re.compile(
-    rb'\{"apiVersion":("%(t)s"),"kind":("%(t)s"),"metadata":\{"name":"%(t)s",(?:"generateName":"%(t)s",)?'
-    rb'(?:"namespace":"%(t)s",)?"uid":("%(t)s"),"resourceVersion":("%(t)s"),(?:"generation":\d+,)?'
-    rb'"creationTimestamp":"%(t)s"(?:,"labels":(\{[^{}\\\x00-\x1f]*\}))?'
-    rb'(?=,"(?:annotations|ownerReferences|finalizers|managedFields)":|\})' % {b"t": _TEXT}
+    rb'\{"apiVersion":(%(t)s),"kind":(%(t)s),"metadata":\{"name":%(t)s,(?:"generateName":%(t)s,)?'
+    rb'(?:"namespace":%(t)s,)?"uid":(%(t)s),"resourceVersion":(%(t)s),(?:"generation":\d+,)?'
+    rb'"creationTimestamp":%(t)s(?:,"labels":(\{[^{}]*\}))?'
+    rb'(?=,"(?:annotations":\{|(?:ownerReferences|finalizers|managedFields)":\[)|\})' % {b"t": _TEXT}
 ).match
+# Between the labels and managedFields: the end of the metadata, or a member that the API server writes
+# elsewhere, such as labels that an action has added. Annotations may hold text that looks like it.
+_find_other = re.compile(rb'[\]}](?:\}|,"(?!(?:ownerReferences|finalizers|managedFields)":\[))').search
+_VERSION, _LABELS = 4, 5
 _MANAGED_KEY = b'"managedFields":'
 _MANAGED_LIST = _MANAGED_KEY + b"[{"
 _END_OF_METADATA = ord("}")
+_END_OF_LIST = b"}]"
 _UNLOCKED_BYTES = 2047
 """Up to here a hash is computed without giving up the interpreter's lock. Giving it up for a few microseconds
 costs the thread that writes the archive up to 5 ms each time while another one is busy."""
 _ONE_CALL_FROM_BYTES = 64 * 1024
 
 
-class Facts(NamedTuple):
+class Facts(msgspec.Struct, frozen=True, gc=False):
     """What the index keeps of an item's content; all but the checksum as JSON."""
 
     api_version: bytes
@@ -52,14 +57,20 @@ _NO_TEXT, _NO_LABELS = b'""', b"null"
 _LEFT_OUT = frozenset({"resourceVersion", "managedFields"})
 
 
-def facts_of(content: bytes) -> Facts:
-    """The facts of an item's JSON; of other bytes only the checksum, over all of them."""
-    plain = _match_plain(content)
-    if plain is not None:
-        checksum = _plain_checksum(content, *plain.span(4), plain.end())
-        if checksum is not None:
-            api_version, kind, uid, version, labels = plain.groups(_NO_LABELS)
-            return Facts(api_version, kind, uid, version, labels, checksum)
+def facts_of(data: bytes, begin: int = 0, end: int | None = None) -> Facts:
+    """The facts of an item's JSON; of other bytes only the checksum, over all of them.
+
+    Args:
+        data: has the item between `begin` and `end`, by default from end to end.
+    """
+    end = len(data) if end is None else end
+    plain = _match_plain(data, begin, end)
+    if plain is not None and (checksum := _plain_checksum(data, plain, begin, end)) is not None:
+        return Facts(*plain.groups(_NO_LABELS), checksum)
+    return _decoded_facts(data[begin:end])
+
+
+def _decoded_facts(content: bytes) -> Facts:
     try:
         members = _decode_members(content)
         metadata = _decode_members(members["metadata"]) if "metadata" in members else {}
@@ -72,19 +83,23 @@ def facts_of(content: bytes) -> Facts:
             _checksum(members, metadata),
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Facts(_NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_LABELS, _hash(content))
+        return _without_facts(_hash(content))
+
+
+def _without_facts(checksum: str) -> Facts:
+    return Facts(_NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_LABELS, checksum)
 
 
 def facts_of_foreign(content: bytes) -> Facts:
     """Like `facts_of`, for bytes that no API server has checked: the facts are valid JSON."""
     facts = facts_of(content)
     try:
-        for text in facts[:4]:
-            msgspec.json.decode(text, type=str)
+        for text in (facts.api_version, facts.kind, facts.uid, facts.resource_version):
+            _decode_text(text)
         if facts.labels != _NO_LABELS:
             _decode_labels(facts.labels)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Facts(_NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_LABELS, facts.checksum)
+        return _without_facts(facts.checksum)
     return facts
 
 
@@ -93,29 +108,32 @@ def checksum_of(content: bytes) -> str:
     return facts_of(content).checksum
 
 
-def _plain_checksum(content: bytes, begin: int, end: int, rest: int) -> str | None:
-    """The checksum of a plain object; None if only decoding can say where its managedFields begin and end.
+def _plain_checksum(data: bytes, plain: re.Match[bytes], begin: int, end: int) -> str | None:
+    """The checksum of a plain object; None if only decoding can say what it has, and where.
 
     Args:
-        begin, end: of the resourceVersion's value.
-        rest: where the members of its metadata begin that follow the labels.
+        plain: its beginning up to the labels.
+        begin, end: of the object in `data`.
     """
-    managed = content.find(_MANAGED_LIST, rest)
-    if managed < 0 or content[rest] == _END_OF_METADATA:
-        return _hash(content[:begin] + content[end:])
-    # If the metadata ended before this place, its end would be seen: behind an object or an array.
-    # Annotations may hold text that looks like it, such as an applied configuration.
-    between = content[rest:managed]
-    if b"]}" in between or b"}}" in between:
+    version, version_end = plain.span(_VERSION)
+    rest = plain.end()
+    labels = plain[_LABELS]
+    # An odd number of quotation marks: what looks like the end of the labels is inside of a text.
+    if data.find(b"\\", begin, rest) >= 0 or (labels is not None and labels.count(b'"') % 2):
         return None
-    # managedFields is the last member of the metadata. Text inside of it can look like its end, but no letter
-    # follows the quotation mark at the end of a text.
-    managed_end = content.find(b"}]}", managed) + 2
-    behind = content[managed_end : managed_end + 4]
-    if managed_end < 2 or not (behind == b"}}" or (behind[:3] == b'},"' and behind[3:].isalpha())):
+    if data[rest] == _END_OF_METADATA:
+        return _hash(data[begin:version] + data[version_end:end])
+    managed = data.find(_MANAGED_LIST, rest, end)
+    if managed < 0 or _find_other(data, rest, managed) is not None:
+        return None
+    # The end of its elements. Text in one of them can look like it, but is not followed by the end of the
+    # object or the name of its next member: no letter follows the quotation mark at the end of a text.
+    managed_end = data.find(_END_OF_LIST, managed, end) + len(_END_OF_LIST)
+    behind = data[managed_end : min(managed_end + 4, end)]
+    if managed_end < managed or not (behind == b"}}" or (behind[:3] == b'},"' and behind[3:].isalpha())):
         return None
     value = managed + len(_MANAGED_KEY)
-    return _hash(b"%b%b%b" % (content[:begin], content[end:value], content[managed_end:]))
+    return _hash(b"".join((data[begin:version], data[version_end:value], data[managed_end:end])))
 
 
 def _text(members: _Members, name: str) -> bytes:
@@ -145,7 +163,7 @@ def _hash(data: bytes) -> str:
     length = len(data)
     if length <= _UNLOCKED_BYTES or length >= _ONE_CALL_FROM_BYTES:
         return sha256(data).hexdigest()
-    made = sha256()
-    for begin in range(0, length, _UNLOCKED_BYTES):
+    made = sha256(data[:_UNLOCKED_BYTES])
+    for begin in range(_UNLOCKED_BYTES, length, _UNLOCKED_BYTES):
         made.update(data[begin : begin + _UNLOCKED_BYTES])
     return made.hexdigest()

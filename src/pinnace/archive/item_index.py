@@ -114,30 +114,41 @@ class IndexWriter:
 
     def add_known(self, directory: str, file: str, facts: Facts, size_bytes: int, offset: int) -> None:
         """Add a file of the tarball; one that is no item is left out. Raises OSError."""
-        if directory not in self._prefixes:
-            location = parse_item_path(f"{directory}x{ITEM_SUFFIX}")
-            self._prefixes[directory] = orjson.dumps(location[:3])[:-1] if location is not None else None
-        prefix = self._prefixes[directory]
+        prefixes = self._prefixes
+        prefix = prefixes[directory] if directory in prefixes else self._new_prefix(directory)
         if prefix is None:
             return
-        api_version, kind, uid, version, labels, checksum = facts
-        name = orjson.dumps(file[: -len(ITEM_SUFFIX)])
-        end = b'%d,"%b",%d]\n' % (size_bytes, checksum.encode(), offset)
-        line = b",".join((prefix, name, api_version, kind, uid, version, labels, end))
+        line = b",".join(
+            (
+                prefix,
+                orjson.dumps(file[: -len(ITEM_SUFFIX)]),
+                facts.api_version,
+                facts.kind,
+                facts.uid,
+                facts.resource_version,
+                facts.labels,
+                f'{size_bytes},"{facts.checksum}",{offset}]\n'.encode(),
+            )
+        )
         self._items += 1
         self._lines.append(line)
         self._pending_bytes += len(line)
         if self._pending_bytes >= _WRITE_FROM_BYTES:
             self._write()
 
-    def add_batch(
-        self, span: Span, batch: bytes | memoryview, files: Iterable[tuple[str, str, int, int]]
-    ) -> None:
+    def add_batch(self, span: Span, batch: bytes, files: Iterable[tuple[str, str, int, int]]) -> None:
         """Add the files of a member: directory, name, offset and size of each in the decompressed batch."""
         self.begin_member(span)
         for directory, file, offset, size_bytes in files:
-            facts = facts_of(bytes(batch[offset : offset + size_bytes]))
+            facts = facts_of(batch, offset, offset + size_bytes)
             self.add_known(directory, file, facts, size_bytes, offset)
+
+    def _new_prefix(self, directory: str) -> bytes | None:
+        """How the lines of a directory's items begin; None if no items are in it."""
+        location = parse_item_path(f"{directory}x{ITEM_SUFFIX}")
+        prefix = orjson.dumps(location[:3])[:-1] if location is not None else None
+        self._prefixes[directory] = prefix
+        return prefix
 
     def close(self, tarball_bytes: int) -> None:
         """Write the end. Raises OSError."""

@@ -219,12 +219,14 @@ class ArchiveWriter:
         self._pending = None
 
     def _write(self, batch: _Batch) -> None:
-        with batch.buffer.getbuffer() as buffer, buffer[: batch.buffer.tell()] as filled:
-            compressor = new_compressor()
-            compressed = compressor.compress(filled) + compressor.flush()
-            if self._index is not None:
-                span = Span(self.compressed_size_bytes, len(compressed))
-                self._index.add_batch(span, filled, batch.files)
+        # Not a copy, as the content is not changed while it is used here.
+        content = batch.buffer.getvalue()
+        filled = memoryview(content)[: batch.buffer.tell()]
+        compressor = new_compressor()
+        compressed = compressor.compress(filled) + compressor.flush()
+        if self._index is not None:
+            span = Span(self.compressed_size_bytes, len(compressed))
+            self._index.add_batch(span, content, batch.files)
         batch.buffer.seek(0)
         batch.files.clear()
         self._put(compressed)

@@ -12,6 +12,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from pinnace.archive.content import checksum_of, facts_of, facts_of_foreign
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
@@ -108,23 +109,41 @@ class TestChecksum:
 
     @pytest.mark.parametrize("form", [bytes, sorted_form], ids=["API server's", "sorted"])
     def test_facts_are_the_same_in_both_forms(self, form: type[bytes]) -> None:
-        assert facts_of(form(stored("a")))[:5] == (b'"v1"', b'"ConfigMap"', b'"u-a"', b'"7"', b'{"a":"b"}')
+        assert astuple(facts_of(form(stored("a"))))[:5] == (
+            b'"v1"',
+            b'"ConfigMap"',
+            b'"u-a"',
+            b'"7"',
+            b'{"a":"b"}',
+        )
 
     @pytest.mark.parametrize(
         "content", [b"", b"{", b"[]", b'"x"', b"\xff", b'{"metadata":7}', b"[" * 100_000], ids=range(7)
     )
     def test_what_is_no_object_has_only_a_checksum(self, content: bytes) -> None:
-        assert facts_of_foreign(content)[:5] == (b'""', b'""', b'""', b'""', b"null")
+        assert astuple(facts_of_foreign(content))[:5] == (b'""', b'""', b'""', b'""', b"null")
 
     def test_foreign_bytes_cannot_break_a_line(self) -> None:
         for labels in ('{"a"}', "{]", '{"a":"\udcff"}'):
             content = stored("a").replace(b'{"a":"b"}', labels.encode("utf-8", "surrogateescape"))
-            for text in facts_of_foreign(content)[:5]:
+            for text in astuple(facts_of_foreign(content))[:5]:
                 json.loads(text)
 
 
 TEXTS = st.text(max_size=20) | st.sampled_from(
-    ['}]},"spec":', "}]}", '"}}', "]}", '},"managedFields":[{', "\\", '\\"}}', '[{"a":[]}]', "managedFields"]
+    [
+        '}]},"spec":',
+        "}]}",
+        '"}}',
+        "]}",
+        '},"managedFields":[{',
+        "\\",
+        '\\"}}',
+        '[{"a":[]}]',
+        "managedFields",
+        "}}",
+        "{",
+    ]
 )
 MANAGED = st.lists(
     st.fixed_dictionaries({"manager": TEXTS, "fieldsV1": st.dictionaries(TEXTS, st.just({}), max_size=3)}),
@@ -174,6 +193,22 @@ def test_checksums_are_equal_for_the_same_object_and_for_no_other(
     assert (checksum_of(orjson.dumps(first)) == checksum_of(orjson.dumps(second))) is is_same
 
 
+@given(OBJECTS, st.binary(max_size=30))
+@settings(max_examples=100)
+def test_facts_are_those_of_the_object_wherever_it_lies_in_the_data(
+    obj: dict[str, Any], around: bytes
+) -> None:
+    content = orjson.dumps(obj)
+
+    facts = facts_of(around + content + around, len(around), len(around) + len(content))
+
+    metadata = obj["metadata"]
+    assert orjson.loads(facts.labels) == metadata.get("labels")
+    assert orjson.loads(facts.resource_version) == metadata["resourceVersion"]
+    assert (orjson.loads(facts.kind), orjson.loads(facts.uid)) == (obj["kind"], metadata["uid"])
+    assert facts == facts_of(content)
+
+
 def test_checksum_is_the_same_when_only_one_of_two_versions_can_be_scanned() -> None:
     def written(manager: str) -> bytes:
         metadata = {
@@ -187,6 +222,23 @@ def test_checksum_is_the_same_when_only_one_of_two_versions_can_be_scanned() -> 
 
     # The text of the second looks like the end of managedFields, so that it is decoded.
     assert checksum_of(written("m")) == checksum_of(written("}]}"))
+
+
+@pytest.mark.parametrize("member", ['"labels":{"a":"b"}', '"generateName":"x"'], ids=["labels", "text"])
+@pytest.mark.parametrize(
+    "managed", [',"managedFields":[{"manager":"m"}]', ""], ids=["managed", "not managed"]
+)
+def test_what_an_action_adds_at_the_end_of_the_metadata_is_seen(member: str, managed: str) -> None:
+    def written(member: str, image: str) -> bytes:
+        return (
+            '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"n","uid":"u","resourceVersion":"1",'
+            f'"creationTimestamp":"2021","annotations":{{"c":"d"}}{managed},{member}}},'
+            f'"spec":{{"managedFields":[{{"image":"{image}"}}]}}}}'
+        ).encode()
+
+    assert orjson.loads(facts_of(written(member, "x")).labels) == ({"a": "b"} if "labels" in member else None)
+    assert checksum_of(written(member, "x")) != checksum_of(written(member, "y"))
+    assert checksum_of(written(member, "x")) != checksum_of(written('"generateName":"y"', "x"))
 
 
 def test_managed_fields_elsewhere_than_in_the_metadata_count() -> None:
