@@ -66,7 +66,8 @@ def facts_of(data: bytes, begin: int = 0, end: int | None = None) -> Facts:
     end = len(data) if end is None else end
     plain = _match_plain(data, begin, end)
     if plain is not None and (checksum := _plain_checksum(data, plain, begin, end)) is not None:
-        return Facts(*plain.groups(_NO_LABELS), checksum)
+        api_version, kind, uid, version, labels = plain.groups(_NO_LABELS)
+        return Facts(api_version, kind, uid, version, labels, checksum)
     return _decoded_facts(data[begin:end])
 
 
