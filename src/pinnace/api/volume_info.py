@@ -100,6 +100,26 @@ class VolumeInfo(Struct, rename="camel", kw_only=True):
         return self.pvc_namespace, self.pvc_name
 
 
+class RestoredVolumeInfo(Struct, rename="camel", kw_only=True):
+    """One volume of a restore. (docs/spec: BEY 3.7)
+
+    Attributes:
+        pvc_name, pvc_namespace, pv_name: In the cluster; each may be empty.
+        restore_method: One of `BackupMethod`, with `PodVolumeRestore` in place of `PodVolumeBackup`.
+        snapshot_data_moved: Whether the data comes from the location and not from a CSI snapshot.
+    """
+
+    pvc_name: str = ""
+    pvc_namespace: str = ""
+    pv_name: str = ""
+    restore_method: str = ""
+    snapshot_data_moved: Annotated[bool, ALWAYS] = False
+    csi_snapshot_info: CSISnapshotInfo | None = None
+    snapshot_data_movement_info: DataMovementInfo | None = None
+    native_snapshot_info: NativeSnapshotInfo | None = None
+    pvr_info: PodVolumeInfo | None = None
+
+
 _DATA_UPLOAD_OPERATION = "du-"
 
 

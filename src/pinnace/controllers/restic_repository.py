@@ -230,7 +230,7 @@ class RepositoryReconciler:
 
     async def _conclude(self, repository: BackupRepository, problem: str) -> None:
         if problem:
-            log.warning("Restic repository is not ready", error=problem)
+            log.warning("Repository is not ready", error=problem)
             phase, maintained = BackupRepositoryPhase.NOT_READY, repository.status.last_maintenance_time
         else:
             log.info("Restic repository is ready")

@@ -63,6 +63,7 @@ from pinnace.restore.selection.versions import chosen_directories
 from pinnace.restore.volumes.moved_data import MovedData
 from pinnace.restore.volumes.patches import VolumePatches
 from pinnace.restore.volumes.preparing import SavedVolumes, VolumePreparer
+from pinnace.restore.volumes.records import VolumeRecords
 from pinnace.restore.volumes.saved_data import Abilities, SavedData, VolumeDataKeeper
 
 _ALL_KINDS: Final = "everything but definitions"
@@ -242,6 +243,13 @@ class RestoreEngine:
             policy=ExistingResourcePolicy(request.restore.spec.existing_resource_policy or "none"),
             only_namespaced=request.rights is not None,
         )
+        volumes = self._new_volumes(request, pod_volumes, volume_data)
+        records = VolumeRecords(
+            made=volumes.made,
+            pod_volumes=pod_volumes if self._helpers.pod_volume_restorer is not None else None,
+            infos=request.volume_infos,
+            found=outcomes.volumes,
+        )
         parts = ItemParts(
             reader=reader,
             claims=claims,
@@ -254,7 +262,8 @@ class RestoreEngine:
                 may_create=is_administrators,
                 on_created=namespace_created,
             ),
-            volumes=self._new_volumes(request, pod_volumes, volume_data),
+            volumes=volumes,
+            volume_records=records,
             volume_data=volume_data,
             follow_ups=follow_ups,
             moved_data=MovedData(
@@ -262,6 +271,7 @@ class RestoreEngine:
                 starter=self._helpers.moved_data,
                 location=request.backup.spec.storage_location,
                 started=request.started,
+                records=records,
             ),
             started=request.started,
             additional=AdditionalItems(

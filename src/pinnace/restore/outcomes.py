@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import ACTIONS, Outcome
+from pinnace.api.volume_info import RestoredVolumeInfo
 from pinnace.restore.selection.reading import ItemKey
 
 _Entry = tuple[Outcome, str]
@@ -21,6 +22,8 @@ class Outcomes:
     def __init__(self) -> None:
         self._of_kinds: dict[str, dict[tuple[str, str], _Entry]] = {}
         self._shared: dict[_Entry, _Entry] = {}
+        self.volumes: list[RestoredVolumeInfo] = []
+        """The volumes that were filled. (docs/spec: BEY 3.7)"""
 
     def record(self, kind: str, key: ItemKey, outcome: Outcome, reason: str = "") -> None:
         """Note what became of an object.

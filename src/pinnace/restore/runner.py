@@ -173,15 +173,16 @@ class _Run:
         return results
 
     async def _upload_outcomes(self, store: BackupStore, log: RunLog) -> None:
-        """Store what became of each object; a failure does not change the outcome of the restore."""
+        """Store what became of objects and volumes; a failure does not change the outcome of the restore."""
         # A reason can name objects of other namespaces, which a tenant must not see.
         details = self.outcomes.details(with_reasons=self.context.log.hide_results is None)
         try:
             await store.put_restore_outcomes(
                 self.restore.metadata.name, self.outcomes.resource_list(), details
             )
+            await store.put_restore_volume_infos(self.restore.metadata.name, self.outcomes.volumes)
         except StorageError as error:
-            log.error("Error uploading restore resource list to backup storage", error=error)
+            log.error("Error uploading restore resource list and volumes to backup storage", error=error)
 
     def _failure(self, error: Exception) -> RestoreFailed:
         if isinstance(error, RestoreFailed):

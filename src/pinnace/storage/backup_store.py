@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from pinnace.aio.blocking import finish, in_thread
-from pinnace.api.codec import DecodeError, decode
+from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import RestoredVolumeInfo, VolumeInfo
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.encoding import (
     decode_list,
@@ -482,6 +482,12 @@ class BackupStore:
         ):
             body = await in_thread(encode_object, content)
             await self._put(self._layout.target(kind, restore), body)
+
+    async def put_restore_volume_infos(self, restore: str, infos: Sequence[RestoredVolumeInfo]) -> None:
+        """Store which volumes were filled, and from what. (docs/spec: BEY 3.7)"""
+        self._check_restores_writable("write the volumes of a restore")
+        body = await in_thread(encode_list, [encode(info) for info in infos])
+        await self._put(self._layout.target(DownloadTargetKind.RESTORE_VOLUME_INFO, restore), body)
 
     async def read_restore_item_operations(self, restore: str) -> list[JSONObject]:
         """The operations of a restore, not checked; none if the file is missing. (docs/spec: BEY 3.8)"""

@@ -43,6 +43,7 @@ async def test_every_command_on_a_bucket(
     assert {key for key in stored(bucket) if "restores" in key} == {
         f"a/b/restores/r1/{name}"
         for name in (
+            "r1-volumeinfo.json.gz",
             "restore-r1-logs.gz",
             "restore-r1-pinnace-outcomes.json.gz",
             "restore-r1-resource-list.json.gz",

@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import RestorePhase
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import APIResource
@@ -243,3 +244,14 @@ async def test_a_reopened_store_that_cannot_be_closed_changes_nothing_of_how_it_
     stage.reopened = Stubborn(FilesystemStore(tmp_path / "bucket"), Layout(""), location="default")
 
     assert (await stage.restore()).status.phase == RestorePhase.COMPLETED
+
+
+async def test_a_restore_without_volumes_stores_an_empty_list_of_them(
+    stage: Stage,
+) -> None:
+    await stage.put_backup(configmap("a"))
+
+    await stage.restore()
+
+    async with stage.store.read_bytes(DownloadTargetKind.RESTORE_VOLUME_INFO, "restore-1") as stream:
+        assert gzip.decompress(b"".join([chunk async for chunk in stream])) == b"null\n"

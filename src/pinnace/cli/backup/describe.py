@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.common.describing import View
-from pinnace.cli.output import cells, later, parts
+from pinnace.cli.output import cells, later, parts, volume_infos
 from pinnace.cli.output.findings import result_block
 from pinnace.cli.output.layout import Sheet
+from pinnace.cli.output.operations import item_operations
 from pinnace.cli.output.volumes import pod_volumes
 
 
@@ -15,8 +16,8 @@ from pinnace.cli.output.volumes import pod_volumes
 class BackupFacts:
     """What a description shows beside the Backup itself.
 
-    `resource_list` and `snapshots` are set only with details; a str is the text of what went wrong. Without
-    `results` there is no such file, and the counts are shown alone.
+    `resource_list`, `snapshots`, `volume_infos` and `operations` are set only with details; a str is the text
+    of what went wrong. Without `results` there is no such file, and the counts are shown alone.
     """
 
     delete_requests: Sequence[JSONObject] = ()
@@ -26,6 +27,7 @@ class BackupFacts:
     csi_contents: Sequence[JSONObject] = ()
     results: JSONObject | None = None
     volume_infos: Sequence[JSONObject] = ()
+    operations: Sequence[JSONObject] = ()
 
 
 def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
@@ -48,10 +50,14 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
         _resource_list(sheet, facts.resource_list)
     _snapshots(sheet, status, facts, view)
     _deletion_attempts(sheet, facts.delete_requests)
-    if view.csi:
+    if volume_infos.of_csi(facts.volume_infos):
+        volume_infos.csi_snapshots(sheet, facts.volume_infos, "CSI Snapshots")
+    elif view.csi:
         _csi(sheet, facts, view)
     pod_volumes(sheet, facts.pod_volume_backups, view.details, what="Backups")
+    volume_infos.skipped_volumes(sheet, facts.volume_infos)
     later.backup_status(sheet, status)
+    item_operations(sheet, facts.operations, "Backup")
     return sheet.render()
 
 
@@ -69,9 +75,7 @@ def spec_block(sheet: Sheet, spec: JSONObject) -> None:
     """What is to be saved, how and for how long; schedules show it of their template too."""
     parts.included_excluded(sheet, "Namespaces", spec, "Namespaces")
     sheet.line()
-    parts.included_excluded(sheet, "Resources", spec, "Resources")
-    parts.cluster_scoped(sheet, spec)
-    later.scopes(sheet, spec)
+    later.resources(sheet, spec)
     sheet.line()
     sheet.field("Label selector", cells.selector(spec.get("labelSelector")))
     later.selectors(sheet, spec)

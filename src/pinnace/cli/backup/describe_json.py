@@ -9,7 +9,7 @@ from typing import Any, Final
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.cli.backup.describe import BackupFacts
 from pinnace.cli.common.describing import View
-from pinnace.cli.output import cells, described
+from pinnace.cli.output import cells, described, volume_infos
 
 _HINT: Final = "included, specify --details for more information"
 _SCOPES: Final = (
@@ -114,6 +114,8 @@ def _status(backup: JSONObject, status: JSONObject, facts: BackupFacts, view: Vi
         made["errorGettingResourceList"] = facts.resource_list
     elif facts.resource_list is not None:
         made["resourceList"] = facts.resource_list
+    if facts.operations:
+        made["backupItemOperations"] = list(facts.operations)
     if hooks := mapping(status, "hookStatus"):
         made["hooksAttempted"] = hooks.get("hooksAttempted") or 0
         made["hooksFailed"] = hooks.get("hooksFailed") or 0
@@ -121,7 +123,9 @@ def _status(backup: JSONObject, status: JSONObject, facts: BackupFacts, view: Vi
 
 
 def _volumes(status: JSONObject, facts: BackupFacts, view: View) -> JSONObject:
+    skipped = volume_infos.skipped(facts.volume_infos)
     return {
+        **({"skippedVolumes": skipped} if skipped else {}),
         "nativeSnapshots": _native(status, facts, view),
         "csiSnapshots": _csi(facts, view),
         "podVolumeBackups": described.pod_volumes(facts.pod_volume_backups, details=view.details),
@@ -150,7 +154,7 @@ def _native(status: JSONObject, facts: BackupFacts, view: View) -> Any:
 
 
 def _csi(facts: BackupFacts, view: View) -> Any:
-    of_csi = [info for info in facts.volume_infos if info.get("backupMethod") == "CSISnapshot"]
+    of_csi = volume_infos.of_csi(facts.volume_infos)
     if not of_csi:
         return "<none included or not detectable>"
     made: JSONObject = {}

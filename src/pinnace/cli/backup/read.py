@@ -9,6 +9,7 @@ from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing,
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
 from pinnace.cli.backup.describe_json import backup_as_json
 from pinnace.cli.common.describing import View, as_json
+from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.kube.errors import KubeError
@@ -47,7 +48,14 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
         resource_list=await _resource_list(backend, name, options) if view.details else None,
         snapshots=await _snapshots(backend, backup, options) if view.details else None,
         results=await _results(backend, backup, options),
-        volume_infos=await _volume_infos(backend, name, options) if view.json else (),
+        volume_infos=await stored_objects(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name, options)
+        if view.json or view.details
+        else (),
+        operations=await stored_operations(
+            backend, backup, DownloadTargetKind.BACKUP_ITEM_OPERATIONS, options
+        )
+        if view.details
+        else (),
     )
 
 
@@ -64,18 +72,6 @@ async def _results(backend: Backend, backup: JSONObject, options: DownloadOption
         complain(f"the errors and warnings of backup {name} cannot be shown: {error}")
         return None
     return found if isinstance(found, dict) else None
-
-
-async def _volume_infos(backend: Backend, name: str, options: DownloadOptions) -> list[JSONObject]:
-    """What the backup has noted of each volume; none without a file of it. (BEY 3.6)"""
-    try:
-        found = await fetch_json(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name, options)
-    except FileMissing:
-        return []
-    except (CommandError, KubeError, ValueError) as error:
-        complain(f"the volumes of backup {name} cannot be shown: {error}")
-        return []
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -> list[JSONObject]:

@@ -1,16 +1,16 @@
 """What later versions write into Backups and Restores, in their descriptions. (docs/spec: BEY 2.1, 8.4)
 
-Of all that we act on the timeout of CSI snapshots only; but what is in such a backup, and why, must be
-readable here too. Each line is shown only if the field is there, so that the description of what we wrote
-ourselves does not change. The fields have passed no schema: any JSON is printed.
+Each line is shown only if the field is there, so that the description of older objects does not change. The
+fields have passed no schema: any JSON is printed.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Final
 
-from pinnace.api.objects import JSONObject
-from pinnace.cli.output import cells
+from pinnace.api.objects import JSONObject, listed
+from pinnace.api.selection.resource_filters import EXCLUDED_BY_SERVERS
+from pinnace.cli.output import cells, parts
 from pinnace.cli.output.layout import Sheet
 
 Titles = Mapping[str, str]
@@ -44,12 +44,14 @@ _PARTS: Final[Titles] = {
     "parallelFilesDownload": "Parallel Restore",
     "writeSparseFiles": "Write Sparse Files",
 }
-_SCOPES: Final[Titles] = {
-    "includedClusterScopedResources": "Included cluster-scoped",
-    "excludedClusterScopedResources": "Excluded cluster-scoped",
-    "includedNamespaceScopedResources": "Included namespace-scoped",
-    "excludedNamespaceScopedResources": "Excluded namespace-scoped",
+_SCOPES: Final = {
+    "includedClusterScopedResources": ("Included cluster-scoped", "<none>"),
+    "excludedClusterScopedResources": ("Excluded cluster-scoped", "<none>"),
+    "includedNamespaceScopedResources": ("Included namespace-scoped", "*"),
+    "excludedNamespaceScopedResources": ("Excluded namespace-scoped", "<none>"),
 }
+"""Title, and what an empty list means."""
+_NEEDED_ONLY: Final = " (Velero 1.17 and later save only those that other objects need)"
 _HOOKS: Final[Titles] = {"hooksAttempted": "HooksAttempted", "hooksFailed": "HooksFailed"}
 
 
@@ -78,11 +80,26 @@ def _text(value: object) -> str:
     return json.dumps(value)
 
 
-def scopes(sheet: Sheet, spec: JSONObject) -> None:
-    """The filters by scope, as further lines of the resources block."""
-    for key, title in _SCOPES.items():
-        if spec.get(key):
-            sheet.field(title, _text(spec[key]), indent=1)
+def resources(sheet: Sheet, spec: JSONObject) -> None:
+    """The block of resources: the filters by scope where one is set, else those for all kinds. (BEY 4.4)
+
+    What servers of Velero 1.17 and later have written into the lists by scope sets none, but loses the
+    cluster-scoped objects of a backup without filters.
+    """
+    written = {key: listed(spec, key) for key in _SCOPES}
+    by_users = [name for names in written.values() for name in names if name not in EXCLUDED_BY_SERVERS]
+    if by_users:
+        sheet.line("Resources:")
+        for key, (title, empty) in _SCOPES.items():
+            sheet.field(title, _text(written[key]) if written[key] else empty, indent=1)
+        return
+    parts.included_excluded(sheet, "Resources", spec, "Resources")
+    everywhere = listed(spec, "includedNamespaces") in ([], ["*"])
+    loses = written["excludedClusterScopedResources"] and everywhere
+    parts.cluster_scoped(sheet, spec, note=_NEEDED_ONLY if loses else "")
+    for key, (title, _) in _SCOPES.items():
+        if written[key]:
+            sheet.field(title, _text(written[key]), indent=1)
 
 
 def selectors(sheet: Sheet, spec: JSONObject) -> None:

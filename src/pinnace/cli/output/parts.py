@@ -62,7 +62,7 @@ def included_excluded(
     sheet.field("Excluded", cells.listed(owner.get(f"excluded{kind}"), "<none>"), indent=indent + 1)
 
 
-def cluster_scoped(sheet: Sheet, spec: JSONObject) -> None:
-    """The line that closes the resources block."""
+def cluster_scoped(sheet: Sheet, spec: JSONObject, note: str = "") -> None:
+    """The line about cluster-scoped objects; `note` follows it where Velero decides what they are."""
     text = cells.tristate(spec.get("includeClusterResources"), yes="included", no="excluded")
-    sheet.field("Cluster-scoped", text, indent=1)
+    sheet.field("Cluster-scoped", f"{text}{note}" if text == "auto" else text, indent=1)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.common.describing import View
-from pinnace.cli.output import cells, later, parts
+from pinnace.cli.output import cells, later, parts, volume_infos
 from pinnace.cli.output.findings import result_block
 from pinnace.cli.output.layout import Sheet
+from pinnace.cli.output.operations import item_operations
 from pinnace.cli.output.volumes import pod_volumes
 from pinnace.cli.restore.objects import RestoredObjects, resource_list
 
@@ -17,13 +18,15 @@ class RestoreFacts:
     """What a description shows beside the Restore; a str is the text of what went wrong with the file.
 
     Attributes:
-        objects: set only with details.
+        objects, volume_infos, operations: set only with details.
     """
 
     results: JSONObject | str | None = None
     undecodable_results: bool = False
     pod_volume_restores: Sequence[JSONObject] = ()
     objects: RestoredObjects | str | None = None
+    volume_infos: Sequence[JSONObject] = ()
+    operations: Sequence[JSONObject] = ()
 
 
 def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> str:
@@ -55,7 +58,10 @@ def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> st
     sheet.line()
     sheet.field("Preserve Service NodePorts", cells.tristate(spec.get("preserveNodePorts")))
     later.fields(sheet, spec, later.RESTORE_SPEC)
+    volume_infos.csi_snapshots(sheet, facts.volume_infos, "CSI Snapshot Restores", "restoreMethod")
+    volume_infos.native_snapshots(sheet, facts.volume_infos, "Velero-Native Snapshot Restores")
     later.restore_status(sheet, status)
+    item_operations(sheet, facts.operations, "Restore")
     if facts.objects is not None:
         resource_list(sheet, facts.objects)
     return sheet.render()

@@ -71,6 +71,10 @@ def _status(restore: JSONObject, status: JSONObject, facts: RestoreFacts) -> JSO
     if hooks := mapping(status, "hookStatus"):
         made["hooksAttempted"] = hooks.get("hooksAttempted") or 0
         made["hooksFailed"] = hooks.get("hooksFailed") or 0
+    if facts.volume_infos:
+        made["restoreVolumes"] = list(facts.volume_infos)
+    if facts.operations:
+        made["restoreItemOperations"] = list(facts.operations)
     if isinstance(facts.objects, str):
         made["errorGettingResourceList"] = facts.objects
     elif facts.objects is not None:

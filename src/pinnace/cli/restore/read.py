@@ -5,6 +5,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, FileMissing, fetch_json
 from pinnace.cli.common.describing import View, as_json
+from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
@@ -42,6 +43,16 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFa
         undecodable_results=undecodable,
         pod_volume_restores=volumes,
         objects=await _objects(backend, name, view) if view.details else None,
+        volume_infos=await stored_objects(
+            backend, DownloadTargetKind.RESTORE_VOLUME_INFO, name, view.downloads
+        )
+        if view.details
+        else (),
+        operations=await stored_operations(
+            backend, restore, DownloadTargetKind.RESTORE_ITEM_OPERATIONS, view.downloads
+        )
+        if view.details
+        else (),
     )
 
 

@@ -37,6 +37,7 @@ from pinnace.restore.selection.collect import RestoreFilter
 from pinnace.restore.selection.reading import ItemReader, ItemRef, decode, is_completed, is_mirror_pod
 from pinnace.restore.volumes.moved_data import MovedData
 from pinnace.restore.volumes.preparing import VolumePreparer, adjust_claim
+from pinnace.restore.volumes.records import VolumeRecords
 from pinnace.restore.volumes.saved_data import VolumeDataKeeper
 
 _VERSION = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -85,6 +86,7 @@ class ItemParts:
     volumes: VolumePreparer
     volume_data: VolumeDataKeeper
     moved_data: MovedData
+    volume_records: VolumeRecords
     follow_ups: FollowUps
     started: StartedOperations
     additional: AdditionalItems
@@ -111,6 +113,7 @@ class ItemRestorer:
         self._volumes = parts.volumes
         self._volume_data = parts.volume_data
         self._moved_data = parts.moved_data
+        self._volume_records = parts.volume_records
         self._claims = parts.claims
         self._follow_ups = parts.follow_ups
         self._started = parts.started
@@ -259,6 +262,7 @@ class ItemRestorer:
         kind = f"{resource.api_version}/{resource.kind}"
         self._outcomes.record(kind, ref.key, applied.outcome, applied.reason)
         if applied.created is not None:
+            self._volume_records.created(ref, applied.created)
             if ref.group_resource == "persistentvolumeclaims":
                 await self._moved_data.restore(self._restore, ref, applied.created, results)
             await self._follow_ups.created(
@@ -336,7 +340,7 @@ class ItemRestorer:
             with plugin_lines_to(self._log, applicable.action.name):
                 output = await _execute(ref, applicable, given)
             if output.skip:
-                self._skip(ref, kind_of(from_backup), f"action {applicable.action.name} says so")
+                self._skip(ref, kind_of(from_backup), f"left out by the action {applicable.action.name}")
                 return None
             item = output.item
             for identifier in output.additional_items:

@@ -27,6 +27,9 @@ NON_RESTORABLE: Final = (
     "backups.velero.io",
     "restores.velero.io",
     "resticrepositories.velero.io",
+    # A node's own, and what its volumes are attached to: true of the old cluster only. (BEY 5.5)
+    "csinodes.storage.k8s.io",
+    "volumeattachments.storage.k8s.io",
     "backuprepositories.velero.io",
 )
 """Never restored; appended to every restore's excluded resources, in this order."""

@@ -16,6 +16,7 @@ from pinnace.plugins.protocols import ResourceIdentifier
 from pinnace.restore.ports import MovedDataRestorer
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
+from pinnace.restore.volumes.records import VolumeRecords
 
 Claim = tuple[str, str]
 """Namespace in the backup, and name."""
@@ -43,6 +44,7 @@ class MovedData:
     starter: MovedDataRestorer | None
     location: str
     started: StartedOperations
+    records: VolumeRecords
 
     async def restore(self, restore: Restore, ref: ItemRef, created: bytes, results: Results) -> None:
         """Ask for the data of a claim that was just created; nothing for claims without moved data."""
@@ -63,3 +65,4 @@ class MovedData:
             return
         item = ResourceIdentifier(group="", resource=_CLAIMS, namespace=ref.original_namespace, name=ref.name)
         self.started.add(self.starter.name, operation, item)
+        self.records.moved(ref, moved, operation)

@@ -122,6 +122,8 @@ class VolumePreparer:
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self.prepared = PreparedVolumes()
+        self.made: dict[str, VolumeSnapshot] = {}
+        """The snapshots that volumes were made from, by the name of the volume in the backup."""
         self._client = target.client
         self._mapping: Mapping[str, str] = restore.spec.namespace_mapping
         self._wants_volumes = (
@@ -277,9 +279,11 @@ class VolumePreparer:
         try:
             if self._restorer is None:
                 raise SnapshotError(NO_RESTORER)
-            return await self._restorer.restore_volume(volume, snapshot)
+            made = await self._restorer.restore_volume(volume, snapshot)
         except SnapshotError as error:
             raise ItemError(f"error executing PVAction for {ref.id}: {error}") from error
+        self.made[ref.name] = snapshot
+        return made
 
 
 class _InCluster(Enum):

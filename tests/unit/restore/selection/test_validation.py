@@ -158,6 +158,8 @@ async def test_default_exclusions_are_not_added_twice() -> None:
         "backups.velero.io",
         "restores.velero.io",
         "resticrepositories.velero.io",
+        "csinodes.storage.k8s.io",
+        "volumeattachments.storage.k8s.io",
         "backuprepositories.velero.io",
     ]
 

@@ -1,0 +1,39 @@
+"""Lists of objects in files of backups and restores, for descriptions: missing files have none."""
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
+from pinnace.cli.errors import CommandError
+from pinnace.cli.guard import complain
+from pinnace.kube.errors import KubeError
+
+_TITLES = {
+    DownloadTargetKind.BACKUP_VOLUME_INFOS: "volumes of backup",
+    DownloadTargetKind.BACKUP_ITEM_OPERATIONS: "item operations of backup",
+    DownloadTargetKind.RESTORE_VOLUME_INFO: "volumes of restore",
+    DownloadTargetKind.RESTORE_ITEM_OPERATIONS: "item operations of restore",
+}
+
+
+async def stored_objects(
+    backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions
+) -> list[JSONObject]:
+    """The objects in a file; none without a file. What cannot be read is said on stderr."""
+    try:
+        found = await fetch_json(backend, kind, name, options)
+    except FileMissing:
+        return []  # of a version that does not write it
+    except (CommandError, KubeError, ValueError) as error:
+        complain(f"the {_TITLES[kind]} {name} cannot be shown: {error}")
+        return []
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+async def stored_operations(
+    backend: Backend, owner: JSONObject, kind: DownloadTargetKind, options: DownloadOptions
+) -> list[JSONObject]:
+    """The operations that a backup or restore has started; none where its status says so. (BEY 3.8)"""
+    status = owner.get("status") or {}
+    if not any(value for key, value in status.items() if key.endswith("ItemOperationsAttempted")):
+        return []
+    return await stored_objects(backend, kind, owner["metadata"]["name"], options)

@@ -1,0 +1,125 @@
+"""The volumes that a restore filled, and from what: for `<restore>-volumeinfo.json.gz`. (docs/spec: BEY 3.7)
+
+A volume is recorded when the object is created by which it gets its data: whether the data arrived is in the
+results and in the operations of the restore.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
+from pinnace.api.velero.snapshots import VolumeSnapshot
+from pinnace.api.volume_info import (
+    BackupMethod,
+    CSISnapshotInfo,
+    DataMovementInfo,
+    NativeSnapshotInfo,
+    PodVolumeInfo,
+    RestoredVolumeInfo,
+    VolumeInfo,
+)
+from pinnace.csi.movement.objects import MovedVolume
+from pinnace.restore.selection.reading import ItemRef
+from pinnace.volumes.pods.pod_claims import claim_name, find_volume
+
+POD_VOLUME_RESTORE = "PodVolumeRestore"
+_BUILT_IN_MOVER = "velero"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeRecords:
+    """Collects the records of one restore.
+
+    Attributes:
+        made: the native snapshots that volumes were made from, by the name of the volume in the backup.
+        pod_volumes: the saved volumes of pods; None where this installation cannot restore them.
+        infos: the records of the backup; empty for older backups.
+    """
+
+    made: Mapping[str, VolumeSnapshot]
+    pod_volumes: PodVolumeCatalogue | None
+    infos: Sequence[VolumeInfo] = ()
+    found: list[RestoredVolumeInfo] = field(default_factory=list)
+
+    def created(self, ref: ItemRef, answer: bytes) -> None:
+        """Record the volumes that an object which was just created brings."""
+        if ref.group_resource == "persistentvolumes" and ref.name in self.made:
+            self._from_native(orjson.loads(answer), self.made[ref.name])
+        elif ref.group_resource == "persistentvolumeclaims":
+            self._from_csi(ref, orjson.loads(answer))
+        elif ref.group_resource == "pods" and self.pod_volumes is not None:
+            self._from_pod(ref, orjson.loads(answer), self.pod_volumes)
+
+    def moved(self, ref: ItemRef, volume: MovedVolume, operation: str) -> None:
+        """Record a claim whose moved data is being restored."""
+        mover = volume.mover or _BUILT_IN_MOVER
+        self.found.append(
+            RestoredVolumeInfo(
+                pvc_namespace=ref.target_namespace,
+                pvc_name=ref.name,
+                restore_method=BackupMethod.CSI_SNAPSHOT,
+                snapshot_data_moved=True,
+                snapshot_data_movement_info=DataMovementInfo(
+                    data_mover=mover,
+                    uploader_type="kopia" if mover == _BUILT_IN_MOVER else "",
+                    snapshot_handle=volume.snapshot,
+                    operation_id=operation,
+                ),
+            )
+        )
+
+    def _from_native(self, volume: JSONObject, snapshot: VolumeSnapshot) -> None:
+        spec, claim = snapshot.spec, mapping(volume, "spec", "claimRef")
+        self.found.append(
+            RestoredVolumeInfo(
+                pvc_namespace=text(claim, "namespace"),
+                pvc_name=text(claim, "name"),
+                pv_name=text(volume, "metadata", "name"),
+                restore_method=BackupMethod.NATIVE_SNAPSHOT,
+                native_snapshot_info=NativeSnapshotInfo(
+                    snapshot_handle=snapshot.status.provider_snapshot_id,
+                    volume_type=spec.volume_type,
+                    volume_az=spec.volume_az,
+                    iops=str(spec.volume_iops or 0),
+                ),
+            )
+        )
+
+    def _from_csi(self, ref: ItemRef, claim: JSONObject) -> None:
+        source = mapping(claim, "spec", "dataSource")
+        if text(source, "kind") != "VolumeSnapshot":
+            return
+        original = (ref.original_namespace, ref.name)
+        known = next((info.csi_snapshot_info for info in self.infos if info.claim == original), None)
+        self.found.append(
+            RestoredVolumeInfo(
+                pvc_namespace=ref.target_namespace,
+                pvc_name=ref.name,
+                restore_method=BackupMethod.CSI_SNAPSHOT,
+                csi_snapshot_info=known or CSISnapshotInfo(),
+            )
+        )
+
+    def _from_pod(self, ref: ItemRef, pod: JSONObject, saved: PodVolumeCatalogue) -> None:
+        for name, snapshot in sorted(saved.snapshots(pod, ref.original_namespace).items()):
+            source = find_volume(pod, name)
+            claim = claim_name(pod, source) if source is not None else ""
+            self.found.append(
+                RestoredVolumeInfo(
+                    pvc_namespace=ref.target_namespace if claim else "",
+                    pvc_name=claim,
+                    restore_method=POD_VOLUME_RESTORE,
+                    pvr_info=PodVolumeInfo(
+                        snapshot_handle=snapshot.id,
+                        size=snapshot.size_bytes,
+                        uploader_type=snapshot.uploader,
+                        volume_name=name,
+                        pod_name=ref.name,
+                        pod_namespace=ref.target_namespace,
+                        node_name=text(pod, "spec", "nodeName"),
+                    ),
+                )
+            )
