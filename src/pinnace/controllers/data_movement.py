@@ -114,7 +114,8 @@ class Downloads:
         on_node = ""
         if await self.exposer.waits_for_consumer(text(target, "spec", "storageClassName")):
             on_node = selected_node(target)
-            if not on_node and waited_seconds < CONSUMER_SECONDS:
+            is_early = not on_node and waited_seconds < CONSUMER_SECONDS
+            if is_early and not await self.exposer.ignores_delayed_binding():
                 return ""
         spec = movement["spec"]
         try:
@@ -163,7 +164,7 @@ class Uploads:
             )
         except RepositoryUnavailable as error:
             raise MovementError(str(error)) from error
-        return await self.exposer.node(movement, claim)
+        return await self.exposer.node(movement, claim, of_backup=True)
 
     async def completed(self, movement: JSONObject) -> bool:
         """Nothing is left but to remove what was made."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -10,15 +10,17 @@ from typing import Final
 from pinnace import __version__
 from pinnace.aio.clock import Clock
 from pinnace.aio.racing import unless_stopped
+from pinnace.api.objects import mapping
 from pinnace.api.values.times import utcnow
 from pinnace.controllers.node import data_download, data_upload, pod_volume_backup, pod_volume_restore
-from pinnace.controllers.node.parts import NodeController, NodeParts
+from pinnace.controllers.node.parts import Limits, NodeController, NodeParts
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import (
     DATA_DOWNLOADS,
     DATA_UPLOADS,
+    NODES,
     POD_VOLUME_BACKUPS,
     POD_VOLUME_RESTORES,
     PODS,
@@ -28,10 +30,12 @@ from pinnace.operations.workdir import work_directory
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
+from pinnace.server.checks import StartupError
 from pinnace.server.host_pods import DEFAULT_DIRECTORY, check_host_pods
 from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
+from pinnace.volumes.agent_settings import SettingsError, node_agent_settings
 from pinnace.volumes.uploader.access import AccessProvider
 from pinnace.volumes.uploaders import Uploaders
 
@@ -52,6 +56,9 @@ class NodeAgentOptions:
         pods_directory: where the kubelet's directory of pods is mounted.
         metrics_address: `host:port`.
         backup_workers, restore_workers: how many volumes are saved, and restored, at once.
+        config_map: name of the ConfigMap with the settings of node agents; empty for none.
+        concurrency: how many volumes are worked on at once, saved and restored together; 0 leaves it to
+            the workers.
         scratch: where temporary files go; None: the system's temporary directory.
     """
 
@@ -61,6 +68,8 @@ class NodeAgentOptions:
     metrics_address: str = ":8085"
     backup_workers: int = 1
     restore_workers: int = 1
+    config_map: str = ""
+    concurrency: int = 0
     scratch: Path | None = None
 
 
@@ -87,15 +96,31 @@ async def run_node_agent(config: ClusterConfig, options: NodeAgentOptions, *, us
             KubeClient(config, user_agent=user_agent) as client,
             work_directory(options.scratch) as work,
         ):
-            checked = await unless_stopped(stop, _checked(client, options))
-            if checked:
-                await NodeAgent(client, options, work).manager().run(stop)
+            settled = await unless_stopped(stop, _settled(client, options))
+            if settled is not None:
+                await NodeAgent(client, settled, work).manager().run(stop)
     log.info("Node agent stopped")
 
 
-async def _checked(client: KubeClient, options: NodeAgentOptions) -> bool:
+async def _settled(client: KubeClient, options: NodeAgentOptions) -> NodeAgentOptions:
     await check_host_pods(client, options.node, options.pods_directory)
-    return True
+    return await with_config_map(client, options)
+
+
+async def with_config_map(client: KubeClient, options: NodeAgentOptions) -> NodeAgentOptions:
+    """The options with what the ConfigMap says of this node. Raises StartupError, KubeError."""
+    try:
+        config, warnings = await node_agent_settings(client, options.namespace, options.config_map)
+    except SettingsError as error:
+        raise StartupError(str(error)) from error
+    for warning in warnings:
+        log.warning(f"ConfigMap {options.config_map}: {warning}")
+    if config.load_concurrency is None:
+        return options
+    node = await client.get(NODES, options.node)
+    number = config.concurrency(mapping(node, "metadata", "labels"))
+    log.info("Volumes are worked on at once", number=number)
+    return replace(options, concurrency=number)
 
 
 class NodeAgent:
@@ -138,8 +163,9 @@ class NodeAgent:
             uploads=Informer(client, DATA_UPLOADS, namespace),
             downloads=Informer(client, DATA_DOWNLOADS, namespace),
             pods=Informer(client, PODS, selectors=Selectors(fields=f"spec.nodeName={options.node}")),
-            backup_workers=options.backup_workers,
-            restore_workers=options.restore_workers,
+            limits=Limits.together(options.concurrency)
+            if options.concurrency
+            else Limits.of(options.backup_workers, options.restore_workers),
             timers=timers,
         )
 

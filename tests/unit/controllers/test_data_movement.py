@@ -1,5 +1,6 @@
 """The server's part of DataDownloads and DataUploads, against a cluster in memory. (docs/spec: BEY 6.7)"""
 
+import json
 from datetime import timedelta
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
 from pinnace.csi.movement.snapshots import MovedSnapshots
 from pinnace.csi.movement.uploads import CONTENT
 from pinnace.kube.resources import (
+    CONFIGMAPS,
     DAEMON_SETS,
     DATA_DOWNLOADS,
     DATA_UPLOADS,
@@ -462,3 +464,74 @@ async def test_other_movers_are_left_alone(stage: Stage) -> None:
 
     assert stage.api.writes() == []
     assert FINALIZER not in (stage.obj["metadata"].get("finalizers") or [])
+
+
+CONFIG = {
+    "loadAffinity": [{"nodeSelector": {"matchLabels": {"pool": "spare"}}}],
+    "backupPVC": {"fast": {"storageClass": "shallow", "readOnly": True, "annotations": {"a": "b"}}},
+    "priorityClassName": "low",
+    "podLabels": {"team": "storage", labels.EXCLUDE_FROM_BACKUP: "false"},
+    "podAnnotations": {"c": "d"},
+    "restorePVC": {"ignoreDelayBinding": True},
+}
+
+
+def configure(stage: Stage, argument: str = "--node-agent-configmap=settings") -> None:
+    stage.agent_arguments = argument.split()
+    stage.add_agents()
+    body = {"metadata": {"name": "settings"}, "data": {"any.json": json.dumps(CONFIG)}}
+    stage.api.add_new(CONFIGMAPS, OURS, body)
+
+
+@pytest.mark.parametrize("argument", ["--node-agent-configmap=settings", "--node-agent-configmap settings"])
+async def test_the_settings_of_node_agents_shape_claim_and_pod_of_a_backup(
+    stage: Stage, argument: str
+) -> None:
+    configure(stage, argument)
+    stage.add_upload()
+    await stage.until("Prepared")
+
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    pod = stage.api.peek(PODS, OURS, "d")
+
+    assert claim is not None
+    assert pod is not None
+    assert (claim["spec"]["storageClassName"], claim["spec"]["accessModes"]) == ("shallow", ["ReadOnlyMany"])
+    assert claim["metadata"]["annotations"] == {"a": "b"}
+    spec = pod["spec"]
+    assert spec["volumes"][0]["persistentVolumeClaim"] == {"claimName": "d", "readOnly": True}
+    assert spec["containers"][0]["volumeMounts"][0]["readOnly"] is True
+    assert spec["priorityClassName"] == "low"
+    assert pod["metadata"]["annotations"] == {"c": "d"}
+    assert pod["metadata"]["labels"] == {"team": "storage", labels.EXCLUDE_FROM_BACKUP: "true"}
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    expression = {"key": "pool", "operator": "In", "values": ["spare"]}
+    assert terms == {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+
+
+async def test_a_restore_is_not_shaped_by_the_settings_of_backups_and_need_not_wait_for_a_pod(
+    stage: Stage,
+) -> None:
+    configure(stage)
+    stage.class_of["volumeBindingMode"] = "WaitForFirstConsumer"
+    stage.api.store(STORAGE_CLASSES, "", stage.class_of)
+    stage.add_download()
+    await stage.until("Accepted")
+
+    await stage.step()
+
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    assert claim is not None
+    assert (claim["spec"]["storageClassName"], claim["spec"]["accessModes"]) == ("fast", ["ReadWriteOnce"])
+
+
+async def test_settings_that_cannot_be_read_fail_the_transfer(stage: Stage) -> None:
+    stage.agent_arguments = ["--node-agent-configmap=gone"]
+    stage.add_agents()
+    stage.add_upload()
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    told = "the ConfigMap velero/gone that --node-agent-configmap names cannot be read: "
+    assert stage.obj["status"]["message"].startswith(told)

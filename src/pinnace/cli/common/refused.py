@@ -94,11 +94,6 @@ OF_INSTALL: Final = (
         instead=_BACKUP_INSTEAD,
     ),
     Refused(
-        name="--node-agent-configmap",
-        why="the node agent reads no ConfigMap",
-        instead="set --backup-workers and --restore-workers in the arguments of the DaemonSet node-agent",
-    ),
-    Refused(
         name="--backup-repository-configmap",
         why="repositories have no settings of their own",
         instead=_LEAVE_OUT,

@@ -50,6 +50,7 @@ def _needing_node_agent(flags: InstallFlags) -> Mapping[str, object]:
     return {
         "--privileged-node-agent": flags.privileged_node_agent,
         "--node-agent-priority-class-name": flags.node_agent_priority_class_name,
+        "--node-agent-configmap": flags.node_agent_configmap,
         "--kubelet-root-dir": flags.kubelet_root_dir != KUBELET_ROOT,
     }
 

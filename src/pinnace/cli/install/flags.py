@@ -52,6 +52,7 @@ class InstallFlags(OutputOptions):
     kubelet_root_dir: str
     server_priority_class_name: str
     node_agent_priority_class_name: str
+    node_agent_configmap: str
     minimal_rbac: bool
     non_admin: bool
     apply: bool

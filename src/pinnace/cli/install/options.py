@@ -25,6 +25,7 @@ class InstallOptions:
         restic_resources: of the node agent.
         server_arguments: more flags of the server.
         service_account: of the pods; empty: the one that is made.
+        node_agent_config_map: with the settings of the node agents; empty for none.
         privileged_node_agent: the node agent may do everything on its node.
         kubelet_root: the directory of the kubelet on each node.
         restic_password: of the repositories; empty leaves it to the server, which takes the default.
@@ -58,6 +59,7 @@ class InstallOptions:
     server_priority_class: str = ""
     node_agent: bool = False
     node_agent_priority_class: str = ""
+    node_agent_config_map: str = ""
     privileged_node_agent: bool = False
     kubelet_root: str = KUBELET_ROOT
     restic_resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -177,6 +177,7 @@ def _options(settings: Settings, flags: InstallFlags, files: GivenFiles) -> Inst
         pod_labels=flags.pod_labels,
         server_priority_class=flags.server_priority_class_name,
         node_agent_priority_class=flags.node_agent_priority_class_name,
+        node_agent_config_map=flags.node_agent_configmap,
         privileged_node_agent=flags.privileged_node_agent,
         kubelet_root=flags.kubelet_root_dir,
         default_volumes_to_restic=flags.default_volumes_to_restic,

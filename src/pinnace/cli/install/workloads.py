@@ -179,10 +179,11 @@ def _server(options: InstallOptions) -> JSONObject:
 
 
 def _node_agent(options: InstallOptions) -> JSONObject:
+    arguments = [NODE_AGENT, "server", *_features(options)]
+    if options.node_agent_config_map:
+        arguments.append(f"--node-agent-configmap={options.node_agent_config_map}")
     return {
-        **_container(
-            NODE_AGENT, options, [NODE_AGENT, "server", *_features(options)], options.restic_resources
-        ),
+        **_container(NODE_AGENT, options, arguments, options.restic_resources),
         **_probes(metrics=8085),
         "env": [
             _from_pod("NODE_NAME", "spec.nodeName"),

@@ -67,10 +67,6 @@ OF_SERVER: Final = (
     Flag(name="--volume-group-snapshot-label-key", same=("velero.io/volume-group",), why=_ONE_BY_ONE),
 )
 OF_NODE_AGENT: Final = (
-    Flag(
-        name="--node-agent-configmap",
-        why="see --backup-workers and --restore-workers for how many volumes are worked on at once",
-    ),
     Flag(name="--backup-repository-configmap", why=_RESTIC),
     Flag(
         name="--data-mover-prepare-timeout",

@@ -49,6 +49,10 @@ _OPTIONS = all_of(
         "--restore-workers", type=Number(whole=True), default="1", show_default=True,
         help="How many volumes are restored at once.",
     ),
+    click.option(
+        "--node-agent-configmap", default="",
+        help="ConfigMap with settings; loadConcurrency there replaces the numbers of workers.",
+    ),
     later_flags.accepted(later_flags.OF_NODE_AGENT),
 )  # fmt: skip
 
@@ -100,6 +104,7 @@ def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
         metrics_address=flags.metrics_address,
         backup_workers=_workers("--backup-workers", flags.backup_workers),
         restore_workers=_workers("--restore-workers", flags.restore_workers),
+        config_map=flags.node_agent_configmap,
         scratch=Path(scratch) if scratch else None,
     )
     configure_logging(flags.log_level, flags.log_format)

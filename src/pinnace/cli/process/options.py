@@ -54,4 +54,5 @@ class NodeAgentFlags:
     host_pods: str
     backup_workers: int
     restore_workers: int
+    node_agent_configmap: str
     names: Sequence[str] = ()

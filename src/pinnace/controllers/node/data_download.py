@@ -69,8 +69,10 @@ def controller(parts: NodeParts) -> NodeController:
     """The DataDownload controller of a node agent."""
     moving = Moving(parts.scope, parts.volumes)
     work = DataDownloadWork(moving, parts.uploaders)
-    reconciler = PodVolumeReconciler(parts.scope, DATA_DOWNLOADS, DataDownload, work, startable=STARTABLE)
-    made = Controller(NAME, reconciler.reconcile, workers=parts.restore_workers, clock=parts.timers)
+    reconciler = PodVolumeReconciler(
+        parts.scope, DATA_DOWNLOADS, DataDownload, work, startable=STARTABLE, slots=parts.limits.restoring
+    )
+    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.restorers, clock=parts.timers)
     made.watch(parts.downloads, predicate=moving.is_wanted)
     parts.downloads.add_handlers(
         on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted

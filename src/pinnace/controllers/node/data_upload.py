@@ -83,8 +83,10 @@ def controller(parts: NodeParts) -> NodeController:
     """The DataUpload controller of a node agent."""
     moving = Moving(parts.scope, parts.volumes)
     work = DataUploadWork(moving, parts.uploaders)
-    reconciler = PodVolumeReconciler(parts.scope, DATA_UPLOADS, DataUpload, work, startable=STARTABLE)
-    made = Controller(NAME, reconciler.reconcile, workers=parts.backup_workers, clock=parts.timers)
+    reconciler = PodVolumeReconciler(
+        parts.scope, DATA_UPLOADS, DataUpload, work, startable=STARTABLE, slots=parts.limits.saving
+    )
+    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.savers, clock=parts.timers)
     made.watch(parts.uploads, predicate=moving.is_wanted)
     parts.uploads.add_handlers(
         on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted

@@ -1,7 +1,8 @@
 """The parts that the controllers of one node agent share, made once and handed to each controller whole."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pinnace.aio.clock import Clock
 from pinnace.controllers.node.scope import NodeScope
@@ -20,7 +21,7 @@ class NodeParts:
         restores: the PodVolumeRestores of the namespace, with the index of `pod_volume_restore`.
         uploads, downloads: the DataUploads and DataDownloads of the namespace.
         pods: those of this node.
-        backup_workers, restore_workers: how many volumes are saved, and restored, at once.
+        limits: how many volumes are worked on at once.
         timers: what controllers wait by; the event loop's if None.
     """
 
@@ -32,9 +33,35 @@ class NodeParts:
     uploads: Informer
     downloads: Informer
     pods: Informer
-    backup_workers: int = 1
-    restore_workers: int = 1
+    limits: "Limits" = field(default_factory=lambda: Limits.of(1, 1))
     timers: Clock | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How many volumes of the node are worked on at once, whichever objects ask for it.
+
+    Attributes:
+        savers, restorers: how many of one kind of objects may wait for a slot, or have one.
+        saving, restoring: the slots; the same ones where one number is for both.
+    """
+
+    savers: int
+    restorers: int
+    saving: asyncio.Semaphore
+    restoring: asyncio.Semaphore
+
+    @classmethod
+    def of(cls, savers: int, restorers: int) -> "Limits":
+        """A number for saving, and one for restoring."""
+        saving, restoring = asyncio.Semaphore(savers), asyncio.Semaphore(restorers)
+        return cls(savers=savers, restorers=restorers, saving=saving, restoring=restoring)
+
+    @classmethod
+    def together(cls, number: int) -> "Limits":
+        """A number for saving and restoring together."""
+        slots = asyncio.Semaphore(number)
+        return cls(savers=number, restorers=number, saving=slots, restoring=slots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

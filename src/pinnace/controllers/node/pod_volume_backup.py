@@ -1,5 +1,6 @@
 """The PodVolumeBackup controller: saves volumes of the pods of its node. (docs/spec: CTL 9, PVL 5.3)"""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -209,9 +210,11 @@ def _with_what(text: str, uploader: str) -> str:
     return text if text.startswith(own) else f"error running {uploader} backup, stderr=: {text}"
 
 
-def new_reconciler(scope: NodeScope, work: PodVolumeBackupWork) -> PodVolumeReconciler[PodVolumeBackup]:
+def new_reconciler(
+    scope: NodeScope, work: PodVolumeBackupWork, slots: asyncio.Semaphore | None = None
+) -> PodVolumeReconciler[PodVolumeBackup]:
     """The reconciler of this kind."""
-    return PodVolumeReconciler(scope, POD_VOLUME_BACKUPS, PodVolumeBackup, work)
+    return PodVolumeReconciler(scope, POD_VOLUME_BACKUPS, PodVolumeBackup, work, slots=slots)
 
 
 def indexes() -> Mapping[str, IndexFunction]:
@@ -222,8 +225,8 @@ def indexes() -> Mapping[str, IndexFunction]:
 def controller(parts: NodeParts) -> NodeController:
     """The PodVolumeBackup controller of a node agent."""
     work = PodVolumeBackupWork(parts.scope, parts.volumes, parts.uploaders, parts.backups)
-    reconciler = new_reconciler(parts.scope, work)
-    made = Controller(NAME, reconciler.reconcile, workers=parts.backup_workers, clock=parts.timers)
+    reconciler = new_reconciler(parts.scope, work, parts.limits.saving)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.savers, clock=parts.timers)
     made.watch(parts.backups, keys=work.enqueued, predicate=work.is_wanted)
     parts.backups.add_handlers(
         on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted

@@ -4,6 +4,7 @@ A pod waits in its init container `restic-wait`. Its volumes are restored once t
 are mounted then, and no other container writes to them. (docs/spec: CTL 10, PVL 12.3-12.4)
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -228,9 +229,11 @@ def _warn_if_late(pod: JSONObject) -> None:
         )
 
 
-def new_reconciler(scope: NodeScope, work: PodVolumeRestoreWork) -> PodVolumeReconciler[PodVolumeRestore]:
+def new_reconciler(
+    scope: NodeScope, work: PodVolumeRestoreWork, slots: asyncio.Semaphore | None = None
+) -> PodVolumeReconciler[PodVolumeRestore]:
     """The reconciler of this kind."""
-    return PodVolumeReconciler(scope, POD_VOLUME_RESTORES, PodVolumeRestore, work)
+    return PodVolumeReconciler(scope, POD_VOLUME_RESTORES, PodVolumeRestore, work, slots=slots)
 
 
 def indexes() -> Mapping[str, IndexFunction]:
@@ -248,8 +251,8 @@ def controller(parts: NodeParts) -> NodeController:
         pods=parts.pods,
         backups=parts.backups,
     )
-    reconciler = new_reconciler(parts.scope, work)
-    made = Controller(NAME, reconciler.reconcile, workers=parts.restore_workers, clock=parts.timers)
+    reconciler = new_reconciler(parts.scope, work, parts.limits.restoring)
+    made = Controller(NAME, reconciler.reconcile, workers=parts.limits.restorers, clock=parts.timers)
     made.watch(parts.restores, predicate=work.is_wanted)
     made.watch(parts.pods, keys=work.keys_of_waiting, predicate=is_waiting)
     parts.restores.add_handlers(

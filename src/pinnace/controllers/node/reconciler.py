@@ -103,6 +103,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
 
     Args:
         startable: the phases in which no agent has claimed an object yet.
+        slots: an object is claimed when one of them is free.
     """
 
     def __init__(
@@ -113,7 +114,9 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         work: Work[PodVolumeT],
         *,
         startable: frozenset[str] = NEW_PHASES,
+        slots: asyncio.Semaphore | None = None,
     ) -> None:
+        self._slots = slots or asyncio.Semaphore(1)
         self._scope = scope
         self._startable = startable
         self._resource = resource
@@ -166,16 +169,25 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
                 pod_volume = decode(self._struct, obj)
                 if not ours and not await self._work.is_due(pod_volume):
                     return
-                claimed = pod_volume if ours else await self._claim(pod_volume)
             except (DecodeError, PodVolumeFailed) as error:
-                # An object that cannot be read is failed instead of tried for ever.
-                log.warning(f"{self._resource.kind} is refused", error=error)
-                await self._store(obj["metadata"]["uid"], key, self._failed(str(error)))
-                self._work.ended()
+                await self._refuse(obj, key, error)
                 return
-            if claimed is not None:
-                await self._carry_out(key, claimed)
-                return
+            async with self._slots:
+                try:
+                    # What has changed while it waited for a slot is read anew.
+                    claimed = pod_volume if ours else await self._claim(pod_volume)
+                except DecodeError as error:
+                    await self._refuse(obj, key, error)
+                    return
+                if claimed is not None:
+                    await self._carry_out(key, claimed)
+                    return
+
+    async def _refuse(self, obj: JSONObject, key: Key, error: Exception) -> None:
+        """Fail an object that cannot be worked on, instead of trying it for ever."""
+        log.warning(f"{self._resource.kind} is refused", error=error)
+        await self._store(obj["metadata"]["uid"], key, self._failed(str(error)))
+        self._work.ended()
 
     async def _read(self, key: Key) -> JSONObject | None:
         try:

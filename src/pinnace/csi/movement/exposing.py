@@ -7,9 +7,10 @@ from contextlib import suppress
 from typing import Final
 
 from pinnace.api import labels
+from pinnace.api.node_agent_config import BackupClaim, NodeAgentConfig
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.csi.movement.errors import MovementError
-from pinnace.csi.movement.objects import temporary_claim, temporary_pod
+from pinnace.csi.movement.objects import PodPlan, temporary_claim, temporary_pod
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import (
@@ -20,6 +21,7 @@ from pinnace.kube.resources import (
     STORAGE_CLASSES,
     APIResource,
 )
+from pinnace.volumes.agent_settings import SettingsError, named_in, node_agent_settings
 from pinnace.volumes.node_agents import AgentSet, NodeAgents
 
 _SERVER: Final = "velero"
@@ -39,20 +41,23 @@ class Exposer:
         self._namespace = namespace
         self._agents = NodeAgents(client, namespace)
 
-    async def node(self, movement: JSONObject, claim_spec: JSONObject, *, on_node: str = "") -> str:
+    async def node(
+        self, movement: JSONObject, claim_spec: JSONObject, *, on_node: str = "", of_backup: bool = False
+    ) -> str:
         """The node on which the volume is mounted; empty while that is not so yet.
+
+        Args:
+            claim_spec: of the claim that is made for it.
+            on_node: the node on which it must be; empty for any that the settings allow.
+            of_backup: whether it is made of a snapshot, which the settings may ask to be done in another way.
 
         Raises:
             MovementError: it never will be.
             KubeError: the claim or the pod was refused.
         """
-        await self._ensure(PERSISTENT_VOLUME_CLAIMS, temporary_claim(movement, claim_spec))
         pod = await self._find(PODS, movement)
         if pod is None:
-            agents = await self._agents.find()
-            near = agents.pod_labels if agents is not None else {}
-            body = temporary_pod(movement, await self._image(agents), node=on_node, near=near)
-            await self._ensure(PODS, body)
+            await self._make(movement, claim_spec, on_node, of_backup=of_backup)
             return ""
         if text(pod, "status", "phase") in _FAILED_PODS:
             raise MovementError(
@@ -60,6 +65,47 @@ class Exposer:
                 f" {text(pod, 'status', 'message') or text(pod, 'status', 'reason') or 'see its events'}"
             )
         return text(pod, "spec", "nodeName") if text(pod, "status", "phase") == "Running" else ""
+
+    async def _make(
+        self, movement: JSONObject, claim_spec: JSONObject, on_node: str, *, of_backup: bool
+    ) -> None:
+        """Make claim and pod, as the settings of the node agents want them."""
+        agents = await self._agents.find()
+        config = await self._config(agents)
+        class_name = text(claim_spec, "storageClassName")
+        wanted = config.backup_claims.get(class_name) if of_backup else None
+        wanted = wanted or BackupClaim()
+        spec = dict(claim_spec)
+        if wanted.storage_class:
+            spec["storageClassName"] = wanted.storage_class
+        if wanted.read_only:
+            spec["accessModes"] = ["ReadOnlyMany"]
+        plan = PodPlan(
+            image=await self._image(agents),
+            node=on_node,
+            nodes=config.nodes_for(class_name),
+            near=agents.pod_labels if agents is not None else {},
+            priority_class=config.priority_class_name,
+            annotations=config.pod_annotations,
+            labels=config.pod_labels,
+            read_only=wanted.read_only,
+            super_privileged=wanted.spc_no_relabeling,
+        )
+        await self._ensure(PERSISTENT_VOLUME_CLAIMS, temporary_claim(movement, spec, wanted.annotations))
+        await self._ensure(PODS, temporary_pod(movement, plan))
+
+    async def _config(self, agents: AgentSet | None) -> NodeAgentConfig:
+        """The settings that the node agents are started with. Raises MovementError, KubeError."""
+        name = named_in(agents.arguments) if agents is not None else ""
+        try:
+            config, _warnings = await node_agent_settings(self._client, self._namespace, name)
+        except SettingsError as error:
+            raise MovementError(str(error)) from error
+        return config
+
+    async def ignores_delayed_binding(self) -> bool:
+        """Whether volumes are made before the first pod of their claim is scheduled. Raises MovementError."""
+        return (await self._config(await self._agents.find())).restore_claim.ignore_delay_binding
 
     async def why_not(self, movement: JSONObject) -> str:
         """Why the volume is not reached yet, as far as the cluster says."""

@@ -1,11 +1,12 @@
 """The objects that are made to move the data of a volume: pure. (docs/spec: BEY 6.7)"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
+from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataMovementPhase, DataUpload
 from pinnace.api.velero.restore import Restore
@@ -105,14 +106,14 @@ def new_download(restore: Restore, claim: JSONObject, moved: MovedVolume, locati
     }
 
 
-def temporary_claim(movement: JSONObject, spec: JSONObject) -> JSONObject:
+def temporary_claim(
+    movement: JSONObject, spec: JSONObject, annotations: Mapping[str, str] | None = None
+) -> JSONObject:
     """The claim in the server's namespace by which the data is reached."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": _temporary(movement),
-        "spec": spec,
-    }
+    metadata = _temporary(movement)
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
 def claim_like(target: JSONObject) -> JSONObject:
@@ -122,20 +123,36 @@ def claim_like(target: JSONObject) -> JSONObject:
     return {key: spec[key] for key in kept if key in spec}
 
 
-def temporary_pod(
-    movement: JSONObject, image: str, *, node: str = "", near: Mapping[str, str] | None = None
-) -> JSONObject:
-    """A pod that does nothing but have the volume mounted, so that the agent of its node reaches it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlan:
+    """What a temporary pod is like.
 
-    Args:
+    Attributes:
         image: the server's.
         node: the node that it must run on; empty for any.
+        nodes: the nodes that it may run on, where `node` does not say; None for all.
         near: labels of the pods of node agents, one of which must be on the node; empty where they are not
             known.
+        read_only: mount the volume read-only.
+        super_privileged: run with the SELinux type spc_t, so that the volume is not relabeled.
     """
+
+    image: str
+    node: str = ""
+    nodes: LabelSelector | None = None
+    near: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    read_only: bool = False
+    super_privileged: bool = False
+
+
+def temporary_pod(movement: JSONObject, plan: PodPlan) -> JSONObject:
+    """A pod that does nothing but have the volume mounted, so that the agent of its node reaches it."""
     container: JSONObject = {
         "name": "hold",
-        "image": image,
+        "image": plan.image,
         "command": list(_HOLD),
         "resources": {"requests": {"cpu": "1m", "memory": "16Mi"}},
         "securityContext": {
@@ -146,27 +163,58 @@ def temporary_pod(
             "runAsUser": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "volumeMounts": [{"name": VOLUME, "mountPath": "/volume"}],
+        "volumeMounts": [{"name": VOLUME, "mountPath": "/volume", **_read_only(plan)}],
     }
+    claim = {"claimName": movement["metadata"]["name"], **_read_only(plan)}
     spec: JSONObject = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 1,
         "containers": [container],
-        "volumes": [{"name": VOLUME, "persistentVolumeClaim": {"claimName": movement["metadata"]["name"]}}],
+        "volumes": [{"name": VOLUME, "persistentVolumeClaim": claim}],
     }
-    affinity: JSONObject = {}
-    if node:
-        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-        required = {"nodeSelectorTerms": [term]}
-        affinity["nodeAffinity"] = {_REQUIRED: required}
-    if near:
-        agent = {"labelSelector": {"matchLabels": dict(near)}, "topologyKey": labels.HOSTNAME}
-        affinity["podAffinity"] = {_REQUIRED: [agent]}
-    if affinity:
+    if affinity := _affinity(plan):
         spec["affinity"] = affinity
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _temporary(movement), "spec": spec}
+    if plan.priority_class:
+        spec["priorityClassName"] = plan.priority_class
+    if plan.super_privileged:
+        spec["securityContext"] = {"seLinuxOptions": {"type": "spc_t"}}
+    metadata = _temporary(movement)
+    metadata["labels"] = {**plan.labels, **metadata["labels"]}
+    if plan.annotations:
+        metadata["annotations"] = dict(plan.annotations)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _read_only(plan: PodPlan) -> JSONObject:
+    return {"readOnly": True} if plan.read_only else {}
+
+
+def _affinity(plan: PodPlan) -> JSONObject:
+    affinity: JSONObject = {}
+    term: JSONObject = {}
+    if plan.node:
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [plan.node]}]}
+    elif plan.nodes is not None:
+        term = {
+            "matchExpressions": [
+                *(
+                    {"key": key, "operator": "In", "values": [value]}
+                    for key, value in plan.nodes.match_labels.items()
+                ),
+                *(
+                    {"key": each.key, "operator": each.operator, "values": each.values}
+                    for each in plan.nodes.match_expressions
+                ),
+            ]
+        }
+    if any(term.values()):
+        affinity["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": [term]}}
+    if plan.near:
+        agent = {"labelSelector": {"matchLabels": dict(plan.near)}, "topologyKey": labels.HOSTNAME}
+        affinity["podAffinity"] = {_REQUIRED: [agent]}
+    return affinity
 
 
 def _temporary(movement: JSONObject) -> JSONObject:

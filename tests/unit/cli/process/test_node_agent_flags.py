@@ -92,13 +92,13 @@ def test_a_node_without_name(
 def test_the_spelling_and_the_flags_of_velero_1_18_start_the_agent(
     started: list[NodeAgentOptions], caplog: pytest.LogCaptureFixture
 ) -> None:
-    words = ["--node-agent-configmap=c", "--data-mover-prepare-timeout=30m", "--resource-timeout=10m"]
+    words = ["--node-agent-configmap=c", "--data-mover-prepare-timeout=5m", "--resource-timeout=10m"]
 
     assert run(["node-agent", "server", *words]) == 0
 
-    assert started == [NodeAgentOptions(namespace="velero", node="n1")]
+    assert started == [NodeAgentOptions(namespace="velero", node="n1", config_map="c")]
     (record,) = caplog.records
-    assert record.getMessage().startswith("--node-agent-configmap=c has no effect: ")
+    assert record.getMessage().startswith("--data-mover-prepare-timeout=5m has no effect: ")
 
 
 def test_another_word_after_node_agent_is_refused(

@@ -1,0 +1,54 @@
+"""What an agent reads before it starts."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pinnace.kube.resources import CONFIGMAPS, NODES
+from pinnace.server.checks import StartupError
+from pinnace.server.node_agent import NodeAgentOptions, with_config_map
+from tests.support.scripted_api import ScriptedAPI
+
+OPTIONS = NodeAgentOptions(namespace="velero", node="n1", backup_workers=4, config_map="settings")
+
+
+def cluster(**settings: Any) -> ScriptedAPI[Any]:
+    api: ScriptedAPI[Any] = ScriptedAPI()
+    api.add_new(NODES, "", {"metadata": {"name": "n1", "labels": {"disk": "ssd"}}})
+    body = {"metadata": {"name": "settings"}, "data": {"config.json": json.dumps(settings)}}
+    api.add_new(CONFIGMAPS, "velero", body)
+    return api
+
+
+async def test_load_concurrency_of_its_node_is_the_number_of_an_agent() -> None:
+    of_ssd = {"nodeSelector": {"matchLabels": {"disk": "ssd"}}, "number": 3}
+    api = cluster(loadConcurrency={"globalConfig": 1, "perNodeConfig": [of_ssd]})
+
+    assert (await with_config_map(api.client, OPTIONS)).concurrency == 3
+
+
+async def test_settings_without_load_concurrency_leave_it_to_the_flags(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api = cluster(podResources={"cpuRequest": "1"})
+
+    assert await with_config_map(api.client, OPTIONS) == OPTIONS
+
+    [record] = caplog.records
+    assert record.getMessage().startswith("ConfigMap settings: podResources has no effect: ")
+
+
+async def test_an_agent_whose_settings_do_not_exist_does_not_start() -> None:
+    api: ScriptedAPI[Any] = ScriptedAPI()
+
+    with pytest.raises(StartupError, match="the ConfigMap velero/settings that --node-agent-configmap names"):
+        await with_config_map(api.client, OPTIONS)
+
+
+async def test_no_name_means_no_settings() -> None:
+    api: ScriptedAPI[Any] = ScriptedAPI()
+    options = NodeAgentOptions(namespace="velero", node="n1")
+
+    assert await with_config_map(api.client, options) == options
+    assert api.calls == []
