@@ -6,7 +6,7 @@ directory's name counts, whatever name the file in it claims.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -32,7 +32,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.output.summary import counted
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import ObjectNotFound, RangesUnsupported, StorageError
+from pinnace.storage.errors import ObjectNotFound, RangesUnsupported, StorageError, UnreadableObject
 from pinnace.storage.location_url import location_from_url, location_title
 from pinnace.storage.open import open_backup_store
 
@@ -94,6 +94,8 @@ class LocationBackend:
             return _raw(Restore, await self.store.get_restore_metadata(name), name)
         except ObjectNotFound as error:
             raise await self.not_found(plural, name) from error
+        except UnreadableObject as error:
+            raise UnreadableMetadata(plural.removesuffix("s"), name, error) from error
 
     async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
         if plural not in ("backups", "restores"):
@@ -139,6 +141,19 @@ class LocationBackend:
         """The names of the directories, whether or not there is something readable in them."""
         store = self.store
         return await (store.list_backups() if plural == "backups" else store.list_restores())
+
+    async def unreadable(self, plural: str, *, besides: Collection[str]) -> list[str]:
+        """The names of those but `besides` whose metadata is there and cannot be used."""
+        found = []
+        for name in await self.names(plural):
+            if name not in besides:
+                try:
+                    await self.object(plural, name)
+                except UnreadableMetadata:
+                    found.append(name)
+                except NotFound:
+                    pass  # an unfinished one
+        return found
 
     async def volumes_of(self, backup: str) -> list[JSONObject]:
         volumes = await self.store.read_pod_volume_backups(backup)
@@ -217,18 +232,24 @@ class LocationBackend:
             yield chunks
 
 
+class UnreadableMetadata(StorageError):
+    """The metadata of a backup or restore is there and cannot be used."""
+
+    def __init__(self, noun: str, name: str, reason: Exception) -> None:
+        super().__init__(f"the metadata of {noun} {name} cannot be read: {reason}")
+
+
 def _raw(struct: type[Backup | Restore], data: bytes, name: str) -> JSONObject:
     """The object as it is stored, fields of newer versions included, once it is sure to be of the kind.
 
     Raises:
-        StorageError: it is not; everything that shows objects may rely on the types in it.
+        UnreadableMetadata: it is not; everything that shows objects may rely on the types in it.
     """
     try:
         decode(struct, data, require_kind=True)
         raw: JSONObject = orjson.loads(data)
     except (DecodeError, orjson.JSONDecodeError) as error:
-        kind = struct.__name__.lower()
-        raise StorageError(f"the metadata of {kind} {name} cannot be read: {error}") from error
+        raise UnreadableMetadata(struct.__name__.lower(), name, error) from error
     raw["metadata"] = {**(raw.get("metadata") or {}), "name": name}
     return raw
 

@@ -6,7 +6,7 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.browse.verifying import Finding, Result, verify
-from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.backend.location import LocationBackend, UnreadableMetadata
 from pinnace.cli.browse.opening import Library, browse
 from pinnace.cli.browse.options import VerifyOptions
 from pinnace.cli.browse.rows import check_format, print_data, print_table
@@ -25,7 +25,7 @@ def verify_backups(ctx: click.Context, options: VerifyOptions) -> int:
     check_volume_options(ctx, options)
 
     async def work(library: Library) -> dict[str, list[Finding]]:
-        names = options.names or [backup["metadata"]["name"] for backup in await library.all()]
+        names = options.names or await _all_names(library)
         return {name: await _verified(library, name, options) for name in names}
 
     found = browse(ctx, options, work)
@@ -53,9 +53,20 @@ def _as_data(name: str, findings: Sequence[Finding]) -> JSONObject:
     }
 
 
+async def _all_names(library: Library) -> list[str]:
+    """All finished backups, oldest first, then those whose metadata cannot be read."""
+    names = [backup["metadata"]["name"] for backup in await library.all()]
+    if isinstance(library.backend, LocationBackend):
+        names += await library.backend.unreadable(BACKUP.plural, besides=names)
+    return names
+
+
 async def _verified(library: Library, name: str, options: VerifyOptions) -> list[Finding]:
-    backup = await library.open(name)
-    metadata = await library.backend.object(BACKUP.plural, name)
+    try:
+        backup = await library.open(name)
+        metadata = await library.backend.object(BACKUP.plural, name)
+    except UnreadableMetadata as error:
+        return [Finding(check="metadata", result=Result.BAD, detail=str(error))]
     findings = await verify(backup, metadata)
     return [*findings, *await _volumes(library, name, options)]
 

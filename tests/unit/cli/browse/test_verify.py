@@ -57,6 +57,25 @@ def test_backups_of_velero_are_sound(
     assert ("not checked" in out) == (version == "1.16.2")
 
 
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"kind": "Restore"}'], ids=["cut", "list", "kind"])
+def test_a_backup_whose_metadata_cannot_be_read_is_not_passed_over(
+    directory: Path, capsys: Printed, content: bytes
+) -> None:
+    store(directory.parents[1], "b2", [config_map("a")])
+    (directory / "velero-backup.json").write_bytes(content)
+
+    code = run(["backup", "verify", "--all", "-o", "json"])
+
+    sound = {each["backup"]: each["sound"] for each in json.loads(capsys.readouterr().out)}
+    assert (code, sound["b1"]) == (1, False)
+    assert "b2" in sound
+    code, found = checks(capsys, "b1")
+    assert code == 1
+    result, detail = found["metadata"]
+    assert result == "BAD"
+    assert detail.startswith("the metadata of backup b1 cannot be read: ")
+
+
 def rewrite(tarball: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> None:
     """Write a tarball anew with each member changed, or left out."""
     buffer = BytesIO()
