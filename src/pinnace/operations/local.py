@@ -50,6 +50,7 @@ from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.errors import BackupLookupError
+from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.validation import validate_and_complete
@@ -200,8 +201,13 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
             raise InvalidRun(str(error)) from error
 
 
-async def make_restore(run: LocalRun, restore: Restore) -> tuple[Restore, bool]:
+async def make_restore(
+    run: LocalRun, restore: Restore, *, modifiers: ResourceModifiers | None = None
+) -> tuple[Restore, bool]:
     """Restore from a backup; the finished Restore, and whether it was recorded in the location.
+
+    Args:
+        modifiers: instead of those that the Restore names.
 
     Raises:
         InvalidRun: it cannot be made as asked; NameTaken if there is one of that name. Nothing was done.
@@ -217,7 +223,8 @@ async def make_restore(run: LocalRun, restore: Restore) -> tuple[Restore, bool]:
         if completed.errors or backup is None:
             raise InvalidRun("the restore is not valid:\n  " + "\n  ".join(completed.errors))
         try:
-            modifiers = await modifiers_of(run.client, run.namespace, completed.restore.spec)
+            if modifiers is None:
+                modifiers = await modifiers_of(run.client, run.namespace, completed.restore.spec)
         except ModifierError as error:
             raise InvalidRun(f"the restore is not valid:\n  {error}") from error
         discovery = await run.discover()

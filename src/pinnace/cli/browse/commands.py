@@ -18,7 +18,7 @@ from pinnace.cli.common.commands import (
     filter_options,
     names_argument,
 )
-from pinnace.cli.flags import Command, boolean, check_arguments, takes
+from pinnace.cli.flags import Command, DurationFlag, boolean, check_arguments, comma_list, takes
 
 SECRETS = boolean("--show-secrets", help="Show the values of Secrets, which are hidden otherwise.")
 
@@ -167,6 +167,19 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
     "--ask-drivers",
     help="With --location: make a VolumeSnapshotContent for each CSI snapshot of which the cluster has none,"
     " so that its driver looks for it; it is removed again, and the snapshot stays.",
+)
+@boolean(
+    "--restore",
+    help="Also restore the pods of the backup and what they need into scratch namespaces, see what becomes"
+    " ready, and remove them again.",
+)
+@comma_list("--include-namespaces", help="With --restore: only these namespaces of the backup.")
+@click.option(
+    "--ready-timeout",
+    type=DurationFlag(),
+    default="5m0s",
+    show_default=True,
+    help="With --restore: how long pods may take to be ready; with a server also how long the restore may.",
 )
 @_output("table, json or yaml")
 @download_options("a file of the backup")

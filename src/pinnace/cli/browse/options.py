@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pinnace.cli.common.options import FetchOptions, FilterOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,9 @@ class VerifyOptions(BrowseOptions):
     restic_password_file: str
     read_data: str
     ask_drivers: bool
+    restore: bool
+    include_namespaces: Sequence[str]
+    ready_timeout: "Duration"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from pinnace.cli.backend.location import LocationBackend, UnreadableMetadata
 from pinnace.cli.browse.opening import Library, browse
 from pinnace.cli.browse.options import VerifyOptions
 from pinnace.cli.browse.rows import check_format, print_data, print_table
+from pinnace.cli.browse.trial import trial_findings
 from pinnace.cli.browse.volumes import check_volume_options, volume_lookup
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import BACKUP
@@ -22,6 +23,8 @@ def verify_backups(ctx: click.Context, options: VerifyOptions) -> int:
     form = check_format(options.output_format, ("table", "json", "yaml"))
     if bool(options.names) == options.all:
         raise InvalidInput("give the names of backups, or --all")
+    if options.include_namespaces and not options.restore:
+        raise InvalidInput("--include-namespaces is for --restore")
     check_volume_options(ctx, options)
 
     async def work(library: Library) -> dict[str, list[Finding]]:
@@ -68,7 +71,13 @@ async def _verified(library: Library, name: str, options: VerifyOptions) -> list
     except UnreadableMetadata as error:
         return [Finding(check="metadata", result=Result.BAD, detail=str(error))]
     findings = await verify(backup, metadata)
-    return [*findings, *await _volumes(library, name, options)]
+    findings += await _volumes(library, name, options)
+    if not options.restore:
+        return findings
+    if any(finding.is_problem for finding in findings):
+        detail = "not tried, as the backup is not sound"
+        return [*findings, Finding(check="trial restore", result=Result.UNCHECKED, detail=detail)]
+    return [*findings, *await trial_findings(library, name, options)]
 
 
 async def _volumes(library: Library, name: str, options: VerifyOptions) -> list[Finding]:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, objects, text
 from pinnace.kube.resources import SERVER_STATUS_REQUESTS
 
 if TYPE_CHECKING:
@@ -43,3 +43,9 @@ async def ask_server(client: "KubeClient", namespace: str, timeout_seconds: floa
 def answered(request: JSONObject) -> bool:
     """Whether a server has answered the request."""
     return (request.get("status") or {}).get("phase") == "Processed"
+
+
+def is_ours(request: JSONObject) -> bool:
+    """Whether the answer is that of a server of this project, by the names of its plugins."""
+    plugins = [text(plugin, "name") for plugin in objects(request, "status", "plugins")]
+    return any(name.startswith("pinnace.io/") for name in plugins)

@@ -7,12 +7,11 @@ import click
 
 from pinnace.api import labels
 from pinnace.api.codec import encode
-from pinnace.api.objects import objects, text
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.build import stamped_name
-from pinnace.cli.client.server_status import answered, ask_server
+from pinnace.cli.client.server_status import answered, ask_server, is_ours
 from pinnace.cli.common import outcome
 from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
@@ -110,8 +109,7 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, options: R
 async def _check_server(client: KubeClient, namespace: str) -> None:
     """Refuse single objects where a Velero server would restore everything. Raises CommandError."""
     answer = await ask_server(client, namespace, _STATUS_SECONDS)
-    plugins = [text(plugin, "name") for plugin in objects(answer, "status", "plugins")]
-    if not any(name.startswith("pinnace.io/") for name in plugins):
+    if not is_ours(answer):
         why = "is not Pinnace's" if answered(answer) else "does not say that it is Pinnace's"
         raise CommandError(
             f"the server in namespace {namespace} {why}, and another one would restore all objects instead of"

@@ -1,0 +1,95 @@
+"""`backup verify --restore`: a restore on trial, by the server or, with --location, by the command itself."""
+
+import secrets
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.browse.verifying import Finding, Result
+from pinnace.cli.backend.interface import fetch_json
+from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.browse.opening import Library
+from pinnace.cli.browse.options import VerifyOptions
+from pinnace.cli.client.server_status import ask_server, is_ours
+from pinnace.cli.connect import open_cluster
+from pinnace.cli.errors import CommandError
+from pinnace.cli.guard import complain
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.operations.local import InvalidRun, LocalRun
+from pinnace.operations.verification.readiness import WORKLOADS
+from pinnace.operations.verification.restorers import LocalRestorer, ServerRestorer
+from pinnace.operations.verification.trial import NEVER_TRIED, Restorer, Trial, TrialImpossible
+
+_STATUS_SECONDS = 10.0
+
+
+async def trial_findings(library: Library, name: str, options: VerifyOptions) -> list[Finding]:
+    """Restore a backup on trial, and say what came up. Raises CommandError if it cannot begin."""
+    namespaces, findings = await _namespaces(library, name, options)
+    settings = library.settings
+    seconds = options.ready_timeout.total_seconds()
+    async with open_cluster(settings) as client:
+        trial = Trial(
+            client=client,
+            discovery=await Discovery.load(client),
+            restorer=await _restorer(library, client, options),
+            backup=name,
+            run=secrets.token_hex(3),
+            namespaces=namespaces,
+            ready_seconds=seconds,
+            tell=complain,
+        )
+        try:
+            return [*findings, *await trial.findings()]
+        except (TrialImpossible, InvalidRun) as error:
+            raise CommandError(f"backup {name} cannot be restored on trial: {error}") from error
+
+
+async def _restorer(library: Library, client: KubeClient, options: VerifyOptions) -> Restorer:
+    """Raises CommandError, KubeError."""
+    backend, settings = library.backend, library.settings
+    if isinstance(backend, LocationBackend):
+        return LocalRestorer(
+            run=LocalRun(
+                client=client,
+                location=backend.location,
+                store=backend.store,
+                namespace=settings.namespace,
+                kubeconfig=settings.kubeconfig or "",
+                features=settings.features,
+            )
+        )
+    if not is_ours(await ask_server(client, settings.namespace, _STATUS_SECONDS)):
+        # An old Velero would ignore the rules that keep a trial apart from the originals.
+        raise CommandError(
+            f"the server in namespace {settings.namespace} does not say that it is Pinnace's, which a restore"
+            " on trial needs; with --location it needs no server"
+        )
+
+    async def results(restore: str) -> JSONObject:
+        found = await fetch_json(backend, DownloadTargetKind.RESTORE_RESULTS, restore, library.options)
+        return found if isinstance(found, dict) else {}
+
+    return ServerRestorer(
+        client=client,
+        namespace=settings.namespace,
+        limit_seconds=options.ready_timeout.total_seconds(),
+        results=results,
+    )
+
+
+async def _namespaces(library: Library, name: str, options: VerifyOptions) -> tuple[list[str], list[Finding]]:
+    """The namespaces with workloads that are tried; a finding for each that was asked for and has none."""
+    backup, found = await library.open(name), set[str]()
+    wanted = {resource.group_resource for resource in WORKLOADS}
+    async for batch in backup.entries():
+        found |= {entry.namespace for entry in batch if entry.resource in wanted}
+    if not options.include_namespaces:
+        return sorted(found - NEVER_TRIED - {library.settings.namespace}), []
+    asked = list(dict.fromkeys(options.include_namespaces))
+    missing = [
+        Finding(check=f"namespace {each}", result=Result.UNCHECKED, detail="the backup has no pods of it")
+        for each in asked
+        if each not in found
+    ]
+    return [each for each in asked if each in found], missing
