@@ -2,11 +2,14 @@
 
 import asyncio
 import base64
+import gzip
+import hashlib
 import json
 import os
 import secrets
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from pinnace.volumes.uploader.errors import (
 )
 from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.progress import OnProgress
+from tests.support.golden import unpack
 from tests.support.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
 from tests.support.waiting import POLL_SECONDS
 
@@ -376,3 +380,23 @@ async def _ask(lab: Lab, *arguments: str) -> bytes:
         output, _ = await process.communicate()
     assert process.returncode == 0
     return output
+
+
+async def test_data_that_velero_saved_comes_back_with_every_attribute(
+    folder_lab: Lab, tmp_path: Path
+) -> None:
+    bucket = unpack("1.6.3", tmp_path / "golden")
+    shutil.copytree(bucket, tmp_path / "bucket/site")
+    folder_lab.set_password("static-passw0rd")
+    repository = replace(
+        folder_lab.repository, identifier=folder_lab.repository.identifier.replace("/shop", "/files")
+    )
+    with gzip.open(bucket / "backups/files/files-podvolumebackups.json.gz") as stream:
+        (saved,) = json.load(stream)
+
+    await folder_lab.restic.restore(repository, saved["status"]["snapshotID"], folder_lab.volume)
+
+    big = (folder_lab.volume / "big.bin").read_bytes()
+    assert hashlib.sha256(big).hexdigest() in (folder_lab.volume / "big.sum").read_text()
+    assert (folder_lab.volume / "dir/deep.txt").stat().st_mode & 0o777 == 0o640
+    assert any(path.is_symlink() for path in folder_lab.volume.rglob("*"))
