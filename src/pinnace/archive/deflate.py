@@ -15,9 +15,9 @@ try:
     from isal import igzip_lib, isal_zlib
 except ImportError:  # no wheel for this machine
     isal_zlib = None  # type: ignore[assignment]
-    _CODEC_ERRORS: tuple[type[Exception], ...] = (zlib.error,)
+    CODEC_ERRORS: tuple[type[Exception], ...] = (zlib.error,)
 else:
-    _CODEC_ERRORS = (zlib.error, cast("type[Exception]", igzip_lib.IsalError))
+    CODEC_ERRORS = (zlib.error, cast("type[Exception]", igzip_lib.IsalError))
 
 _GZIP_WINDOW = 31
 """Window bits that ask for a gzip wrapper, which is where the check of length and checksum comes from."""
@@ -55,7 +55,7 @@ def inflate(source: BinaryIO, *, use_isal: bool = True) -> Iterator[bytes]:
     """
     try:
         yield from _inflate_members(source, use_isal=use_isal)
-    except _CODEC_ERRORS as error:
+    except CODEC_ERRORS as error:
         raise ArchiveError(f"not a valid gzip file: {error}") from error
 
 
@@ -64,7 +64,7 @@ def _inflate_members(source: BinaryIO, *, use_isal: bool) -> Iterator[bytes]:
     if not data:
         raise ArchiveError("the file is empty, not a gzip file")
     while data:
-        engine = _new_decompressor(use_isal=use_isal)
+        engine = new_decompressor(use_isal=use_isal)
         while not engine.eof:
             chunk = engine.decompress(data, OUTPUT_CHUNK_BYTES)
             if chunk:
@@ -94,7 +94,9 @@ def _next_member(rest: bytes, source: BinaryIO) -> bytes:
     return rest
 
 
-class _Decompressor(Protocol):
+class Decompressor(Protocol):
+    """What zlib's and isal's decompression objects share."""
+
     @property
     def eof(self) -> bool: ...
     @property
@@ -104,8 +106,9 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
-def _new_decompressor(*, use_isal: bool) -> _Decompressor:
+def new_decompressor(*, use_isal: bool = True) -> Decompressor:
+    """A decompressor of one gzip member; its methods raise `CODEC_ERRORS`."""
     if isal_zlib is not None and use_isal:
-        engine: _Decompressor = isal_zlib.decompressobj(_GZIP_WINDOW)
+        engine: Decompressor = isal_zlib.decompressobj(_GZIP_WINDOW)
         return engine
     return zlib.decompressobj(_GZIP_WINDOW)

@@ -14,16 +14,15 @@ member. In a tarball of a single member, as Velero writes them, the member is th
 """
 
 import os
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Annotated, Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 import orjson
 
 from pinnace.archive.content import Facts, facts_of
-from pinnace.archive.deflate import new_compressor
+from pinnace.archive.deflate import CODEC_ERRORS, new_compressor, new_decompressor
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import ITEM_SUFFIX, PREFERRED_SUFFIX, ItemLocation, parse_item_path
 
@@ -34,6 +33,7 @@ _WRITE_FROM_BYTES: Final = 256 * 1024
 _MAX_LINE_BYTES: Final = 4 * 1024**2
 _MAX_ENTRIES: Final = 10_000_000
 _MAX_OFFSET: Final = 1 << 50
+_CHECKSUM_DIGITS: Final = 64
 _MAX_RATIO: Final = 100
 _RATIO_FROM_BYTES: Final = 16 * 1024**2
 _INFLATE_BYTES: Final = 1024**2
@@ -44,6 +44,10 @@ class Span(NamedTuple):
 
     offset: int
     length: int
+
+
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OFFSET)]
+_Checksum = Annotated[str, msgspec.Meta(min_length=_CHECKSUM_DIGITS, max_length=_CHECKSUM_DIGITS)]
 
 
 class Entry(msgspec.Struct, array_like=True, gc=False):
@@ -58,9 +62,9 @@ class Entry(msgspec.Struct, array_like=True, gc=False):
     uid: str
     resource_version: str
     labels: dict[str, str] | None
-    size_bytes: int
-    checksum: str
-    offset: int
+    size_bytes: _Offset
+    checksum: _Checksum
+    offset: _Offset
     span: Span = Span(0, 0)
 
     @property
@@ -184,7 +188,7 @@ class IndexParser:
     def __init__(self) -> None:
         self.tarball_bytes = 0
         self.items = 0
-        self._inflater = zlib.decompressobj(31)
+        self._inflater = new_decompressor()
         self._rest = b""
         self._span: Span | None = None
         self._started = self._ended = False
@@ -198,11 +202,14 @@ class IndexParser:
         """
         self._in_bytes += len(data)
         found: list[Entry] = []
-        while data:
+        is_full = False
+        # A full piece says that more may wait inside the decompressor, even with no input left over.
+        while data or (is_full and not self._inflater.eof):
             try:
                 text = self._inflater.decompress(data, _INFLATE_BYTES)
-            except zlib.error as error:
+            except CODEC_ERRORS as error:
                 raise DamagedIndex(f"not valid gzip data: {error}") from None
+            is_full = len(text) == _INFLATE_BYTES
             self._out_bytes += len(text)
             if self._out_bytes > _RATIO_FROM_BYTES and self._out_bytes > _MAX_RATIO * self._in_bytes:
                 raise DamagedIndex(f"compressed more than {_MAX_RATIO} times")
@@ -224,26 +231,19 @@ class IndexParser:
             raise DamagedIndex(f"a line has more than {_MAX_LINE_BYTES} bytes")
         try:
             for line in lines:
-                if line[:1] == b"[":
-                    found.append(self._entry(line))
-                else:
+                if line[:1] != b"[":
                     self._note(orjson.loads(line))
+                    continue
+                entry = _decode_entry(line)
+                if self._span is None or self._ended:
+                    raise DamagedIndex("an item stands outside of the members")
+                entry.span = self._span
+                self.items += 1
+                found.append(entry)
         except (msgspec.DecodeError, UnicodeDecodeError, orjson.JSONDecodeError, RecursionError) as error:
             raise DamagedIndex(f"a line is not as it should be: {error}") from None
-
-    def _entry(self, line: bytes) -> Entry:
-        entry = _decode_entry(line)
-        if self._span is None or self._ended:
-            raise DamagedIndex("an item stands outside of the members")
-        if entry.offset < 0 or entry.size_bytes < 0 or entry.offset + entry.size_bytes > _MAX_OFFSET:
-            raise DamagedIndex(f"the place of an item is impossible: {entry.offset}, {entry.size_bytes}")
-        if len(entry.checksum) != 64:
-            raise DamagedIndex("a checksum is not as long as it should be")
-        self.items += 1
         if self.items > _MAX_ENTRIES:
             raise DamagedIndex(f"more than {_MAX_ENTRIES} items")
-        entry.span = self._span
-        return entry
 
     def _note(self, note: Any) -> None:
         if not isinstance(note, dict) or not all(type(value) is int for value in note.values()):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes, is_glob
@@ -35,6 +36,10 @@ _SHORT_NAMES: Mapping[str, str] = {
 }
 
 
+_MAX_REMEMBERED: Final = 10_000
+"""Types whose answer is kept; clusters have far fewer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """Items of a backup. Without a cluster to ask, a type is known by what the backup says about it.
@@ -52,18 +57,22 @@ class Choice:
     resources: IncludesExcludes = field(default_factory=IncludesExcludes)
     labels: LabelChoice = field(default_factory=LabelChoice)
     cluster_resources: bool | None = None
+    _types: dict[tuple[str, str, str], bool] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def admits(self, entry: Entry) -> bool:
         """Whether an item is meant. Further copies of an object, in other versions, never are."""
-        if not entry.is_preferred or (self.name and entry.name != self.name):
+        # Asked for each item of a backup: the answers for its types are remembered.
+        if self.name and entry.name != self.name:
             return False
-        if self.kind and not is_type(entry, self.kind):
-            return False
-        return (
-            self._admits_scope(entry)
-            and self._admits_type(entry)
-            and (self.labels.empty or self.labels.matches(entry.labels))
-        )
+        named = entry.resource, entry.kind, entry.version_directory
+        is_admitted = self._types.get(named)
+        if is_admitted is None:
+            if len(self._types) >= _MAX_REMEMBERED:
+                self._types.clear()
+            is_admitted = self._types[named] = entry.is_preferred and self._admits_type(entry)
+        return is_admitted and self._admits_scope(entry) and self.labels.matches(entry.labels)
 
     def _admits_scope(self, entry: Entry) -> bool:
         if entry.namespace:
@@ -75,6 +84,8 @@ class Choice:
         return self.namespaces.includes_everything
 
     def _admits_type(self, entry: Entry) -> bool:
+        if self.kind and not is_type(entry, self.kind):
+            return False
         resources = self.resources
         if any(_matches(entry, pattern) for pattern in resources.excludes):
             return False

@@ -58,12 +58,14 @@ def _match(
     choice: Choice,
 ) -> None:
     own, other = waiting[side], waiting[1 - side]
+    admits = choice.admits
     for entry in batch:
-        if not choice.admits(entry):
+        if not admits(entry):
             continue
-        counterpart = other.pop(entry.identity, None)
+        identity = entry.identity
+        counterpart = other.pop(identity, None)
         if counterpart is None:
-            own[entry.identity] = entry
+            own[identity] = entry
         elif counterpart.checksum == entry.checksum:
             joined.same += 1
         else:

@@ -1,6 +1,5 @@
 """What `backup ls` does."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import click
@@ -97,14 +96,14 @@ def _as_data(entry: Entry) -> JSONObject:
 
 
 async def _summary(backup: StoredBackup, choice: Choice) -> dict[tuple[str, str], tuple[int, int]]:
-    counts: Counter[tuple[str, str]] = Counter()
-    sizes: Counter[tuple[str, str]] = Counter()
+    found: dict[tuple[str, str], tuple[int, int]] = {}
     async for batch in backup.entries():
         for entry in batch:
             if choice.admits(entry):
-                counts[entry.namespace, entry.resource] += 1
-                sizes[entry.namespace, entry.resource] += entry.size_bytes
-    return {key: (counts[key], sizes[key]) for key in sorted(counts)}
+                key = entry.namespace, entry.resource
+                count, size_bytes = found.get(key, (0, 0))
+                found[key] = count + 1, size_bytes + entry.size_bytes
+    return dict(sorted(found.items()))
 
 
 def _print_summary(summary: dict[tuple[str, str], tuple[int, int]], form: str) -> None:

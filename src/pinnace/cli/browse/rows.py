@@ -1,7 +1,8 @@
 """Prints items, one at a time where there are very many. What came from a backup cannot steer a terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import chain, islice
+from typing import Any, Final
 
 import click
 
@@ -9,6 +10,7 @@ from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.printing import encode
 
+_LINES_AT_ONCE: Final = 1000
 FORMATS = ("table", "wide", "json", "yaml", "name")
 
 
@@ -23,13 +25,17 @@ def check_format(chosen: str | None, allowed: Sequence[str] = FORMATS) -> str:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print columns as wide as their widest cell; nothing without rows."""
-    shown = [[printable(cell).replace("\n", "\\n").replace("\t", "\\t") for cell in row] for row in rows]
+    shown = [[cell if cell.isprintable() else _in_one_line(cell) for cell in row] for row in rows]
     if not shown:
         return
-    widths = [max(len(column), *(len(row[at]) for row in shown)) + 3 for at, column in enumerate(columns)]
-    for row in ([*columns], *shown):
-        line = "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo(line.rstrip())
+    widths = [max(map(len, cells)) + 3 for cells in zip(columns, *shown, strict=True)]
+    lines = ("".join(map(str.ljust, row, widths)).rstrip() for row in chain([columns], shown))
+    while block := list(islice(lines, _LINES_AT_ONCE)):
+        click.echo("\n".join(block))
+
+
+def _in_one_line(cell: str) -> str:
+    return printable(cell).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def print_data(value: Mapping[str, Any] | Sequence[Any], form: str) -> None:
