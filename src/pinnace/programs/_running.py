@@ -7,6 +7,7 @@ from datetime import timedelta
 from os import fspath
 from typing import TypeVar
 
+from pinnace.api.labels import WITHOUT_VOLUME_DATA
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.selection.selectors import parse_label_selector
 from pinnace.api.values.durations import Duration
@@ -31,14 +32,20 @@ from pinnace.programs.types import (
     BackupResult,
     BackupSummary,
     Cluster,
+    ExistingResources,
     Location,
     Phase,
     Progress,
     ProgressCallback,
+    ResourceModifier,
     RestoreOptions,
     RestoreResult,
+    ScopedResources,
     Selection,
 )
+from pinnace.restore.modifiers.given import Given, rule_from
+from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.modifiers.rules import ModifierError, Rule
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.storage.location_url import location_from_url
@@ -148,16 +155,22 @@ async def opened_run(
 
 def backup_request(name: str, cluster: Cluster, selection: Selection, options: BackupOptions) -> Backup:
     """The Backup that is asked for. Raises InvalidRequest."""
+    scoped = options.scoped_resources or ScopedResources()
     spec = BackupSpec(
         included_namespaces=_names(selection.included_namespaces, "included_namespaces"),
         excluded_namespaces=_names(selection.excluded_namespaces, "excluded_namespaces"),
         included_resources=_names(selection.included_resources, "included_resources"),
         excluded_resources=_names(selection.excluded_resources, "excluded_resources"),
-        label_selector=_selector(selection),
+        label_selector=_selector(selection.labels, "labels"),
+        or_label_selectors=_selectors(selection),
         include_cluster_resources=selection.cluster_resources,
         snapshot_volumes=options.snapshot_volumes,
         ttl=_duration(options.ttl),
         ordered_resources=dict(options.ordered_resources),
+        included_cluster_scoped_resources=_names(scoped.included_cluster, "included_cluster"),
+        excluded_cluster_scoped_resources=_names(scoped.excluded_cluster, "excluded_cluster"),
+        included_namespace_scoped_resources=_names(scoped.included_namespaced, "included_namespaced"),
+        excluded_namespace_scoped_resources=_names(scoped.excluded_namespaced, "excluded_namespaced"),
     )
     metadata = ObjectMeta(name=name, namespace=cluster.namespace, labels=dict(options.labels))
     return Backup(metadata=metadata, spec=spec)
@@ -171,14 +184,19 @@ def restore_request(backup: str, cluster: Cluster, selection: Selection, options
         excluded_namespaces=_names(selection.excluded_namespaces, "excluded_namespaces"),
         included_resources=_names(selection.included_resources, "included_resources"),
         excluded_resources=_names(selection.excluded_resources, "excluded_resources"),
-        label_selector=_selector(selection),
+        label_selector=_selector(selection.labels, "labels"),
+        or_label_selectors=_selectors(selection),
         include_cluster_resources=selection.cluster_resources,
+        existing_resource_policy=_policy(options.existing_resources),
         namespace_mapping=dict(options.namespace_mapping),
         restore_pvs=options.restore_volumes,
         preserve_node_ports=options.preserve_node_ports,
     )
     name = options.name or f"{backup}-{time.strftime('%Y%m%d%H%M%S')}"
-    metadata = ObjectMeta(name=name, namespace=cluster.namespace, labels=dict(options.labels))
+    notes = {WITHOUT_VOLUME_DATA: "true"} if options.without_volume_data else {}
+    metadata = ObjectMeta(
+        name=name, namespace=cluster.namespace, labels=dict(options.labels), annotations=notes
+    )
     return Restore(metadata=metadata, spec=spec)
 
 
@@ -212,11 +230,57 @@ def _names(names: object, field: str) -> list[str]:
     return sorted(names) if isinstance(names, set | frozenset) else list(names)
 
 
-def _selector(selection: Selection) -> LabelSelector | None:
+def _selector(text: str, field: str) -> LabelSelector | None:
     try:
-        return parse_label_selector(selection.labels) if selection.labels else None
+        return parse_label_selector(text) if text else None
     except ValueError as error:
-        raise InvalidRequest(f"labels: {error}") from error
+        raise InvalidRequest(f"{field}: {error}") from error
+
+
+def _selectors(selection: Selection) -> list[LabelSelector]:
+    field = "any_of_labels"
+    found = [_selector(text, field) for text in _names(selection.any_of_labels, field)]
+    if None in found:
+        raise InvalidRequest(f"{field} must not contain an empty selector, which would match everything")
+    return [each for each in found if each is not None]
+
+
+def _policy(given: ExistingResources) -> str:
+    try:
+        policy = ExistingResources(given)
+    except ValueError as error:
+        known = ", ".join(ExistingResources)
+        raise InvalidRequest(f"existing_resources must be one of {known}, not {given!r}") from error
+    return "" if policy is ExistingResources.NONE else str(policy)
+
+
+def resource_modifiers(options: RestoreOptions) -> ResourceModifiers | None:
+    """The changes to objects that are asked for; None for none. Raises InvalidRequest."""
+    if not options.modifiers:
+        return None
+    try:
+        return ResourceModifiers(
+            [_rule(number, each) for number, each in enumerate(options.modifiers, start=1)]
+        )
+    except ModifierError as error:
+        raise InvalidRequest(f"modifiers: {error}") from error
+
+
+def _rule(number: int, modifier: ResourceModifier) -> Rule:
+    selector = _selector(modifier.labels, f"modifiers: rule {number}: labels")
+    return rule_from(
+        number,
+        Given(
+            resources=modifier.resources,
+            namespaces=_names(modifier.namespaces, f"modifiers: rule {number}: namespaces"),
+            name_pattern=modifier.name_pattern,
+            labels=selector,
+            matches=modifier.matches,
+            json_patch=modifier.json_patch,
+            merge_patch=modifier.merge_patch,
+            strategic_patch=modifier.strategic_patch,
+        ),
+    )
 
 
 def _duration(ttl: timedelta | None) -> Duration:

@@ -97,8 +97,8 @@ def restore(
 ) -> RestoreResult:
     """Restore the selected objects of a backup into a cluster, and wait for the end.
 
-    Objects that exist already are left as they are. Not for programs with a running event loop: these await
-    `restore_async`.
+    Objects that exist already are left as they are, unless the options say otherwise.
+    Not for programs with a running event loop: these await `restore_async`.
 
     Raises:
         PinnaceError: see the subclasses.
@@ -126,13 +126,21 @@ async def restore_async(
         PinnaceError: see the subclasses.
     """
     from pinnace.operations.local import make_restore
-    from pinnace.programs._running import Reports, opened_run, phase_of, restore_request, translated
+    from pinnace.programs._running import (
+        Reports,
+        opened_run,
+        phase_of,
+        resource_modifiers,
+        restore_request,
+        translated,
+    )
 
-    cluster, reports = cluster or Cluster(), Reports(progress)
-    request = restore_request(backup, cluster, selection or Selection(), options or RestoreOptions())
+    cluster, reports, options = cluster or Cluster(), Reports(progress), options or RestoreOptions()
+    request = restore_request(backup, cluster, selection or Selection(), options)
+    modifiers = resource_modifiers(options)
     with translated():
         async with opened_run(location, cluster, reports) as run:
-            finished, _ = await make_restore(run, request)
+            finished, _ = await make_restore(run, request, modifiers=modifiers)
     status = finished.status
     return reports.check(
         RestoreResult(

@@ -58,6 +58,7 @@ class Selection:
         included_namespaces, excluded_namespaces: names; patterns such as "team-*" are possible.
         included_resources, excluded_resources: names such as "configmaps" or "deployments.apps".
         labels: a label selector such as "app=shop,tier!=cache".
+        any_of_labels: label selectors of which at least one has to match; not together with `labels`.
         cluster_resources: whether cluster-scoped objects belong to it; None takes those that a selected
             object needs, and all of them when all namespaces are selected.
     """
@@ -68,6 +69,26 @@ class Selection:
     excluded_resources: Sequence[str] = ()
     labels: str = ""
     cluster_resources: bool | None = None
+    any_of_labels: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopedResources:
+    """Which kinds to save, by the scope of their objects; for backups.
+
+    Not together with `included_resources`, `excluded_resources` or `cluster_resources` of a `Selection`. "*"
+    stands for all kinds of a scope.
+
+    Attributes:
+        included_cluster, excluded_cluster: kinds of cluster-scoped objects, such as "storageclasses". Without
+            any, those that a selected object needs are saved.
+        included_namespaced, excluded_namespaced: kinds of objects in namespaces; all by default.
+    """
+
+    included_cluster: Sequence[str] = ()
+    excluded_cluster: Sequence[str] = ()
+    included_namespaced: Sequence[str] = ()
+    excluded_namespaced: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +100,50 @@ class BackupOptions:
         ttl: after this time a server that knows the location deletes the backup; None is 30 days.
         snapshot_volumes: whether to snapshot volumes by the cluster's VolumeSnapshotLocations.
         ordered_resources: objects to save first: "pods" to "shop/db-0,shop/db-1".
+        scoped_resources: filters by scope, in place of those of the selection.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     ttl: timedelta | None = None
     snapshot_volumes: bool | None = None
     ordered_resources: Mapping[str, str] = field(default_factory=dict)
+    scoped_resources: ScopedResources | None = None
+
+
+class ExistingResources(StrEnum):
+    """What a restore does with objects that exist and differ from the backup."""
+
+    NONE = "none"
+    """They are left as they are, with a warning each."""
+    UPDATE = "update"
+    """They are patched to the version in the backup."""
+    RECREATE = "recreate"
+    """As UPDATE; what cannot be patched is deleted and created anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceModifier:
+    """A change to objects before a restore creates them; exactly one of the three patches is given.
+
+    Attributes:
+        resources: the kind as "deployments.apps" or "pods"; "*" does not cross a dot, "**" stands for all.
+        namespaces: namespaces in the backup, patterns included; empty for all.
+        name_pattern: a regular expression that is searched in the name.
+        labels: a label selector that the object has to match.
+        matches: JSON pointers to the values that the object must have there: "/spec/replicas" to 1.
+        json_patch: the operations of a JSON patch (RFC 6902), each with "op" and "path".
+        merge_patch: a JSON merge patch (RFC 7386).
+        strategic_patch: a strategic merge patch, for built-in kinds.
+    """
+
+    resources: str
+    namespaces: Sequence[str] = ()
+    name_pattern: str = ""
+    labels: str = ""
+    matches: Mapping[str, object] = field(default_factory=dict)
+    json_patch: Sequence[Mapping[str, object]] = ()
+    merge_patch: Mapping[str, object] | None = None
+    strategic_patch: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +156,10 @@ class RestoreOptions:
         namespace_mapping: the namespace in the backup to the one to restore into.
         restore_volumes: whether volumes are restored from snapshots; None means where it is possible.
         preserve_node_ports: whether Services keep their node ports.
+        existing_resources: what is done with objects that exist and differ.
+        modifiers: changes to objects before they are created, in this order.
+        without_volume_data: create claims and pods whose data cannot be restored, with empty volumes; without
+            it they are errors. The data of pod volumes needs a server.
     """
 
     name: str = ""
@@ -104,6 +167,9 @@ class RestoreOptions:
     namespace_mapping: Mapping[str, str] = field(default_factory=dict)
     restore_volumes: bool | None = None
     preserve_node_ports: bool | None = None
+    existing_resources: ExistingResources = ExistingResources.NONE
+    modifiers: Sequence[ResourceModifier] = ()
+    without_volume_data: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,12 @@ async def test_the_examples_of_the_page_do_what_they_say(
     control_plane: ControlPlane, client: KubeClient, shop: str, tmp_path: Path
 ) -> None:
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     printed = []
     for example in examples:
-        code = example.replace('"shop"', repr(shop)).replace('"shop-copy"', repr(f"{shop}-copy"))
+        code = example.replace('"shop"', repr(shop))
+        for copy in ("copy", "small"):
+            code = code.replace(f'"shop-{copy}"', repr(f"{shop}-{copy}"))
         ran = subprocess.run(  # noqa: ASYNC221 - nothing else runs in this loop
             [sys.executable, "-W", "error", "-c", code],
             cwd=tmp_path,
@@ -45,15 +47,23 @@ async def test_the_examples_of_the_page_do_what_they_say(
         assert (ran.returncode, ran.stderr) == (0, "")
         printed.append(ran.stdout)
 
-    script, settings, nightly, failing = printed
+    script, settings, filtered, nightly, failing = printed
     assert script.startswith("shop-monday Completed ")
     assert script.splitlines()[1].startswith("shop-monday Completed 20")
     assert script.splitlines()[2].startswith("Completed 0 errors, ")
     assert "of about" in settings
-    assert nightly == "3 backups\n"
+    assert filtered == ""
+    assert nightly == "4 backups\n"
     assert failing.startswith("not possible as asked for: the restore is not valid:")
     copies = await client.list_all(CONFIGMAPS, f"{shop}-copy")
     assert {"settings", "other"} <= {found["metadata"]["name"] for found in copies}
+    (smaller,) = [
+        found
+        for found in await client.list_all(CONFIGMAPS, f"{shop}-small")
+        if found["metadata"]["name"] != "kube-root-ca.crt"
+    ]
+    assert smaller["metadata"]["name"] == "settings"
+    assert smaller["metadata"]["annotations"] == {"size": "small"}
     summaries = await pinnace.list_backups_async(pinnace.Location(tmp_path / "backups"))
     found = {each.name: each for each in summaries}
     assert found["settings"].items == 1

@@ -9,7 +9,14 @@ import pytest
 
 import pinnace
 from pinnace.kube.errors import ConnectionFailed
-from pinnace.programs._running import Reports, backup_request, phase_of, translated
+from pinnace.programs._running import (
+    Reports,
+    backup_request,
+    phase_of,
+    resource_modifiers,
+    restore_request,
+    translated,
+)
 from pinnace.storage.errors import StoreUnavailable
 
 
@@ -122,3 +129,112 @@ def test_a_run_that_ended_failed_is_an_exception_with_its_result() -> None:
 
 def test_a_phase_of_another_version_is_unknown() -> None:
     assert (phase_of("Completed"), phase_of("Finalizing")) == (pinnace.Phase.COMPLETED, pinnace.Phase.UNKNOWN)
+
+
+def test_filters_by_scope_and_alternative_selectors_reach_the_backup() -> None:
+    selection = pinnace.Selection(any_of_labels=["a=1", "b in (2,3)"])
+    scoped = pinnace.ScopedResources(
+        included_cluster=["storageclasses"],
+        excluded_cluster=["nodes"],
+        included_namespaced=["pods"],
+        excluded_namespaced=["secrets"],
+    )
+
+    made = backup_request(
+        "b", pinnace.Cluster(), selection, pinnace.BackupOptions(scoped_resources=scoped)
+    ).spec
+
+    assert made.included_cluster_scoped_resources == ["storageclasses"]
+    assert made.excluded_cluster_scoped_resources == ["nodes"]
+    assert made.included_namespace_scoped_resources == ["pods"]
+    assert made.excluded_namespace_scoped_resources == ["secrets"]
+    assert [each.match_labels for each in made.or_label_selectors] == [{"a": "1"}, {}]
+
+
+def test_an_empty_alternative_selector_is_refused() -> None:
+    selection = pinnace.Selection(any_of_labels=["a=1", ""])
+    with pytest.raises(pinnace.InvalidRequest, match="any_of_labels must not contain an empty selector"):
+        restore_request("b", pinnace.Cluster(), selection, pinnace.RestoreOptions())
+
+
+def test_what_is_done_with_existing_objects_and_lost_data_reaches_the_restore() -> None:
+    options = pinnace.RestoreOptions(
+        existing_resources=pinnace.ExistingResources.RECREATE, without_volume_data=True
+    )
+
+    made = restore_request("b", pinnace.Cluster(), pinnace.Selection(), options)
+
+    assert made.spec.existing_resource_policy == "recreate"
+    assert made.metadata.annotations == {"pinnace.io/without-volume-data": "true"}
+    wrong: Any = "replace"
+    with pytest.raises(pinnace.InvalidRequest, match="must be one of none, update, recreate, not 'replace'"):
+        restore_request(
+            "b", pinnace.Cluster(), pinnace.Selection(), pinnace.RestoreOptions(existing_resources=wrong)
+        )
+
+
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web"}},
+    "spec": {"replicas": 3},
+}
+SCALE_DOWN = [{"op": "replace", "path": "/spec/replicas", "value": 1}]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "replicas"),
+    [
+        ({}, 1),
+        ({"namespaces": ["sh*"]}, 1),
+        ({"namespaces": ["other"]}, 3),
+        ({"name_pattern": "^we"}, 1),
+        ({"name_pattern": "^eb"}, 3),
+        ({"labels": "app=web"}, 1),
+        ({"labels": "app=cart"}, 3),
+        ({"matches": {"/spec/replicas": 3}}, 1),
+        ({"matches": {"/spec/replicas": "3"}}, 3),
+    ],
+)
+def test_a_modifier_changes_the_objects_that_meet_all_its_conditions(
+    conditions: dict[str, Any], replicas: int
+) -> None:
+    modifier = pinnace.ResourceModifier(resources="deployments.apps", json_patch=SCALE_DOWN, **conditions)
+    modifiers = resource_modifiers(pinnace.RestoreOptions(modifiers=[modifier]))
+
+    assert modifiers is not None
+    assert modifiers.apply("deployments.apps", "shop", WEB).item["spec"] == {"replicas": replicas}
+
+
+@pytest.mark.parametrize("kind", ["merge_patch", "strategic_patch"])
+def test_a_merge_patch_is_applied(kind: str) -> None:
+    patch: dict[str, Any] = {kind: {"spec": {"paused": True}}}
+    given = pinnace.ResourceModifier(resources="deployments.apps", **patch)
+    modifiers = resource_modifiers(pinnace.RestoreOptions(modifiers=[given]))
+
+    assert modifiers is not None
+    assert modifiers.apply("deployments.apps", "shop", WEB).item["spec"] == {"replicas": 3, "paused": True}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, "rule 1: it must have exactly one of json_patch"),
+        ({"json_patch": SCALE_DOWN, "merge_patch": {"a": 1}}, "rule 1: it must have exactly one of"),
+        ({"json_patch": [{"op": "swap", "path": "/a"}]}, "rule 1: op 'swap' is not one of"),
+        ({"json_patch": [{"op": "add", "path": "/a"}]}, "rule 1: op add of /a has no value"),
+        ({"json_patch": [{"op": "remove", "path": "a"}]}, "rule 1: "),
+        ({"json_patch": [{"op": "move", "path": "/a"}]}, "rule 1: None is no JSON pointer"),
+        ({"json_patch": [{"op": "add", "path": "/a", "valeu": 1}]}, "unknown key 'valeu'"),
+        ({"merge_patch": {"a": object()}}, "rule 1: a value cannot be written as JSON"),
+        ({"merge_patch": {"a": 1}, "name_pattern": "("}, "rule 1: .*is no regular expression"),
+        ({"merge_patch": {"a": 1}, "labels": "a in b"}, "rule 1: labels: couldn't parse the selector"),
+        ({"merge_patch": {"a": 1}, "resources": ""}, "rule 1: resources is empty"),
+    ],
+)
+def test_a_modifier_that_cannot_be_used_is_refused_before_the_restore(
+    fields: dict[str, Any], text: str
+) -> None:
+    given = pinnace.ResourceModifier(**{"resources": "pods", **fields})
+    with pytest.raises(pinnace.InvalidRequest, match=f"^modifiers: .*{text}"):
+        resource_modifiers(pinnace.RestoreOptions(modifiers=[given]))

@@ -134,7 +134,7 @@ def _rule(number: int, raw: _Rule) -> Rule:
             number=number,
             resources=ResourceGlob(conditions.group_resource),
             namespaces=IncludesExcludes(namespaces),
-            name=_regex(conditions.resource_name_regex or ""),
+            name=regex(conditions.resource_name_regex or ""),
             labels=Selector.from_label_selector(conditions.label_selector),
             matches=[_test(match) for match in conditions.matches or ()],
             operations=[_operation(patch) for patch in raw.patches or ()],
@@ -150,7 +150,8 @@ def _rule(number: int, raw: _Rule) -> Rule:
         raise ModifierError(f"rule {number}: {error}") from error
 
 
-def _regex(text: str) -> re.Pattern[str] | None:
+def regex(text: str) -> re.Pattern[str] | None:
+    """The compiled expression; None for an empty one. Raises ModifierError."""
     if not text:
         return None
     if len(text) > _MAX_REGEX_CHARACTERS:
