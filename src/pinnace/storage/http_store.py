@@ -1,4 +1,4 @@
-"""An ObjectStore over the requests of one service, shared by GCS and Azure.
+"""An ObjectStore over the requests of one service, shared by S3, GCS and Azure.
 
 What a service's requests must do is `Requests`; this adds the rules of the interface: keys are checked, and a
 put whose outcome is unknown is undone. Nothing is asked of the network before the first call.
@@ -7,7 +7,7 @@ put whose outcome is unknown is undone. Nothing is asked of the network before t
 import asyncio
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from typing import Protocol
@@ -20,6 +20,9 @@ from pinnace.http.requests import RetryPolicy, new_session
 from pinnace.storage.downloads import Download, Source
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import Body, ListPage, check_key, check_prefix, check_range
+
+SignURL = Callable[[str, timedelta], Awaitable[str]]
+"""Makes the URL to read an object with, given its key and how long the URL is to work."""
 
 _FORGET_SECONDS = 30.0
 
@@ -76,16 +79,17 @@ class HTTPStore(ABC):
         self._addresses = addresses
         self._policy = policy
         self._session: aiohttp.ClientSession | None = None
+        self._opening = asyncio.Lock()
         self._opened: Requests | None = None
 
     @abstractmethod
-    def _connect(self, session: aiohttp.ClientSession) -> Requests:
-        """The service's requests, given the session that they use."""
+    async def _connect(self, session: aiohttp.ClientSession) -> Requests:
+        """The service's requests, given the session that they use. Raises StorageError."""
 
     async def put(self, key: str, body: Body) -> None:
         """See ObjectStore.put."""
         check_key(key)
-        requests = self._requests()
+        requests = await self._requests()
         try:
             await requests.upload(key, body)
         except (StoreUnavailable, asyncio.CancelledError):
@@ -109,7 +113,7 @@ class HTTPStore(ABC):
     @asynccontextmanager
     async def _download(self, key: str, span: tuple[int, int] | None) -> AsyncIterator[AsyncIterator[bytes]]:
         check_key(key)
-        requests = self._requests()
+        requests = await self._requests()
         assert self._session is not None, "it is made with the requests"
         download = Download(self._session, requests.source(key), self._policy, span=span)
         try:
@@ -122,33 +126,33 @@ class HTTPStore(ABC):
     async def exists(self, key: str) -> bool:
         """See ObjectStore.exists."""
         check_key(key)
-        return await self._requests().exists(key)
+        return await (await self._requests()).exists(key)
 
     async def size(self, key: str) -> int:
         """See ObjectStore.size."""
         check_key(key)
-        return await self._requests().size(key)
+        return await (await self._requests()).size(key)
 
     async def list_prefixes(self, prefix: str) -> list[str]:
         """See ObjectStore.list_prefixes."""
         check_prefix(prefix)
-        pages = self._requests().pages(prefix, delimiter="/")
+        pages = (await self._requests()).pages(prefix, delimiter="/")
         return sorted({found async for page in pages for found in page.prefixes})
 
     async def list_keys(self, prefix: str) -> list[str]:
         """See ObjectStore.list_keys. Markers of pseudo-directories (`b1/`) are keys as well."""
         check_prefix(prefix)
-        pages = self._requests().pages(prefix)
+        pages = (await self._requests()).pages(prefix)
         return sorted([key async for page in pages for key in page.keys], reverse=True)
 
     async def delete(self, key: str) -> None:
         """See ObjectStore.delete."""
-        await self._requests().delete(key)
+        await (await self._requests()).delete(key)
 
     async def signed_url(self, key: str, ttl: timedelta) -> str:
         """See ObjectStore.signed_url."""
         check_key(key)
-        return await self._requests().signed_url(key, ttl)
+        return await (await self._requests()).signed_url(key, ttl)
 
     async def close(self) -> None:
         """See ObjectStore.close."""
@@ -156,11 +160,13 @@ class HTTPStore(ABC):
         if session is not None:
             await session.close()
 
-    def _requests(self) -> Requests:
-        if self._opened is None:
-            self._session = new_session(self._tls, addresses=self._addresses)
-            self._opened = self._connect(self._session)
-        return self._opened
+    async def _requests(self) -> Requests:
+        async with self._opening:
+            if self._opened is None:
+                if self._session is None:
+                    self._session = new_session(self._tls, addresses=self._addresses)
+                self._opened = await self._connect(self._session)
+            return self._opened
 
 
 async def _forget(requests: Requests, key: str) -> None:

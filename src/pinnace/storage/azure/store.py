@@ -57,7 +57,7 @@ class AzureStore(HTTPStore):
             addresses=addresses,
         )
 
-    def _connect(self, session: aiohttp.ClientSession) -> ContainerRequests:
+    async def _connect(self, session: aiohttp.ClientSession) -> ContainerRequests:
         return ContainerRequests(
             session=session,
             account=self._config.account,

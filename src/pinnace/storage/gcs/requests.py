@@ -27,9 +27,8 @@ from pinnace.http.requests import (
 from pinnace.storage.downloads import Source
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
 from pinnace.storage.gcs.upload import Stored, no_object, resource_of, upload
+from pinnace.storage.http_store import SignURL
 from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
-
-SignURL = Callable[[str, timedelta], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,7 +69,7 @@ class GCSStore(HTTPStore):
             addresses=addresses,
         )
 
-    def _connect(self, session: aiohttp.ClientSession) -> GCSRequests:
+    async def _connect(self, session: aiohttp.ClientSession) -> GCSRequests:
         async def token() -> str:
             return (await self._token.get()).value
 

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
@@ -38,7 +38,9 @@ from pinnace.http.requests import (
 )
 from pinnace.storage.downloads import Source
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
-from pinnace.storage.interface import DELETE_ATTEMPTS, ListPage
+from pinnace.storage.http_store import SignURL
+from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
+from pinnace.storage.upload import upload
 
 PARTITION_URLS = (
     "https://s3.amazonaws.com",
@@ -72,6 +74,7 @@ class BucketRequests:
         credentials: asked for every request.
         clock: the time of signatures.
         object_headers: sent with every new object: its encryption.
+        sign: makes the URL to read an object with.
     """
 
     session: aiohttp.ClientSession
@@ -82,6 +85,15 @@ class BucketRequests:
     policy: RetryPolicy
     clock: Callable[[], datetime]
     object_headers: Mapping[str, str]
+    sign: SignURL
+
+    async def upload(self, key: str, body: Body) -> None:
+        """See Requests.upload."""
+        await upload(self, key, body)
+
+    async def signed_url(self, key: str, ttl: timedelta) -> str:
+        """See Requests.signed_url."""
+        return await self.sign(key, ttl)
 
     async def pages(self, prefix: str, *, delimiter: str = "") -> AsyncIterator[ListPage]:
         """ListObjectsV2 of `prefix`, page by page. Raises StorageError for a list that does not end."""
