@@ -345,7 +345,7 @@ def uploads_controller(parts: Parts) -> Controller:
     """The DataUpload controller of a server."""
     scope = parts.scope
     exposer = Exposer(scope.client, scope.namespace)
-    repositories = Repositories(scope.client, scope.namespace, frequency=parts.options.restic_prune_frequency)
+    repositories = parts.repositories
     kinds = SnapshotKinds.served(parts.discovery)
     made = Controller(
         UPLOADS_NAME,
@@ -374,7 +374,7 @@ def downloads_controller(parts: Parts) -> Controller:
     """The DataDownload controller of a server."""
     scope = parts.scope
     exposer = Exposer(scope.client, scope.namespace)
-    repositories = Repositories(scope.client, scope.namespace, frequency=parts.options.restic_prune_frequency)
+    repositories = parts.repositories
     kind = Downloads(scope, exposer, repositories)
     reconciler = MovementReconciler(scope, exposer, kind)
     made = Controller(

@@ -27,7 +27,7 @@ from pinnace.api.velero.backup_repository import (
 )
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.controllers.shared.locations import LocationStores
-from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.parts import MAINTENANCE_AT_ONCE, Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUP_STORAGE_LOCATIONS
@@ -58,7 +58,6 @@ PERIOD_SECONDS: Final = 300.0
 WORKERS: Final = 4
 """More than one, so that a store that does not answer delays no other."""
 
-MAINTENANCE_WORKERS: Final = 2
 RETRY: Final = timedelta(days=1)
 """When a failed prune is tried again, if that is earlier than the next one is due."""
 
@@ -362,7 +361,7 @@ def controller(parts: Parts) -> Controller:
 def maintenance_controller(parts: Parts) -> Controller:
     """The controller of a server that unlocks and prunes repositories."""
     reconciler = MaintenanceReconciler(parts.scope, parts.uploaders, parts.locks)
-    return _controller(parts, MAINTENANCE_NAME, reconciler.reconcile, MAINTENANCE_WORKERS, ready=True)
+    return _controller(parts, MAINTENANCE_NAME, reconciler.reconcile, MAINTENANCE_AT_ONCE, ready=True)
 
 
 def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, ready: bool) -> Controller:

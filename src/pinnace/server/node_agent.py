@@ -1,6 +1,7 @@
 """The node agent: saves and fills the volumes of the pods of its node. (docs/spec: PVL 3, SRV 16)"""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -37,6 +38,7 @@ from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
 from pinnace.volumes.agent_settings import SettingsError, node_agent_settings
 from pinnace.volumes.uploader.access import AccessProvider
+from pinnace.volumes.uploader.memory import VARIABLE, container_limit, with_memory_limit
 from pinnace.volumes.uploaders import Uploaders
 
 log = get_logger(__name__)
@@ -123,6 +125,13 @@ async def with_config_map(client: KubeClient, options: NodeAgentOptions) -> Node
     return replace(options, concurrency=number)
 
 
+def _uploaders(client: KubeClient, options: NodeAgentOptions, workdir: Path) -> Uploaders:
+    at_once = options.concurrency or options.backup_workers + options.restore_workers
+    inherited = with_memory_limit(os.environ, at_once=at_once, container_bytes=container_limit())
+    log.info("Each child process is asked to keep to a memory limit", limit=inherited[VARIABLE])
+    return Uploaders.of(AccessProvider(client, options.namespace, workdir, inherited=inherited))
+
+
 class NodeAgent:
     """The parts of one agent, put together; nothing runs yet.
 
@@ -157,7 +166,7 @@ class NodeAgent:
         self._parts = NodeParts(
             scope=scope,
             volumes=NodeVolumes(scope),
-            uploaders=uploaders or Uploaders.of(AccessProvider(client, namespace, workdir)),
+            uploaders=uploaders or _uploaders(client, options, workdir),
             backups=Informer(client, POD_VOLUME_BACKUPS, namespace, indexes=pod_volume_backup.indexes()),
             restores=Informer(client, POD_VOLUME_RESTORES, namespace, indexes=pod_volume_restore.indexes()),
             uploads=Informer(client, DATA_UPLOADS, namespace),

@@ -1,12 +1,13 @@
 """The BackupRepository of a namespace in a location: found by labels, made on demand. (docs/spec: PVL 8)"""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup_repository import (
     KOPIA_REPOSITORY,
@@ -16,9 +17,12 @@ from pinnace.api.velero.backup_repository import (
 )
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import BACKUP_REPOSITORIES
+from pinnace.kube.resources import BACKUP_REPOSITORIES, CONFIGMAPS
 from pinnace.volumes.creating import create_generated
+from pinnace.volumes.repository_config import settings_of
 from pinnace.volumes.uploader.access import Repository
+
+log = logging.getLogger(__name__)
 
 DEFAULT_FREQUENCY: Final = Duration.hours(168)
 KOPIA_FREQUENCY: Final = Duration.hours(1)
@@ -41,6 +45,7 @@ class Repositories:
 
     Args:
         frequency: of the maintenance of repositories that are made here.
+        config_map: name of the ConfigMap with the settings of those repositories; empty for none.
         sleep: between two looks at one that is not ready yet.
     """
 
@@ -50,12 +55,14 @@ class Repositories:
         namespace: str,
         *,
         frequency: Duration = DEFAULT_FREQUENCY,
+        config_map: str = "",
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
         self._namespace = namespace
         # The flag's default is restic's; kopia has one of its own.
         self._frequency = Duration() if frequency == DEFAULT_FREQUENCY else frequency
+        self._config_map = config_map
         self._sleep = sleep
         self._asking: dict[tuple[str, str, str], asyncio.Lock] = {}
 
@@ -88,6 +95,8 @@ class Repositories:
                 body = new_repository(
                     volume_namespace, location, self._namespace, self._frequency, uploader=uploader
                 )
+                if settings := await self._settings(uploader):
+                    body["spec"]["repositoryConfig"] = settings
                 if initialize:
                     body["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
                 repository = await self._create(body)
@@ -109,6 +118,28 @@ class Repositories:
                 f'backup storage location "{location}"'
             )
         return _decoded(found[0]) if found else None
+
+    async def _settings(self, uploader: str) -> dict[str, str]:
+        """What the ConfigMap says of new repositories of an uploader. Raises RepositoryUnavailable."""
+        if not self._config_map:
+            return {}
+        where = f"the ConfigMap {self._namespace}/{self._config_map} that --backup-repository-configmap names"
+        try:
+            found = await self._client.get(CONFIGMAPS, self._config_map, self._namespace)
+            document = mapping(found, "data").get(uploader)
+            if document is None:
+                return {}
+            if uploader != KOPIA_REPOSITORY:
+                log.warning(f"{where} has settings for {uploader}, which has none")
+                return {}
+            settings, warnings = settings_of(str(document))
+        except KubeError as error:
+            raise RepositoryUnavailable(f"{where} cannot be read: {error}") from error
+        except ValueError as error:
+            raise RepositoryUnavailable(f"{where} cannot be used: {uploader}: {error}") from error
+        for warning in warnings:
+            log.warning(f"{where}: {warning}")
+        return settings
 
     async def _create(self, body: JSONObject) -> BackupRepository:
         try:

@@ -15,8 +15,11 @@ import pytest
 
 from hack.cluster import binaries
 from hack.cluster.s3 import Bucket
+from pinnace.aio.blocking import in_thread
+from pinnace.api import labels
 from pinnace.cli.main import run
 from pinnace.storage.open import open_object_store
+from pinnace.volumes.kopia.access import kopia_access
 from pinnace.volumes.kopia.client import Kopia
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import (
@@ -175,6 +178,28 @@ async def test_snapshots_have_the_pin_description_path_and_tags_of_velero(
     assert policy["retention"]["keepLatest"] == 2**31 - 1
     assert policy["scheduling"]["manual"] is True
     assert json.loads(_ask(program, tmp_path, "maintenance", "info", "--json"))["owner"] == "default@default"
+
+
+async def test_the_settings_of_a_repository_reach_kopia(
+    lab: Lab, kopia: Kopia, program: str, tmp_path: Path
+) -> None:
+    await kopia.init(SHOP)
+    marks = {
+        labels.VOLUME_NAMESPACE: "shop",
+        labels.STORAGE_LOCATION: "default",
+        labels.REPOSITORY_TYPE: "kopia",
+    }
+    settings = {"cacheLimitMB": "500", "fullMaintenanceInterval": "fastGC"}
+    lab.cluster.add("backuprepositories", "r", labels=marks, spec={"repositoryConfig": settings})
+
+    await kopia.maintain(SHOP)
+
+    info = json.loads(_ask(program, tmp_path, "maintenance", "info", "--json"))
+    assert info["full"]["interval"] == 12 * 3600 * 10**9
+    async with kopia_access(lab.accesses, SHOP) as access:
+        config = await in_thread(Path(access.environment["KOPIA_CONFIG_PATH"]).read_text)
+    caching = json.loads(config)["caching"]
+    assert caching["maxCacheSize"] + caching["maxMetadataCacheSize"] == 500 << 20
 
 
 @pytest.mark.spec("KOP-004")

@@ -23,8 +23,10 @@ class Scene:
         self.cluster = VolumeCluster()
         self.becomes: dict[str, str] | None = {"phase": "Ready"}
 
-    def repositories(self, frequency: Duration = DEFAULT_FREQUENCY) -> Repositories:
-        return Repositories(self.cluster.client, NAMESPACE, frequency=frequency, sleep=self._sleep)
+    def repositories(self, frequency: Duration = DEFAULT_FREQUENCY, config_map: str = "") -> Repositories:
+        return Repositories(
+            self.cluster.client, NAMESPACE, frequency=frequency, config_map=config_map, sleep=self._sleep
+        )
 
     def add(self, name: str, *, namespace: str = "shop", location: str = "default", **status: str) -> None:
         marks = {
@@ -183,3 +185,37 @@ async def test_a_backup_has_a_repository_tried_again_that_a_restore_did_not_find
     assert repository.status.phase == "Ready"
     [found] = scene.cluster.all_of(PLURAL)
     assert found["metadata"]["annotations"] == {labels.INITIALIZE_REPOSITORY: "true"}
+
+
+@pytest.mark.parametrize(
+    ("uploader", "settings"),
+    [("kopia", {"cacheLimitMB": "9", "fullMaintenanceInterval": "eagerGC"}), ("restic", {})],
+)
+async def test_a_new_repository_gets_the_settings_of_its_uploader(
+    scene: Scene, uploader: str, settings: dict[str, str]
+) -> None:
+    document = '{"cacheLimitMB": 9, "fullMaintenanceInterval": "eagerGC"}'
+    scene.cluster.add("configmaps", "settings", data={"kopia": document})
+
+    repository = await scene.repositories(config_map="settings").ensure("shop", "default", uploader=uploader)
+
+    assert repository.spec.repository_config == settings
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [(None, "cannot be read: "), ({"kopia": "[]"}, "cannot be used: kopia: it is not a JSON object")],
+    ids=["missing", "not valid"],
+)
+async def test_no_repository_is_made_with_settings_that_cannot_be_used(
+    scene: Scene, data: dict[str, str] | None, problem: str
+) -> None:
+    if data is not None:
+        scene.cluster.add("configmaps", "settings", data=data)
+
+    with pytest.raises(RepositoryUnavailable) as refused:
+        await scene.repositories(config_map="settings").ensure("shop", "default", uploader="kopia")
+
+    where = "the ConfigMap velero/settings that --backup-repository-configmap names"
+    assert str(refused.value).startswith(f"{where} {problem}")
+    assert scene.cluster.all_of(PLURAL) == []

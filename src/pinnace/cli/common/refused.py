@@ -94,11 +94,6 @@ OF_INSTALL: Final = (
         instead=_BACKUP_INSTEAD,
     ),
     Refused(
-        name="--backup-repository-configmap",
-        why="repositories have no settings of their own",
-        instead=_LEAVE_OUT,
-    ),
-    Refused(
         name="--disable-informer-cache",
         same=(True,),
         switch=True,

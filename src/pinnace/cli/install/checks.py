@@ -40,6 +40,7 @@ def _needing_image(flags: InstallFlags) -> Mapping[str, object]:
         "--garbage-collection-frequency": flags.garbage_collection_frequency,
         "--pod-volume-operation-timeout": flags.pod_volume_operation_timeout,
         "--concurrent-backups": flags.concurrent_backups,
+        "--backup-repository-configmap": flags.backup_repository_configmap,
         "--schedule-skip-immediately": flags.schedule_skip_immediately,
         "--wait": flags.wait,
     }

@@ -45,6 +45,9 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
 @click.option("--server-priority-class-name", default="", help="PriorityClass of the server's pod.")
 @click.option("--node-agent-priority-class-name", default="", help="PriorityClass of the node agent's pods.")
 @click.option("--node-agent-configmap", default="", help="ConfigMap with settings of the node agents.")
+@click.option(
+    "--backup-repository-configmap", default="", help="ConfigMap with settings of new repositories of kopia."
+)
 @_pod_resources("velero", "500m", "128Mi", "1000m", "512Mi")
 @_pod_resources("restic", "500m", "512Mi", "1000m", "1Gi", also="node-agent")
 @key_values(

@@ -53,6 +53,7 @@ class InstallFlags(OutputOptions):
     server_priority_class_name: str
     node_agent_priority_class_name: str
     node_agent_configmap: str
+    backup_repository_configmap: str
     minimal_rbac: bool
     non_admin: bool
     apply: bool

@@ -201,6 +201,7 @@ def _server_arguments(flags: InstallFlags) -> list[str]:
         "--garbage-collection-frequency": flags.garbage_collection_frequency,
         "--fs-backup-timeout": flags.pod_volume_operation_timeout,
         "--concurrent-backups": flags.concurrent_backups,
+        "--backup-repository-configmap": flags.backup_repository_configmap,
     }
     arguments = [f"{name}={value}" for name, value in given.items() if value]
     return [*arguments, "--schedule-skip-immediately"] if flags.schedule_skip_immediately else arguments

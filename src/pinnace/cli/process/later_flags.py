@@ -40,7 +40,6 @@ _CAVEATS: Final = "pinnace.caveats"
 """Where the warnings of a command are kept: in click's context."""
 
 _NO_JOBS: Final = "the server itself maintains repositories, without jobs"
-_RESTIC: Final = "pod volumes are saved with restic"
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"
 
 OF_SERVER: Final = (
@@ -56,7 +55,6 @@ OF_SERVER: Final = (
         why="the server has no such default; backups ask for it with --snapshot-move-data",
     ),
     Flag(name="--disable-informer-cache", switch=True, why="restores keep no such cache"),
-    Flag(name="--backup-repository-configmap", why=_RESTIC),
     Flag(name="--repo-maintenance-job-configmap", why=_NO_JOBS),
     Flag(name="--keep-latest-maintenance-jobs", same=("3",), why=_NO_JOBS),
     Flag(name="--maintenance-job-cpu-request", same=("0",), why=_NO_JOBS),
@@ -67,7 +65,10 @@ OF_SERVER: Final = (
     Flag(name="--volume-group-snapshot-label-key", same=("velero.io/volume-group",), why=_ONE_BY_ONE),
 )
 OF_NODE_AGENT: Final = (
-    Flag(name="--backup-repository-configmap", why=_RESTIC),
+    Flag(
+        name="--backup-repository-configmap",
+        why="the server takes it; node agents read the settings in each BackupRepository",
+    ),
     Flag(
         name="--data-mover-prepare-timeout",
         same=("30m", "30m0s", "0s"),

@@ -38,6 +38,7 @@ class ServerFlags:
     default_item_operation_timeout: "Duration"
     schedule_skip_immediately: bool
     uploader_type: str
+    backup_repository_configmap: str
     default_volumes_to_restic: bool
     restore_only: bool
     leader_elect: bool

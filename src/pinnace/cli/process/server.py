@@ -98,6 +98,8 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
               help="How often expired backups are looked for.")  # fmt: skip
 @click.option("--uploader-type", type=Enum("restic", "kopia"), default="restic", show_default=True,
               help="Program that saves pod volumes; each is restored by its own.")  # fmt: skip
+@click.option("--backup-repository-configmap", default="",
+              help="ConfigMap with the settings of new repositories of kopia.")  # fmt: skip
 @boolean("--schedule-skip-immediately",
          help="Skip once what is due of schedules that do not say.")  # fmt: skip
 @boolean(

@@ -30,6 +30,7 @@ class ControllerOptions:
         restic_timeout: for all pod volumes of one backup or restore.
         gc_frequency: how often expired backups are looked for.
         restic_prune_frequency: of repositories that name none; a week if not positive.
+        repository_config_map: name of the ConfigMap with the settings of new repositories; empty for none.
         schedule_skip_immediately: skip once what is due of Schedules that do not say.
         uploader: the program that saves pod volumes; each is restored by its own.
         zone: of the clock that schedules and the names of their backups follow.
@@ -47,6 +48,7 @@ class ControllerOptions:
     restic_timeout: Duration = RESTIC_TIMEOUT
     gc_frequency: Duration = GC_FREQUENCY
     restic_prune_frequency: Duration = RESTIC_PRUNE_FREQUENCY
+    repository_config_map: str = ""
     schedule_skip_immediately: bool = False
     uploader: str = RESTIC
     zone: tzinfo = UTC

@@ -1,7 +1,9 @@
 """The parts that the controllers of one server share, made once and handed to each controller whole."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from pinnace.aio.clock import Clock
 from pinnace.controllers.shared.availability import Availability
@@ -22,7 +24,11 @@ from pinnace.runtime.queue import RateLimitedQueue, one_lane
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.uploader.access import AccessProvider
 from pinnace.volumes.uploader.locks import RepositoryLocks
+from pinnace.volumes.uploader.memory import container_limit, with_memory_limit
 from pinnace.volumes.uploaders import Uploaders
+
+MAINTENANCE_AT_ONCE: Final = 2
+"""How many repositories are maintained at once, each by a child process."""
 
 
 class Informers:
@@ -54,6 +60,7 @@ class Parts:
         discovery: what the cluster served at the start.
         locations: opens the stores of BackupStorageLocations.
         uploaders, locks: restic and kopia, and one set of repository locks for all controllers.
+        repositories: finds and makes BackupRepositories.
         pod_volumes: saves, restores and forgets the content of pod volumes.
         backups_in_flight: keys of the Backups that this server is making.
         timers: what controllers wait by; the event loop's if None.
@@ -67,6 +74,7 @@ class Parts:
     availability: Availability
     settler: Settler
     uploaders: Uploaders
+    repositories: Repositories
     locks: RepositoryLocks
     pod_volumes: PodVolumes
     backups_in_flight: set[Key] = field(default_factory=set)
@@ -85,9 +93,17 @@ class Parts:
         """The parts of a server with that scope; nothing runs yet."""
         client, namespace = scope.client, scope.namespace
         locations = LocationStores(client, namespace, scope.workdir / "credentials", plugins=scope.plugins)
-        uploaders = Uploaders.of(AccessProvider(client, namespace, scope.workdir))
+        inherited = with_memory_limit(
+            os.environ, at_once=MAINTENANCE_AT_ONCE, container_bytes=container_limit()
+        )
+        uploaders = Uploaders.of(AccessProvider(client, namespace, scope.workdir, inherited=inherited))
         locks = RepositoryLocks()
-        repositories = Repositories(client, namespace, frequency=options.restic_prune_frequency)
+        repositories = Repositories(
+            client,
+            namespace,
+            frequency=options.restic_prune_frequency,
+            config_map=options.repository_config_map,
+        )
         return cls(
             scope=scope,
             options=options,
@@ -97,6 +113,7 @@ class Parts:
             availability=Availability(locations, clock=timers),
             settler=Settler(scope, locations, kinds=SnapshotKinds.served(discovery)),
             uploaders=uploaders,
+            repositories=repositories,
             locks=locks,
             pod_volumes=PodVolumes(
                 scope,

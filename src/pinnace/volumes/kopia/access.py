@@ -17,19 +17,22 @@ from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qua
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.volumes.kopia.commands import IDENTITY
 from pinnace.volumes.kopia.places import Secrets, Storage, storage_of
+from pinnace.volumes.repository_config import RepositoryConfig
 from pinnace.volumes.uploader.access import PROXIES, AccessProvider, Opened, Repository, write_private
 from pinnace.volumes.uploader.azure import azure_account, azure_opening, azure_variables_of
 from pinnace.volumes.uploader.errors import AccessError, IdentifierError
+from pinnace.volumes.uploader.memory import VARIABLE as MEMORY_VARIABLE
 from pinnace.volumes.uploader.passwords import NEW_FIRST
 
 CONTENT_CACHE_BYTES: Final = 256 << 20
 METADATA_CACHE_BYTES: Final = 1 << 30
 """On the disk of the scratch directory, for one repository; contents are read once."""
+_CONTENT_SHARE: Final = 5
+"""Of a limit for both, this part is for contents."""
 
 _SCRATCH_VARIABLE: Final = "VELERO_SCRATCH_DIR"
 _WHAT: Final = "error preparing a call of kopia"
 _INHERITED: Final = frozenset({"PATH", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GOMAXPROCS"})
-_MEMORY_VARIABLE: Final = "GOMEMLIMIT"
 _CLOUDS: Final = ("AWS_", "GOOGLE_", "AZURE_", "GCE_", "STORAGE_EMULATOR_HOST")
 """For kopia's own search of credentials, where the location names none."""
 
@@ -49,6 +52,7 @@ class Access:
     ca_file: Path | None
     environment: Mapping[str, str] = field(repr=False)
     creation: Mapping[str, str] = field(repr=False)
+    settings: RepositoryConfig
 
     @property
     def policy_file(self) -> Path:
@@ -74,17 +78,17 @@ async def kopia_access(
         try:
             storage = storage_of(opened.location, repository.namespace)
             cache = _cache(accesses, opened, storage) if keep_cache else opened.directory / "cache"
-            yield await _access(opened, storage, cache)
+            yield await _access(opened, storage, cache, await accesses.config(repository))
         except InvalidLocation as error:
             raise IdentifierError(str(error)) from error
 
 
-async def _access(opened: Opened, storage: Storage, cache: Path) -> Access:
+async def _access(opened: Opened, storage: Storage, cache: Path, settings: RepositoryConfig) -> Access:
     directory, inherited = opened.directory, opened.inherited
     try:
         aws = await _aws(opened)
         secrets = Secrets(aws=_aws_config(aws.fixed), gcp_file=_gcp_file(opened), azure=await _azure(opened))
-        config = _config(storage, secrets, cache)
+        config = _config(storage, secrets, cache, settings.cache_limit_bytes)
         await in_thread(write_private, directory / "repository.config", config)
         ca_file = None
         if ca_cert := opened.location.spec.object_storage.ca_cert:
@@ -94,7 +98,7 @@ async def _access(opened: Opened, storage: Storage, cache: Path) -> Access:
     variables = {
         name: value
         for name, value in inherited.items()
-        if name in _INHERITED or name == _MEMORY_VARIABLE or name.lower() in PROXIES
+        if name in _INHERITED or name == MEMORY_VARIABLE or name.lower() in PROXIES
     }
     if not opened.tenant:
         variables |= {name: value for name, value in inherited.items() if name.startswith(_CLOUDS)}
@@ -118,18 +122,23 @@ async def _access(opened: Opened, storage: Storage, cache: Path) -> Access:
         ca_file=ca_file,
         environment=variables,
         creation=creation,
+        settings=settings,
     )
 
 
-def _config(storage: Storage, secrets: Secrets, cache: Path) -> bytes:
+def _config(storage: Storage, secrets: Secrets, cache: Path, cache_limit_bytes: int) -> bytes:
     """The configuration file, as `repository connect` writes it."""
+    contents, metadata = CONTENT_CACHE_BYTES, METADATA_CACHE_BYTES
+    if cache_limit_bytes:
+        contents = cache_limit_bytes // _CONTENT_SHARE
+        metadata = cache_limit_bytes - contents
     user, _, host = IDENTITY.partition("@")
     content: dict[str, Any] = {
         "storage": storage.config(secrets),
         "caching": {
             "cacheDirectory": str(cache),
-            "maxCacheSize": CONTENT_CACHE_BYTES,
-            "maxMetadataCacheSize": METADATA_CACHE_BYTES,
+            "maxCacheSize": contents,
+            "maxMetadataCacheSize": metadata,
             "maxListCacheDuration": 30,
         },
         "hostname": host,

@@ -26,6 +26,7 @@ from pinnace.volumes.kopia.commands import Command
 from pinnace.volumes.kopia.output import (
     Messages,
     command_failed,
+    full_hours,
     full_is_due,
     parse_listing,
     parse_owner,
@@ -237,6 +238,10 @@ class Kopia:
                 await self._ask(access, commands.own_maintenance(), QUICK_SECONDS)
             elif owner != commands.IDENTITY:
                 raise Unsupported(f"the maintenance of the repository belongs to {owner}, which has to do it")
+            wanted = access.settings.full_hours
+            if wanted and wanted != full_hours(info):
+                await self._ask(access, commands.full_maintenance_interval(wanted), QUICK_SECONDS)
+                info = await self._ask(access, commands.maintenance(), QUICK_SECONDS)
             await self._ask(access, commands.maintain(full=False), LONG_SECONDS)
             if full_is_due(info, self._clock()):
                 await self._ask(access, commands.maintain(full=True), LONG_SECONDS)

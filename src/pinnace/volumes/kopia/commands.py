@@ -147,6 +147,11 @@ def own_maintenance() -> Command:
     return Command(("maintenance", "set", f"--owner={IDENTITY}"))
 
 
+def full_maintenance_interval(hours: int) -> Command:
+    """Set how often full maintenance is done."""
+    return Command(("maintenance", "set", f"--full-interval={hours}h"))
+
+
 def maintain(*, full: bool) -> Command:
     """Run maintenance with kopia's safety margins."""
     return Command(("maintenance", "run", *(("--full",) if full else ())))

@@ -21,6 +21,7 @@ from pinnace.volumes.uploader.output import Progress, Tail
 
 LONGEST_LINE_BYTES: Final = 1 << 16
 
+_NANOSECONDS_OF_HOUR: Final = 3600 * 10**9
 _UNITS: Final = {"B": 0, "KB": 1, "MB": 2, "GB": 3, "TB": 4, "PB": 5, "EB": 6}
 _SIZE: Final = r"([0-9.]+ [KMGTPE]?B)"
 _SAVING: Final = re.compile(rf"hashed \({_SIZE}\), \d+ cached \({_SIZE}\)(?:.*?estimated {_SIZE})?")
@@ -178,6 +179,13 @@ def parse_snapshot_ids(output: bytes) -> frozenset[str]:
 def parse_owner(output: bytes) -> str:
     """The owner of the maintenance, as `maintenance info` tells it; empty if there is none."""
     return str(_object(output).get("owner") or "")
+
+
+def full_hours(output: bytes) -> float:
+    """How many hours lie between two full maintenances, as `maintenance info` tells it; 0 if it does not."""
+    full = _object(output).get("full")
+    interval = full.get("interval") if isinstance(full, dict) else None
+    return interval / _NANOSECONDS_OF_HOUR if isinstance(interval, int) else 0.0
 
 
 def full_is_due(output: bytes, now: datetime) -> bool:

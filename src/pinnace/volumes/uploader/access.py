@@ -12,17 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
+from pinnace.api.objects import mapping
 from pinnace.api.values.error_texts import error_text
+from pinnace.api.velero.backup_repository import KOPIA_REPOSITORY
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.http.addresses import addresses_of
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.own_networks import OwnNetworks
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
+from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUP_STORAGE_LOCATIONS
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials, with_ca_cert
 from pinnace.storage.errors import StorageError
+from pinnace.volumes.repository_config import RepositoryConfig
 from pinnace.volumes.secrets import read_secret
 from pinnace.volumes.uploader.errors import AccessError
 from pinnace.volumes.uploader.passwords import LEGACY_FIRST, read_password
@@ -128,6 +132,21 @@ class AccessProvider:
                 inherited=self.inherited,
             )
 
+    async def config(self, repository: Repository) -> RepositoryConfig:
+        """The settings in the BackupRepository of a repository of kopia. Raises AccessError."""
+        marks = {
+            labels.VOLUME_NAMESPACE: labels.label_value(repository.namespace),
+            labels.STORAGE_LOCATION: labels.label_value(repository.location),
+            labels.REPOSITORY_TYPE: KOPIA_REPOSITORY,
+        }
+        selector = ",".join(f"{name}={value}" for name, value in marks.items())
+        try:
+            found = await self._client.list_all(BACKUP_REPOSITORIES, self._namespace, label_selector=selector)
+        except KubeError as error:
+            raise AccessError(f"error listing the BackupRepositories: {error}") from error
+        settings = mapping(found[0], "spec", "repositoryConfig") if found else {}
+        return RepositoryConfig.of(settings)
+
     async def _password(self, secrets: tuple[str, ...]) -> bytes:
         return await read_password(self._client, self._namespace, secrets)
 
@@ -185,6 +204,10 @@ class LocationAccess(AccessProvider):
         self._given_password = password
         self.workdir = workdir
         self.inherited = inherited
+
+    async def config(self, repository: Repository) -> RepositoryConfig:
+        """The defaults: no cluster has settings."""
+        return RepositoryConfig()
 
     async def _password(self, secrets: tuple[str, ...]) -> bytes:
         return self._given_password

@@ -268,7 +268,6 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
         ["--max-concurrent-k8s-connections=5"],
         ["--default-snapshot-move-data"],
         ["--disable-informer-cache=true"],
-        ["--backup-repository-configmap=c"],
         ["--repo-maintenance-job-configmap=c"],
         ["--keep-latest-maintenance-jobs=1"],
         ["--maintenance-job-cpu-request=1"],
