@@ -1,0 +1,143 @@
+"""The alert rules and the queries of the dashboard, by Prometheus' own tool: they fire when they should."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.helm.monitoring import PANELS, rules
+from hack.cluster import binaries
+from hack.cluster.errors import ProgramUnavailable
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    try:
+        return binaries.locate(["promtool"])["promtool"]
+    except ProgramUnavailable as error:
+        pytest.skip(str(error))
+
+
+def check(promtool: Path, *arguments: str | Path) -> str:
+    done = subprocess.run(
+        [promtool, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"HOME": "/nonexistent"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_all_rules_and_queries_are_valid(promtool: Path, tmp_path: Path) -> None:
+    queries = [query for _, _, queries in PANELS for query in queries]
+    panels = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]
+    groups = [*rules()["groups"], {"name": "dashboard", "rules": panels}]
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump({"groups": groups}))
+
+    said = check(promtool, "check", "rules", "--lint=all", "--lint-fatal", path)
+    assert f"{sum(len(group['rules']) for group in groups)} rules found" in said
+
+
+def of(name: str, **labels: str) -> str:
+    wanted = {"namespace": "velero", "schedule": "nightly", **labels}
+    inside = ",".join(f'{key}="{value}"' for key, value in wanted.items() if value)
+    return f"{name}{{{inside}}}"
+
+
+RISES = "0+0x59 1+0x120"
+"""Zero for an hour, then one."""
+UP = (of("velero_backup_total", schedule=""), "1+0x200")
+DAYS_9 = 9 * 4
+"""In steps of six hours, which the cases of days take: minutes would take half a minute."""
+CASES: dict[str, tuple[list[tuple[str, str]], str, str, dict[str, str] | None]] = {
+    # series, when, alert, its labels besides the severity; None where it must not fire
+    "no server": ([], "20m", "PinnaceServerAbsent", {}),
+    "a server": ([UP], "20m", "PinnaceServerAbsent", None),
+    "failed": (
+        [UP, (of("velero_backup_failure_total"), RISES)],
+        "65m",
+        "PinnaceBackupFailed",
+        {"namespace": "velero", "schedule": "nightly"},
+    ),
+    "failed long ago": (
+        [UP, (of("velero_backup_failure_total"), RISES)],
+        "170m",
+        "PinnaceBackupFailed",
+        None,
+    ),
+    "partially failed": (
+        [UP, (of("velero_backup_partial_failure_total"), RISES)],
+        "65m",
+        "PinnaceBackupPartiallyFailed",
+        {"namespace": "velero", "schedule": "nightly"},
+    ),
+    "overdue": (
+        [UP, (of("velero_backup_last_successful_timestamp"), f"0+0x{DAYS_9}")],
+        "9d",
+        "PinnaceNoRecentBackup",
+        {"namespace": "velero", "schedule": "nightly"},
+    ),
+    "recent": (
+        [UP, (of("velero_backup_last_successful_timestamp"), f"0+21600x{DAYS_9}")],
+        "9d",
+        "PinnaceNoRecentBackup",
+        None,
+    ),
+    "no schedule": (
+        [UP, (of("velero_backup_last_successful_timestamp", schedule=""), f"0+0x{DAYS_9}")],
+        "9d",
+        "PinnaceNoRecentBackup",
+        None,
+    ),
+    "restore failed": (
+        [UP, (of("velero_restore_failed_total"), RISES)],
+        "65m",
+        "PinnaceRestoreFailed",
+        {"namespace": "velero"},
+    ),
+    "deletion failed": (
+        [UP, (of("velero_backup_deletion_failure_total"), RISES)],
+        "65m",
+        "PinnaceDeletionFailed",
+        {"namespace": "velero"},
+    ),
+    "snapshot failed": (
+        [UP, (of("velero_volume_snapshot_failure_total"), RISES)],
+        "65m",
+        "PinnaceSnapshotFailed",
+        {"namespace": "velero"},
+    ),
+}
+
+
+def test_each_alert_fires_when_it_should_and_only_then(promtool: Path, tmp_path: Path) -> None:
+    found = {rule["alert"]: rule for group in rules()["groups"] for rule in group["rules"]}
+    assert {alert for _, _, alert, labels in CASES.values() if labels is not None} == set(found)
+    tests: dict[str, list[dict[str, Any]]] = {"1m": [], "6h": []}
+    for case, (series, when, alert, labels) in CASES.items():
+        rule = found[alert]
+        summary = rule["annotations"]["summary"].replace("{{ $labels.schedule }}", "nightly")
+        fired = {"exp_labels": {**rule["labels"], **(labels or {})}, "exp_annotations": {"summary": summary}}
+        step = "6h" if when == "9d" else "1m"
+        tests[step].append(
+            {
+                "name": case,
+                "interval": step,
+                "input_series": [{"series": name, "values": values} for name, values in series],
+                "alert_rule_test": [
+                    {"eval_time": when, "alertname": alert, "exp_alerts": [] if labels is None else [fired]}
+                ],
+            }
+        )
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules()))
+    for step, of_step in tests.items():
+        path = tmp_path / f"tests-{step}.yaml"
+        content = {"rule_files": ["rules.yaml"], "evaluation_interval": step, "tests": of_step}
+        path.write_text(yaml.safe_dump(content))
+        assert "SUCCESS" in check(promtool, "test", "rules", path)
