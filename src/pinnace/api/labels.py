@@ -71,6 +71,8 @@ FORCE_DELETION: Final = "pinnace.io/force"
 ITEM_OPERATIONS: Final = "pinnace.io/item-operations"
 """Annotation of a Backup or Restore that waits for operations of plugins: a digest of their list, by which a
 server knows that the list in the location is the one that it stored. (ADR 054)"""
+SIZE_BYTES: Final = "pinnace.io/size-bytes"
+"""Annotation of a Backup: the size of its tarball, so that lists can show it without asking the store."""
 INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"
 """Annotation of a BackupRepository: a backup needs it, so it may be created in the location. (ADR 020)"""
 

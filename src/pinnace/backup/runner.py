@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
-from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.labels import ITEM_OPERATIONS, SIZE_BYTES
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
@@ -133,6 +133,10 @@ class _Run:
             status.completion_timestamp = self.context.clock()
         return self.backup
 
+    def _note(self, annotation: str, value: str) -> None:
+        metadata = self.backup.metadata
+        metadata.annotations = {**metadata.annotations, annotation: value}
+
     async def _refusal(self) -> str | None:
         """Why the backup cannot start: its name is taken, or the store does not say. (docs/spec: BKP 3.1)"""
         try:
@@ -155,8 +159,10 @@ class _Run:
                 result, fatal = await self._make_tarball(writer, log)
         except ArchiveWriteError as error:
             contents, fatal = None, error
-        if contents is not None and self.on_tarball is not None:
-            self.on_tarball(writer.compressed_size_bytes)
+        if contents is not None:
+            self._note(SIZE_BYTES, str(writer.compressed_size_bytes))
+            if self.on_tarball is not None:
+                self.on_tarball(writer.compressed_size_bytes)
         if fatal is not None:
             log.error("backup failed", error=fatal)
         csi_snapshots, csi_contents = await self._csi_objects(log)
@@ -252,9 +258,7 @@ class _Run:
         elif self.engine.operations:
             status.backup_item_operations_attempted = len(self.engine.operations)
             status.completion_timestamp = None
-            digest = digest_of(self.engine.operations)
-            annotations = self.backup.metadata.annotations
-            self.backup.metadata.annotations = {**annotations, ITEM_OPERATIONS: digest}
+            self._note(ITEM_OPERATIONS, digest_of(self.engine.operations))
             status.phase = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS
             if log.errors:
                 status.phase = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED

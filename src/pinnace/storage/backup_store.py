@@ -323,6 +323,10 @@ class BackupStore:
         async with self.read_bytes(DownloadTargetKind.BACKUP_CONTENTS, backup) as stream:
             return await save_stream(stream, path)
 
+    async def contents_size(self, backup: str) -> int:
+        """The size of the tarball in bytes. Raises ObjectNotFound."""
+        return await self._store.size(self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup))
+
     async def put_index(self, backup: str, index: Path) -> None:
         """Store the index of a finished backup that has none, or a damaged one."""
         self._check_writable(f"write the index of backup {backup}")

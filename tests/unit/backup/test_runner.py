@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.download_request import DownloadTargetKind
@@ -109,6 +110,8 @@ async def test_completed_backup_leaves_all_its_files(store: Store, workdir: Path
     tarball = store.root / "backups/b1/b1.tar.gz"
     assert "resources/configmaps/namespaces/ns/a.json" in read_members(tarball)
     assert sizes == [tarball.stat().st_size]
+    assert store.metadata()["metadata"]["annotations"][SIZE_BYTES] == str(sizes[0])
+    assert done.metadata.annotations[SIZE_BYTES] == str(sizes[0])
     status = store.metadata()["status"]
     assert status["phase"] == "Completed"
     assert status["progress"] == {"totalItems": 2, "itemsBackedUp": 2}

@@ -57,6 +57,10 @@ class Backend(Protocol):
         """The PodVolumeBackups of a backup."""
         ...
 
+    async def tarball_bytes(self, backup: str) -> int | None:
+        """The size of a backup's tarball; None if this backend cannot ask for it. Raises StorageError."""
+        ...
+
     async def csi_contents_of(self, backup: str) -> list[JSONObject]:
         """The VolumeSnapshotContents of a backup."""
         ...

@@ -164,6 +164,9 @@ class LocationBackend:
             raise StorageError(str(error)) from error
         return volumes  # as they are stored, with the fields of later versions
 
+    async def tarball_bytes(self, backup: str) -> int | None:
+        return await self.store.contents_size(backup)
+
     async def csi_contents_of(self, backup: str) -> list[JSONObject]:
         contents = await self.store.read_csi_volume_snapshot_contents(backup)
         for content in contents:

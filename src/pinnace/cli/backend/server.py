@@ -81,6 +81,9 @@ class ServerBackend:
     async def volumes_of(self, backup: str) -> list[JSONObject]:
         return await self.objects("podvolumebackups", f"{labels.BACKUP_NAME}={labels.label_value(backup)}")
 
+    async def tarball_bytes(self, backup: str) -> int | None:
+        return None
+
     async def csi_contents_of(self, backup: str) -> list[JSONObject]:
         selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
         try:

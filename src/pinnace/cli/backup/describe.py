@@ -18,6 +18,7 @@ class BackupFacts:
 
     `resource_list`, `snapshots`, `volume_infos` and `operations` are set only with details; a str is the text
     of what went wrong. Without `results` there is no such file, and the counts are shown alone.
+    `tarball_bytes` is None where it is not known.
     """
 
     delete_requests: Sequence[JSONObject] = ()
@@ -28,6 +29,7 @@ class BackupFacts:
     results: JSONObject | None = None
     volume_infos: Sequence[JSONObject] = ()
     operations: Sequence[JSONObject] = ()
+    tarball_bytes: int | None = None
 
 
 def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
@@ -45,7 +47,7 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
     sheet.line()
     spec_block(sheet, spec)
     sheet.line()
-    _status(sheet, backup, status)
+    _status(sheet, backup, status, facts.tarball_bytes)
     if view.details:
         _resource_list(sheet, facts.resource_list)
     _snapshots(sheet, status, facts, view)
@@ -123,7 +125,7 @@ def _exec_hook(sheet: Sheet, title: str, hook: JSONObject) -> None:
     sheet.field("Timeout", hook.get("timeout") or "0s", indent=4)
 
 
-def _status(sheet: Sheet, backup: JSONObject, status: JSONObject) -> None:
+def _status(sheet: Sheet, backup: JSONObject, status: JSONObject, tarball_bytes: int | None) -> None:
     sheet.field("Backup Format Version", status.get("formatVersion") or "")
     sheet.line()
     sheet.field("Started", cells.local_time(status.get("startTimestamp"), "<n/a>"))
@@ -139,6 +141,9 @@ def _status(sheet: Sheet, backup: JSONObject, status: JSONObject) -> None:
             "Estimated total items to be backed up" if running else "Total items to be backed up", total
         )
         sheet.field("Items backed up so far" if running else "Items backed up", done)
+    if tarball_bytes is not None:
+        sheet.field("Size of the tarball", cells.size(tarball_bytes))
+    if progress is not None or tarball_bytes is not None:
         sheet.line()
 
 

@@ -110,6 +110,8 @@ def _status(backup: JSONObject, status: JSONObject, facts: BackupFacts, view: Vi
         total, done = progress.get("totalItems") or 0, progress.get("itemsBackedUp") or 0
         made["estimatedTotalItemsToBeBackedUp" if running else "totalItemsToBeBackedUp"] = total
         made["itemsBackedUpSoFar" if running else "itemsBackedUp"] = done
+    if facts.tarball_bytes is not None:
+        made["tarballBytes"] = facts.tarball_bytes
     if isinstance(facts.resource_list, str):
         made["errorGettingResourceList"] = facts.resource_list
     elif facts.resource_list is not None:

@@ -12,6 +12,7 @@ from pinnace.cli.common.describing import View, as_json
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
+from pinnace.cli.output import cells
 from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 
@@ -48,6 +49,7 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
         resource_list=await _resource_list(backend, name, options) if view.details else None,
         snapshots=await _snapshots(backend, backup, options) if view.details else None,
         results=await _results(backend, backup, options),
+        tarball_bytes=await _tarball_bytes(backend, backup),
         volume_infos=await stored_objects(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name, options)
         if view.json or view.details
         else (),
@@ -57,6 +59,17 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
         if view.details
         else (),
     )
+
+
+async def _tarball_bytes(backend: Backend, backup: JSONObject) -> int | None:
+    """As the backup has noted it, else as the location says; None if neither does."""
+    noted = cells.tarball_bytes(backup)
+    if noted is not None:
+        return noted
+    try:
+        return await backend.tarball_bytes(backup["metadata"]["name"])
+    except StorageError:  # a backup without a tarball, which its phase says
+        return None
 
 
 async def _results(backend: Backend, backup: JSONObject, options: DownloadOptions) -> JSONObject | None:

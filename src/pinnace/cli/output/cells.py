@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.meta import LabelSelector
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.foreign_phases import is_foreign
+
+_MOST_DIGITS = 20
 
 
 def local_time(text: str | None, absent: str) -> str:
@@ -128,6 +131,26 @@ def empty_warning(what: str, ended: str, items: int) -> str:
         return f"WARNING: the {what} is empty: its filters select no object."
     done = "saved" if what == "backup" else "restored"
     return f"WARNING: the {what} is empty: no object was {done}; its errors and filters say why."
+
+
+def size(count: float) -> str:
+    """`1.5 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def tarball_bytes(backup: JSONObject) -> int | None:
+    """The size of its tarball that a backup has noted; None for those of other programs, and older ones."""
+    noted = text(backup, "metadata", "annotations", SIZE_BYTES)
+    return int(noted) if noted.isdecimal() and len(noted) < _MOST_DIGITS else None
+
+
+def tarball_size(backup: JSONObject) -> str:
+    """The same for people; empty if it is not known."""
+    return "" if (found := tarball_bytes(backup)) is None else size(found)
 
 
 def listed(items: Sequence[str] | None, empty: str) -> str:

@@ -24,13 +24,15 @@ def counted(number: int, what: str) -> str:
 
 
 def summary_of(obj: JSONObject, kind: Named, *more: str, clock: Callable[[], datetime] = utcnow) -> str:
-    """`backup shop (Completed, 1,204 items, 3h ago, 2 restores)`."""
+    """`backup shop (Completed, 1,204 items, 1.5 MiB, 3h ago, 2 restores)`."""
     status, spec = cells.status(obj), cells.spec(obj)
     facts = [status.get("phase") or "New"]
     progress = status.get("progress") or {}
     items = progress.get("itemsBackedUp") or progress.get("itemsRestored")
     if isinstance(items, int):
         facts.append(counted(items, "item"))
+    if tarball := cells.tarball_size(obj):
+        facts.append(tarball)
     if spec.get("schedule"):
         facts.append(str(spec["schedule"]))
     started = status.get("startTimestamp")

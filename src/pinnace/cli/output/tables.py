@@ -15,7 +15,8 @@ _SCHEDULED_NAME = re.compile(r"^(.*)-([0-9]{14})$")
 def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
     """NAME, STATUS, ERRORS, WARNINGS, CREATED, EXPIRES, STORAGE LOCATION, SELECTOR.
 
-    Before the last, QUEUE POSITION of those that a later version's server has queued. (docs/spec: BEY 8.1)
+    Before the last, QUEUE POSITION of those that a server has queued (docs/spec: BEY 8.1), and SIZE of those
+    that have noted it.
     """
     now = clock()
 
@@ -31,6 +32,7 @@ def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
             cells.expires(backup, now),
             spec.get("storageLocation") or "",
             str(status.get("queuePosition") or ""),
+            cells.tarball_size(backup),
             cells.selector(spec.get("labelSelector")),
         ]
 
@@ -44,11 +46,12 @@ def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
             "EXPIRES",
             "STORAGE LOCATION",
             "QUEUE POSITION",
+            "SIZE",
             "SELECTOR",
         ),
         row=row,
         sort=sort_backups,
-        optional=frozenset({"QUEUE POSITION"}),
+        optional=frozenset({"QUEUE POSITION", "SIZE"}),
         wide_columns=("ITEMS", "DURATION", "AGE"),
         wide=lambda backup: _wide(backup, "itemsBackedUp", now),
     )

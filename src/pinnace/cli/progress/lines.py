@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pinnace.cli.guard import printable
+from pinnace.cli.output.cells import size
 from pinnace.cli.progress.state import Amount, State
 
 BAR_WIDTH: Final = 30
@@ -74,15 +75,6 @@ def detail_lines(state: State, columns: int, blocks: str = BLOCKS) -> list[str]:
     if state.upload is not None:
         lines.append(_bytes_line("uploading", state.upload, columns, blocks))
     return [_cut(line, columns) for line in lines]
-
-
-def size(count: float) -> str:
-    """`1.5 MiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
 
 
 def clock(seconds: float) -> str:

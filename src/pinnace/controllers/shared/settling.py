@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode, encode
-from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.labels import ITEM_OPERATIONS, SIZE_BYTES
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
@@ -234,12 +234,16 @@ class Settler:
             return None
         if stored.metadata.uid != obj["metadata"]["uid"]:
             return None
+        notes = stored.metadata.annotations
+        known = {SIZE_BYTES: size} if (size := notes.get(SIZE_BYTES, "")).isdecimal() else {}
         if stored.status.phase in TERMINAL:
-            return {"status": encode(stored.status)}
-        digest = stored.metadata.annotations.get(ITEM_OPERATIONS)
+            metadata = {"metadata": {"annotations": known}} if known else {}
+            return {**metadata, "status": encode(stored.status)}
+        digest = notes.get(ITEM_OPERATIONS)
         if stored.status.phase in WAITING and digest and not tenant:
             # What a tenant's location says of operations is not believed. (docs/adr/054)
-            return {"metadata": {"annotations": {ITEM_OPERATIONS: digest}}, "status": encode(stored.status)}
+            annotations = {**known, ITEM_OPERATIONS: digest}
+            return {"metadata": {"annotations": annotations}, "status": encode(stored.status)}
         return None
 
 

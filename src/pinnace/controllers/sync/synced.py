@@ -16,6 +16,7 @@ import orjson
 
 from pinnace.api import API_VERSION, GROUP, labels
 from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.meta import ObjectMeta, OwnerReference
 from pinnace.api.nonadmin.names import COMMON_LABELS, Origin, is_object_name, is_unique_id
 from pinnace.api.objects import JSONObject
@@ -187,7 +188,9 @@ def _of_self_service(stored: ObjectMeta) -> ObjectMeta:
         annotations={
             name: value
             for name, value in stored.annotations.items()
-            if name in known_notes or name.startswith(_SOURCE_CLUSTER)
+            if name in known_notes
+            or name.startswith(_SOURCE_CLUSTER)
+            or (name == SIZE_BYTES and value.isdecimal())
         },
     )
 

@@ -125,6 +125,13 @@ BACKUP_SAMPLE = sample("""
 
 
 @pytest.mark.spec("CLI-019")
+def test_a_description_has_the_size_of_the_tarball_if_it_is_known() -> None:
+    with_size = describe_backup(nginx_backup(), BackupFacts(tarball_bytes=3 << 20), PLAIN)
+    assert "Size of the tarball:" in with_size
+    assert with_size.split("Size of the tarball:")[1].split("\n")[0].strip() == "3.0 MiB"
+    assert "Size of the tarball" not in describe_backup(nginx_backup(), BackupFacts(), PLAIN)
+
+
 def test_backup_sample() -> None:
     volumes = [pod_volume("Completed"), pod_volume("Completed", "b"), pod_volume("InProgress", "c")]
     assert describe_backup(nginx_backup(), BackupFacts(pod_volume_backups=volumes), PLAIN) == BACKUP_SAMPLE

@@ -103,10 +103,22 @@ def test_a_new_backup_shows_placeholders() -> None:
     row = backup_table(lambda: NOW + timedelta(seconds=1)).row(
         {"metadata": {"name": "b", "creationTimestamp": "2021-08-12T00:00:00Z"}, "spec": {"ttl": "720h0m0s"}}
     )
-    assert row == ["b", "New", "0", "0", "<nil>", "29d", "", "", "<none>"]
+    assert row == ["b", "New", "0", "0", "<nil>", "29d", "", "", "", "<none>"]
 
 
 @pytest.mark.spec("CLI-015")
+@pytest.mark.parametrize(
+    ("noted", "shown"),
+    [("1536", "1.5 KiB"), ("0", "0 B"), ("", ""), ("-3", ""), ("1e9", ""), ("9" * 5000, "")],
+    ids=["known", "empty", "absent", "negative", "no number", "absurd"],
+)
+def test_the_size_is_that_of_the_tarball_where_the_backup_notes_it(noted: str, shown: str) -> None:
+    made = backup("b")
+    made["metadata"]["annotations"] = {"pinnace.io/size-bytes": noted}
+    table = render_table([made], backup_table(lambda: NOW), OutputFlags(format=None))
+    assert ("SIZE" in table, shown in table) == (bool(shown), True)
+
+
 def test_label_columns() -> None:
     one = backup("b")
     one["metadata"]["labels"] = {"velero.io/storage-location": "default", "a": "b"}

@@ -32,6 +32,7 @@ async def store_backup(world: World, name: str, *, uid: str, phase: BackupPhase)
     backup.metadata.uid = uid
     backup.status.phase = phase
     backup.status.warnings = 3
+    backup.metadata.annotations = {"pinnace.io/size-bytes": "12345", "other": "note"}
     backup.status.completion_timestamp = world.clock()
     async with world.locations.open("default") as store:
         await store.put_backup(BackupFiles(name=name, metadata=encode_metadata(backup), contents=None))
@@ -152,6 +153,8 @@ async def test_what_was_stored_in_full_takes_its_status_from_there(
     status = world.cluster.status("backups", "b1")
     assert (status["phase"], status["warnings"]) == (phase, 3)
     assert "failureReason" not in status
+    metadata = world.cluster.objects["backups", "b1"]["metadata"]
+    assert metadata["annotations"] == {"pinnace.io/size-bytes": "12345"}
 
 
 @pytest.mark.parametrize(
