@@ -38,7 +38,7 @@ async def test_a_backup_is_made_listed_described_logged_and_downloaded(
     )
     assert (created.code, created.err) == (0, "")
     assert created.lines[0] == f"Backing up to {location} as b1."
-    assert created.lines[1].startswith("Backup b1 Completed: 2 items in ")
+    assert created.lines[1].startswith("Backup b1 Completed: 3 items in ")
     assert created.lines[1].endswith("s, 0 errors, 0 warnings.")
     assert len(created.lines) == 2
 
@@ -66,14 +66,17 @@ async def test_a_backup_is_made_listed_described_logged_and_downloaded(
     }
     status = shown["status"]
     assert status["phase"] == "Completed"
-    assert status["progress"] == {"itemsBackedUp": 2, "totalItems": 2}
+    assert status["progress"] == {"itemsBackedUp": 3, "totalItems": 3}
     assert yaml.safe_load((await pinnace("backup", "get", "-o", "yaml")).out) == shown
 
     description = await pinnace("backup", "describe", "b1", "--details")
-    assert "Total items to be backed up:  2" in description.lines
+    assert "Total items to be backed up:  3" in description.lines
     assert "Label selector:  app in (db,web)" in description.lines
     resources = description.out[description.out.index("Resource List:") :].split("\n\n")[0]
-    assert resources == f"Resource List:\n  v1/ConfigMap:\n    - {world}/other\n    - {world}/settings"
+    assert resources == (
+        f"Resource List:\n  v1/ConfigMap:\n    - {world}/other\n    - {world}/settings\n"
+        f"  v1/Namespace:\n    - {world}"
+    )
     assert "Resource List" not in (await pinnace("backup", "describe", "b1")).out
 
     log = await pinnace("backup", "logs", "b1")
@@ -89,7 +92,12 @@ async def test_a_backup_is_made_listed_described_logged_and_downloaded(
     with tarfile.open(target) as archive:
         names = [name for name in archive.getnames() if "-preferredversion" not in name]
     folder = f"resources/configmaps/namespaces/{world}"
-    assert names == ["metadata/version", f"{folder}/settings.json", f"{folder}/other.json"]
+    assert names == [
+        "metadata/version",
+        f"{folder}/settings.json",
+        f"{folder}/other.json",
+        f"resources/namespaces/cluster/{world}.json",
+    ]
 
 
 async def test_a_restore_is_made_listed_described_logged_and_deleted(
@@ -201,7 +209,7 @@ async def test_deleting_backups(pinnace: Pinnace, location: Path, world: str) ->
     asked = await pinnace("backup", "delete", "b1", stdin="maybe\nn\n")
     listed, what, questions = asked.out.splitlines()
     assert (asked.code, listed) == (0, "To be deleted:")
-    assert re.fullmatch(r"  backup b1 \(Completed, \d+ items, \d+s ago, 1 restore\)", what)
+    assert re.fullmatch(r"  backup b1 \(Completed, \d+ items, [\d.]+ KiB, \d+s ago, 1 restore\)", what)
     assert questions == "Are you sure you want to continue (Y/N)? " * 2
     unanswered = await pinnace("backup", "delete", "--all")
     assert (unanswered.code, len(unanswered.lines)) == (2, 5)

@@ -52,7 +52,9 @@ async def test_a_backup_without_any_wish_gets_everything_it_needs(site: Site, se
     assert backup["spec"]["storageLocation"] == "loc-1"
     assert backup["metadata"]["labels"] == {"velero.io/storage-location": "loc-1"}
     version = await site.client.version()
-    assert backup["metadata"]["annotations"] == {
+    notes = backup["metadata"]["annotations"]
+    assert int(notes.pop("pinnace.io/size-bytes")) > 100
+    assert notes == {
         "velero.io/source-cluster-k8s-gitversion": version.git_version,
         "velero.io/source-cluster-k8s-major-version": version.major,
         "velero.io/source-cluster-k8s-minor-version": version.minor,
