@@ -114,6 +114,12 @@ async def test_two_backups_in_hand_are_ended_before_a_stop(
         await home.create_backup(name, namespace)
     await in_phase(home, "backups", {"b1": "InProgress", "b2": "InProgress"})
     await home.create_backup("b3")
+    await in_phase(home, "backups", {"b3": "Queued"})
+    assert (await home.status("backups", "b3"))["queuePosition"] == 1
+    waiting = await home.client.get(velero("backups"), "b3", home.namespace)
+    assert waiting["metadata"]["annotations"] == {
+        "pinnace.io/waits-for": "a free worker of the server, which runs backup b1, b2"
+    }
 
     # What this process works on is not deleted, whichever worker has it.
     for name in ("b1", "b2"):
@@ -134,10 +140,17 @@ async def test_two_backups_in_hand_are_ended_before_a_stop(
     held.release()
 
     assert await server.end() == 0
-    await in_phase(home, "backups", {"b1": "Completed", "b2": "Completed", "b3": ""})
+    await in_phase(home, "backups", {"b1": "Completed", "b2": "Completed", "b3": "Queued"})
     for name in ("b1", "b2"):
         assert len(names(home.location / "backups" / name)) == 10
     assert names(server.scratch) == []
+
+    # The next server begins with it, and with nothing left of its waiting.
+    await (await new_server(ALONE)).ready()
+    await in_phase(home, "backups", {"b3": "Completed"})
+    done = await home.client.get(velero("backups"), "b3", home.namespace)
+    assert "queuePosition" not in done["status"]
+    assert "pinnace.io/waits-for" not in done["metadata"]["annotations"]
 
 
 async def test_two_backups_that_do_not_end_in_time_are_failed_by_the_server_that_stops(
@@ -220,6 +233,13 @@ async def test_restores_into_one_namespace_run_one_after_the_other(
 
     # Neither holds a worker: what is in nobody's way runs. One younger than `anywhere` would be in its way.
     await site.phases(r1="InProgress", r2="", anywhere="")
+
+    async def says_why() -> bool:
+        restore = await client.get(velero("restores"), "r2", site.home.namespace)
+        reason = (restore["metadata"].get("annotations") or {}).get("pinnace.io/waits-for")
+        return bool(reason == "restore r1, which may work on the same namespaces")
+
+    await eventually(says_why)
     await client.delete(velero("restores"), "anywhere", site.home.namespace)
     await site.create("r3", targets[1])
     await site.phases(r1="InProgress", r2="", r3="Completed")

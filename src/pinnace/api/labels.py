@@ -68,6 +68,8 @@ CHOSEN_OBJECTS: Final = "pinnace.io/objects"
 """Annotation of a Restore: the single objects that it is limited to. (`api.chosen_objects`)"""
 FORCE_DELETION: Final = "pinnace.io/force"
 """Annotation of a DeleteBackupRequest: `true` leaves volume data behind that cannot be deleted. (ADR 021)"""
+WAITS_FOR: Final = "pinnace.io/waits-for"
+"""Of a Backup or Restore that has not begun: what it waits for, for people."""
 ITEM_OPERATIONS: Final = "pinnace.io/item-operations"
 """Annotation of a Backup or Restore that waits for operations of plugins: a digest of their list, by which a
 server knows that the list in the location is the one that it stored. (ADR 054)"""

@@ -76,6 +76,7 @@ def prepare_backup(
     """
     prepared = copy.deepcopy(backup)
     spec, status = prepared.spec, prepared.status
+    status.queue_position = 0
     status.version = BACKUP_VERSION
     status.format_version = FORMAT_VERSION
     spec.ttl = spec.ttl or defaults.backup_ttl

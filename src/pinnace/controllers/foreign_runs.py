@@ -1,10 +1,10 @@
 """Ends the Backups and Restores that a Velero server of a later version left on its way through its phases.
 
-Velero has phases between New and the end: Queued and ReadyToStart (1.18) before a backup begins,
-WaitingForPluginOperations and Finalizing (1.11) after its upload. Where Pinnace uses them, an annotation says
-so; with the others only a Velero server can go on. It is taken for gone when no pod of the namespace runs
-`velero server` and nothing has changed the object for an hour while this server watched. Where pods may not
-be read, nothing is ended.
+Velero has phases between the upload and the end: WaitingForPluginOperations and Finalizing (1.11). Where
+Pinnace uses them, an annotation says so; with the others only a Velero server can go on. (From Queued and
+ReadyToStart of 1.18, in which nothing has been done yet, any server goes on.) It is taken for gone when no
+pod of the namespace runs `velero server` and nothing has changed the object for an hour while this server
+watched. Where pods may not be read, nothing is ended.
 (docs/spec: CTL 15, BEY 4.2)
 """
 
@@ -16,7 +16,7 @@ from pinnace.aio.clock import Clock, LoopClock
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import BackupPhase
-from pinnace.api.velero.foreign_phases import NOT_BEGUN, is_foreign
+from pinnace.api.velero.foreign_phases import is_foreign
 from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
@@ -106,9 +106,8 @@ class ForeignRuns:
     async def _end(self, due: Sequence[tuple[APIResource, JSONObject]]) -> None:
         for resource, obj in due:
             key, phase = Key.of(obj), text(obj, "status", "phase")
-            ended = BackupPhase.FAILED if phase in NOT_BEGUN else BackupPhase.PARTIALLY_FAILED
             status = {
-                "phase": str(ended),
+                "phase": str(BackupPhase.PARTIALLY_FAILED),
                 "failureReason": REASON.format(
                     phase=phase, minutes=GRACE_SECONDS / 60, kind=resource.kind.lower()
                 ),

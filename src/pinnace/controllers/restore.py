@@ -25,7 +25,7 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
-from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed
+from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed, is_new
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_progress
 from pinnace.csi.movement.downloads import RestoreMovedData
@@ -315,7 +315,10 @@ def controller(parts: Parts) -> Controller:
     waiting = None
     if not parts.options.parallel_restores_into_namespace:
         waiting = NamespaceQueue(queue.add, party_of=lambda key: lane_of(key).party)
-    reconciler = RunReconciler(parts.scope, RESTORE_RUNS, work, parts.settler, queue=waiting)
+    parts.namespace_queues[RESTORES] = waiting
+    reconciler = RunReconciler(
+        parts.scope, RESTORE_RUNS, work, parts.settler, in_flight=parts.restores_in_flight, queue=waiting
+    )
     made = Controller(
         NAME,
         reconciler.reconcile,
@@ -324,6 +327,7 @@ def controller(parts: Parts) -> Controller:
         clock=parts.timers,
         queue=queue,
     )
+    made.watch(informer, predicate=reconciler.concerns)
     # A Restore that is deleted while it waits must leave the queue, or it would block others.
-    made.watch(informer, predicate=reconciler.concerns, on_delete=True)
+    made.watch(informer, predicate=is_new, on_add=False, on_update=False, on_delete=True)
     return made

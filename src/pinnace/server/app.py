@@ -27,6 +27,7 @@ from pinnace.controllers import (
     schedule,
     server_status,
     storage_location,
+    waiting_runs,
 )
 from pinnace.controllers.deletion import backup_deletion, gc
 from pinnace.controllers.former_repositories import move_former_repositories
@@ -68,6 +69,7 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
     gc.NAME: gc.controller,
     schedule.NAME: schedule.controller,
     restore.NAME: restore.controller,
+    waiting_runs.NAME: waiting_runs.controller,
     item_operations.BACKUPS_NAME: item_operations.backups_controller,
     item_operations.RESTORES_NAME: item_operations.restores_controller,
     data_movement.UPLOADS_NAME: data_movement.uploads_controller,

@@ -45,8 +45,6 @@ def scene(tmp_path: Path) -> Scene:
 @pytest.mark.parametrize(
     ("plural", "phase", "ended"),
     [
-        ("backups", "Queued", "Failed"),
-        ("backups", "ReadyToStart", "Failed"),
         ("backups", "WaitingForPluginOperations", "PartiallyFailed"),
         ("backups", "FinalizingPartiallyFailed", "PartiallyFailed"),
         ("restores", "WaitingForPluginOperationsPartiallyFailed", "PartiallyFailed"),
@@ -83,38 +81,38 @@ async def test_what_our_own_server_waits_for_is_left_to_it(scene: Scene) -> None
 
 async def test_nothing_is_ended_while_a_velero_server_runs(scene: Scene) -> None:
     scene.pod(VELERO)
-    scene.world.cluster.add("backups", "left", status={"phase": "Queued"})
+    scene.world.cluster.add("backups", "left", status={"phase": "Finalizing"})
     await scene.runs.resync()
     await scene.wait(10 * GRACE_SECONDS)
     assert scene.world.cluster.writes() == []
     scene.pod(VELERO, phase="Succeeded")
     await scene.wait(60)
-    assert scene.world.cluster.status("backups", "left")["phase"] == "Failed"
+    assert scene.world.cluster.status("backups", "left")["phase"] == "PartiallyFailed"
 
 
 async def test_a_change_of_the_object_begins_the_hour_anew(scene: Scene) -> None:
-    scene.world.cluster.add("backups", "left", status={"phase": "Queued", "queuePosition": 2})
+    scene.world.cluster.add("backups", "left", status={"phase": "Finalizing", "errors": 2})
     await scene.runs.resync()
     await scene.wait(GRACE_SECONDS - 1)
-    scene.world.cluster.add("backups", "left", status={"phase": "Queued", "queuePosition": 1})
+    scene.world.cluster.add("backups", "left", status={"phase": "Finalizing", "errors": 1})
     await scene.wait(1)
     await scene.wait(GRACE_SECONDS - 1)
     assert scene.world.cluster.writes() == []
     await scene.wait(1)
-    assert scene.world.cluster.status("backups", "left")["phase"] == "Failed"
+    assert scene.world.cluster.status("backups", "left")["phase"] == "PartiallyFailed"
 
 
 async def test_where_pods_may_not_be_read_nothing_is_ended(scene: Scene) -> None:
     denied = Forbidden(403, reason="Forbidden", message="you may not")
     scene.world.cluster.before = fail_always("list", "pods", error=denied)
-    scene.world.cluster.add("backups", "left", status={"phase": "Queued"})
+    scene.world.cluster.add("backups", "left", status={"phase": "Finalizing"})
     await scene.runs.resync()
     await scene.wait(GRACE_SECONDS)
     assert scene.world.cluster.writes() == []
 
 
 async def test_one_that_changes_at_the_last_moment_is_left_alone(scene: Scene) -> None:
-    scene.world.cluster.add("backups", "left", status={"phase": "Queued"})
+    scene.world.cluster.add("backups", "left", status={"phase": "Finalizing"})
     await scene.runs.resync()
 
     def change(verb: str, *_: str) -> None:
@@ -126,7 +124,9 @@ async def test_one_that_changes_at_the_last_moment_is_left_alone(scene: Scene) -
     assert scene.world.cluster.status("backups", "left") == {"phase": "InProgress"}
 
 
-@pytest.mark.parametrize("phase", ["", "New", "InProgress", "Completed", "Deleting"])
+@pytest.mark.parametrize(
+    "phase", ["", "New", "Queued", "ReadyToStart", "InProgress", "Completed", "Deleting"]
+)
 async def test_other_phases_are_no_concern_of_it(scene: Scene, phase: str) -> None:
     scene.world.cluster.before = fail_once("list", "pods")
     scene.world.cluster.add("backups", "b", status={"phase": phase})
@@ -136,7 +136,7 @@ async def test_other_phases_are_no_concern_of_it(scene: Scene, phase: str) -> No
 
 
 async def test_whose_it_is_is_said_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    scene.world.cluster.add("backups", "left", status={"phase": "Queued"})
+    scene.world.cluster.add("backups", "left", status={"phase": "Finalizing"})
     for _ in range(3):
         await scene.wait(60)
     told = [each for each in caplog.messages if "a phase of a Velero server of a later version" in each]

@@ -5,9 +5,6 @@ from typing import Final
 from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.objects import JSONObject, text
 
-NOT_BEGUN: Final = frozenset({"Queued", "ReadyToStart"})
-"""Nothing is stored yet."""
-
 UPLOADED: Final = frozenset(
     {
         "WaitingForPluginOperations",
@@ -23,4 +20,4 @@ def is_foreign(obj: JSONObject) -> bool:
     """Whether the phase of a Backup or Restore is one that Pinnace did not set and does not leave."""
     if text(obj, "metadata", "annotations", ITEM_OPERATIONS):
         return False
-    return text(obj, "status", "phase") in NOT_BEGUN | UPLOADED
+    return text(obj, "status", "phase") in UPLOADED

@@ -45,6 +45,10 @@ class Backend(Protocol):
         """Why there may be no object of a kind, such as a namespace that does not exist; empty if unknown."""
         ...
 
+    async def absence(self) -> str:
+        """What is missing for new objects to begin, such as a server; empty if nothing is known to be."""
+        ...
+
     async def object(self, plural: str, name: str) -> JSONObject:
         """One object of a velero.io kind. Raises NotFound. A location has backups and restores."""
         ...

@@ -1,26 +1,51 @@
 """Says when no server is running that could do what a command waits for.
 
 A server renews its Lease every few seconds. One that is absent, was given back, or does not change while it
-is watched is held by no server. Clocks of two machines are not compared. (docs/spec: CLI 4.1, SRV 14)
+is watched is held by no server. Clocks of two machines are not compared, but for a lease that was renewed so
+long ago that no two clocks differ by as much. (docs/spec: CLI 4.1, SRV 14)
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Final
 
 import click
 
-from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.labels import COMPONENT_VALUE
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.values.times import parse_time, utcnow
 from pinnace.cli.guard import printable
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import LEASES
+from pinnace.kube.resources import DEPLOYMENTS, LEASES
 from pinnace.runtime.lease import SERVER_LEASE
 
 FIRST_LOOK_SECONDS: Final = 2.0
 SECOND_LOOK_SECONDS: Final = 10.0
 """Both from the beginning; a living server renews its lease several times in between."""
+
+LONG_AGO: Final = timedelta(minutes=15)
+
+
+async def absence(client: KubeClient, namespace: str) -> str:
+    """What new objects wait for if no server runs in the namespace; empty if one does, or may."""
+    try:
+        lease = await _lease(client, namespace)
+        if lease is not None and mapping(lease, "spec").get("holderIdentity"):
+            renewed = text(lease, "spec", "renewTime")
+            if not renewed or utcnow() - parse_time(renewed) < LONG_AGO:
+                return ""
+            return f"a server: the last one in namespace {namespace} was there at {renewed}"
+        deployment = await client.get(DEPLOYMENTS, COMPONENT_VALUE, namespace)
+    except NotFound:
+        return f"a server: there is none in namespace {namespace}"
+    except (KubeError, ValueError):
+        return ""
+    if mapping(deployment, "status").get("availableReplicas"):
+        return ""
+    return f"a server: the Deployment {COMPONENT_VALUE} in namespace {namespace} has no pod that is ready"
 
 
 @asynccontextmanager

@@ -97,6 +97,9 @@ class LocationBackend:
         except UnreadableObject as error:
             raise UnreadableMetadata(plural.removesuffix("s"), name, error) from error
 
+    async def absence(self) -> str:
+        return ""
+
     async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
         if plural not in ("backups", "restores"):
             return []  # requests and the like exist only with a server

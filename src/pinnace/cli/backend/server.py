@@ -18,7 +18,7 @@ from pinnace.api.values.times import utcnow
 from pinnace.api.velero.download_request import OF_RESTORES, OF_VELERO_1_6, DownloadTargetKind
 from pinnace.api.velero.storage_location import BackupStorageLocationPhase
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, PartsUnsupported, instead_of
-from pinnace.cli.backend.lease import telling_of_absence
+from pinnace.cli.backend.lease import absence, telling_of_absence
 from pinnace.cli.errors import CommandError
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
@@ -74,6 +74,9 @@ class ServerBackend:
         except kube_errors.KubeError:
             return ""
         return ""
+
+    async def absence(self) -> str:
+        return await absence(self.client, self.namespace)
 
     async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
         return await self.client.list_all(velero(plural), self.namespace, label_selector=selector)

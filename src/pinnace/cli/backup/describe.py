@@ -30,6 +30,7 @@ class BackupFacts:
     volume_infos: Sequence[JSONObject] = ()
     operations: Sequence[JSONObject] = ()
     tarball_bytes: int | None = None
+    waits_for: str = ""
 
 
 def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
@@ -40,6 +41,7 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
     sheet.line()
     parts.phase(sheet, backup, f"`{view.program} backup logs {backup['metadata']['name']}`")
     later.fields(sheet, status, later.QUEUE)
+    parts.waits_for(sheet, facts.waits_for)
     parts.failure_reason(sheet, backup)
     parts.validation_errors(sheet, backup)
     sheet.line()

@@ -38,6 +38,8 @@ def backup_as_json(backup: JSONObject, facts: BackupFacts, view: View) -> JSONOb
         made["resourcePolicies"] = {"type": policy.get("kind", ""), "name": policy.get("name", "")}
     if position := status.get("queuePosition"):
         made["queuePosition"] = position
+    if facts.waits_for:
+        made["waitsFor"] = facts.waits_for
     if facts.delete_requests:
         made["deletionAttempts"] = _deletions(facts.delete_requests)
     return made

@@ -10,6 +10,7 @@ from pinnace.cli.backup.describe import BackupFacts, describe_backup
 from pinnace.cli.backup.describe_json import backup_as_json
 from pinnace.cli.common.describing import View, as_json
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
+from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.output import cells
@@ -58,6 +59,7 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
         )
         if view.details
         else (),
+        waits_for=await waits_for(backend, backup),
     )
 
 

@@ -9,12 +9,16 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.options import GetOptions
+from pinnace.cli.common.waiting import notes
 from pinnace.cli.connect import need_no_location, run_async, settings_of
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import IN_LOCATIONS, KINDS, Kind
 from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
 from pinnace.cli.settings import Settings
 from pinnace.kube import errors as kube_errors
+
+RUNS = frozenset({"backups", "restores"})
+"""The kinds whose objects may have to wait before they begin."""
 
 
 def server_settings(ctx: click.Context, command: str) -> Settings:
@@ -60,16 +64,23 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     output, kind = options.printed(default="table"), KINDS[noun]
     settings = settings_for(ctx, kind, "get")
 
-    async def work() -> tuple[list[JSONObject], str]:
+    is_for_people = output.format in ("table", "wide", "name")
+
+    async def work() -> tuple[list[JSONObject], list[str]]:
         async with open_backend(settings) as backend:
             found = await find(backend, kind, options.names, options.selector)
-            return found, "" if found else await nothing_found(backend, kind, options.selector)
+            if not is_for_people:
+                return found, []
+            if not found:
+                return found, [await nothing_found(backend, kind, options.selector)]
+            runs = kind.plural in RUNS and output.format != "name"
+            return found, await notes(backend, kind.noun, found) if runs else []
 
-    found, nothing = run_async(work())
+    found, said = run_async(work())
     output = replace(output, colour=settings.colour, single=len(options.names) == 1)
     print_list(found, kind, output)
-    if nothing and output.format in ("table", "wide", "name"):
-        complain(nothing)
+    for each in said:
+        complain(each)
 
 
 async def nothing_found(backend: Backend, kind: Kind, selector: str) -> str:

@@ -16,7 +16,7 @@ from pinnace.cli.connect import program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP, KINDS, RESTORE
-from pinnace.cli.output.cells import foreign_phase, phase, reasons
+from pinnace.cli.output.cells import phase, reasons
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.settings import Settings
 
@@ -104,11 +104,6 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
             if phase(obj) == "FailedValidation":
                 why = "; ".join(reasons(obj)) or f"see `{program_name()} {noun} describe {name}`"
                 raise PlainError(f'{noun.capitalize()} "{name}" was refused and has no log: {why}')
-            if phase(obj) not in _WITH_LOG and (foreign := foreign_phase(obj)):
-                raise PlainError(
-                    f'Logs for {noun} "{name}" are not available: it is in phase {phase(obj)}, {foreign}. A '
-                    "Pinnace server ends it when no Velero server has done so for an hour."
-                )
             if phase(obj) not in _WITH_LOG:
                 raise PlainError(
                     f'Logs for {noun} "{name}" are not available until it\'s finished processing. '

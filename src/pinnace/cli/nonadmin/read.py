@@ -130,6 +130,10 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
 class TenantBackend(ServerBackend):
     """Files by way of NonAdminDownloadRequests in the tenant's own namespace. (docs/spec: NAC 13)"""
 
+    async def absence(self) -> str:
+        """Nothing: the server is in a namespace that tenants cannot read."""
+        return ""
+
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
         """Ask for a URL and wait for it; the request is removed again, the caller holds the deadline."""
         request = {

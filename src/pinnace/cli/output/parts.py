@@ -33,6 +33,13 @@ def phase(sheet: Sheet, obj: JSONObject, more: str) -> None:
     sheet.field("Phase", (sheet.paint(text, colour) if colour else text) + hint)
 
 
+def waits_for(sheet: Sheet, reason: str) -> None:
+    """What a backup or restore waits for that has not begun."""
+    if reason:
+        sheet.line()
+        sheet.field("Waits for", reason)
+
+
 def validation_errors(sheet: Sheet, obj: JSONObject) -> None:
     """The validation errors as a block of its own, if there are any."""
     errors = cells.status(obj).get("validationErrors") or []

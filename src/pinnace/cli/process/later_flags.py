@@ -79,7 +79,7 @@ OF_NODE_AGENT: Final = (
 
 CONTROLLERS: Final[Mapping[str, str]] = {
     "backup-repo": "restic-repo",
-    "backup-queue": "",
+    "backup-queue": "backup-queue",
     "backup-operations": "backup-operations",
     "backup-finalizer": "",
     "restore-operations": "restore-operations",

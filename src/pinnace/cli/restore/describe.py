@@ -27,6 +27,7 @@ class RestoreFacts:
     objects: RestoredObjects | str | None = None
     volume_infos: Sequence[JSONObject] = ()
     operations: Sequence[JSONObject] = ()
+    waits_for: str = ""
 
 
 def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> str:
@@ -36,6 +37,7 @@ def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> st
     parts.metadata(sheet, restore)
     sheet.line()
     parts.phase(sheet, restore, f"'{view.program} restore logs {restore['metadata']['name']}'")
+    parts.waits_for(sheet, facts.waits_for)
     progress = status.get("progress")
     if progress:
         running = cells.phase(restore) == "InProgress"

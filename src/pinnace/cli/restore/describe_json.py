@@ -26,6 +26,8 @@ def restore_as_json(restore: JSONObject, facts: RestoreFacts) -> JSONObject:
         made["validationErrors"] = errors
     if reason := text(status, "failureReason"):
         made["failureReason"] = reason
+    if facts.waits_for:
+        made["waitsFor"] = facts.waits_for
     return made
 
 

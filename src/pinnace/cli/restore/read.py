@@ -6,6 +6,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, FileMissing, fetch_json
 from pinnace.cli.common.describing import View, as_json
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
+from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
@@ -53,6 +54,7 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFa
         )
         if view.details
         else (),
+        waits_for=await waits_for(backend, restore),
     )
 
 

@@ -6,8 +6,8 @@
 Those of one party (the administrator, each tenant) start in the order of their creation, and parties take
 turns: each entry gets a round, and a party gets at most one in each. One that waits blocks all later ones
 that need one of its namespaces. So none is overtaken for ever, and a party with thousands of entries delays
-another party's by one. The queue is in memory only: a waiting object is still New in the cluster and gets its
-position again from the next server, which first settles what was running. (docs/adr/042)
+another party's by one. The queue is in memory only: a waiting object gets its position again from the next
+server, which first settles what was running. (docs/adr/042)
 """
 
 import itertools
@@ -167,6 +167,14 @@ class NamespaceQueue:
         """Remove an entry, and wake those that may start now. Removing an unknown key is not an error."""
         if self._entries.pop(key, None) is not None:
             self._wake_unblocked()
+
+    def waiting(self) -> list[tuple[Key, Key]]:
+        """Those that wait in the order in which they may start, each with the one that it waits for."""
+        waiting = sorted(
+            (entry for entry in self._entries.values() if not entry.runs), key=lambda entry: entry.order
+        )
+        blockers = ((entry, self._blocker(entry)) for entry in waiting)
+        return [(entry.key, blocker.key) for entry, blocker in blockers if blocker is not None]
 
     def _blocker(self, entry: _Entry) -> _Entry | None:
         """The one to wait for: one that runs, else the oldest that waits; None if it may start."""

@@ -9,6 +9,7 @@ from pinnace.aio.clock import Clock
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.lanes import LaneOf, Lanes
 from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.namespace_queue import NamespaceQueue
 from pinnace.controllers.shared.options import ControllerOptions
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.scope import Scope
@@ -62,7 +63,9 @@ class Parts:
         uploaders, locks: restic and kopia, and one set of repository locks for all controllers.
         repositories: finds and makes BackupRepositories.
         pod_volumes: saves, restores and forgets the content of pod volumes.
-        backups_in_flight: keys of the Backups that this server is making.
+        backups_in_flight, restores_in_flight: keys of the Backups and Restores that a worker is busy with.
+        namespace_queues: what decides which Backups and Restores may start, for each kind that this server
+            works on; None where one worker does.
         timers: what controllers wait by; the event loop's if None.
     """
 
@@ -78,6 +81,8 @@ class Parts:
     locks: RepositoryLocks
     pod_volumes: PodVolumes
     backups_in_flight: set[Key] = field(default_factory=set)
+    restores_in_flight: set[Key] = field(default_factory=set)
+    namespace_queues: dict[APIResource, NamespaceQueue | None] = field(default_factory=dict)
     timers: Clock | None = None
 
     @classmethod

@@ -2,7 +2,7 @@
 
     New ──plan──> claim ──> InProgress ──execute──> Completed, PartiallyFailed, Failed
            │        └─────> FailedValidation
-           └─ must wait in the queue: stays New until it may start
+           └─ must wait in the queue: stays New, or is shown as Queued, until it may start
 
 The first patch is conflict-checked: of two servers one gets the object. An object that this server has taken
 is never left InProgress while the process lives: a defect fails it, an interruption settles it, and a claim
@@ -13,14 +13,15 @@ running server owns: the claim of a former server may be stored long after that 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
-from pinnace.api.objects import JSONObject
+from pinnace.api.labels import WAITS_FOR
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.restore import Restore
@@ -46,7 +47,8 @@ log = get_logger(__name__)
 
 RunT = TypeVar("RunT", Backup, Restore)
 
-NEW: Final = frozenset({"", BackupPhase.NEW})
+NEW: Final = frozenset({"", BackupPhase.NEW, BackupPhase.QUEUED, BackupPhase.READY_TO_START})
+"""Nothing has been done in any of these phases, so that any server can begin. (docs/adr/046)"""
 
 
 def is_new(obj: JSONObject) -> bool:
@@ -129,10 +131,16 @@ class RunReconciler(Generic[RunT]):
         self._in_flight = set() if in_flight is None else in_flight
         self._queue: RunQueue[RunT] = queue if queue is not None else NoQueue()
         self._unanswered: dict[Key, list[Plan[RunT]]] = {}
+        self._held: dict[Key, JSONObject] = {}
 
     def concerns(self, obj: JSONObject) -> bool:
-        """Whether a change of the object needs a reconcile."""
-        return is_new(obj) or (self._scope.leads and is_in_progress(obj))
+        """Whether a change of the object needs a reconcile.
+
+        What is shown of one that waits in the queue changes nothing; a change of its spec may.
+        """
+        if is_new(obj):
+            return self._held.get(Key.of(obj)) != mapping(obj, "spec")
+        return self._scope.leads and is_in_progress(obj)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass. An error raised before the first patch is stored makes the key be tried again."""
@@ -144,6 +152,7 @@ class RunReconciler(Generic[RunT]):
             if key not in self._unanswered:
                 self._in_flight.discard(key)
                 if not waits:
+                    self._held.pop(key, None)
                     self._queue.remove(key)
         return DONE
 
@@ -163,9 +172,10 @@ class RunReconciler(Generic[RunT]):
                     await self._refuse(key, obj, error)
                     return False
                 findings = check_spec(self._resource.kind, obj)
-                plan = refused(await self._work.plan(run, findings.warnings), findings.errors)
+                plan = refused(_begun(await self._work.plan(run, findings.warnings)), findings.errors)
                 # An invalid object does not wait in the queue. One that waited is planned again.
                 if plan.execute is not None and not self._queue.try_start(key, plan.begun, plan.targets):
+                    self._held[key] = mapping(obj, "spec")
                     return True
                 try:
                     claimed = await self._claim(key, run, plan)
@@ -216,8 +226,16 @@ class RunReconciler(Generic[RunT]):
         """Fail an object that cannot be read or claimed, instead of trying it for ever."""
         log.warning("Object is refused", error=error)
         self._unanswered.pop(key, None)
-        status = {"phase": str(BackupPhase.FAILED_VALIDATION), "validationErrors": [str(error)]}
-        patch = {"metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}, "status": status}
+        status: JSONObject = {
+            "phase": str(BackupPhase.FAILED_VALIDATION),
+            "validationErrors": [str(error)],
+        }
+        metadata: JSONObject = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+        if mapping(obj, "status").get("queuePosition"):
+            status["queuePosition"] = None
+        if text(obj, "metadata", "annotations", WAITS_FOR):
+            metadata["annotations"] = {WAITS_FOR: None}
+        patch = {"metadata": metadata, "status": status}
         await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
 
     async def _carry_out(self, obj: JSONObject, plan: Plan[RunT]) -> None:
@@ -240,6 +258,16 @@ class RunReconciler(Generic[RunT]):
         log.info(f"{self._resource.kind} ended", phase=finished.status.phase)
         self._work.ended(finished)
         await finish(self._scope.client, self._resource, run, finished)
+
+
+def _begun(plan: Plan[RunT]) -> Plan[RunT]:
+    """The plan without what the object showed while it waited."""
+    metadata = plan.begun.metadata
+    if WAITS_FOR not in metadata.annotations:
+        return plan
+    annotations = {name: value for name, value in metadata.annotations.items() if name != WAITS_FOR}
+    metadata = msgspec.structs.replace(metadata, annotations=annotations)
+    return replace(plan, begun=msgspec.structs.replace(plan.begun, metadata=metadata))
 
 
 def refused(plan: Plan[RunT], problems: Sequence[str]) -> Plan[RunT]:

@@ -273,7 +273,7 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
         ["--maintenance-job-cpu-request=1"],
         ["--item-block-worker-count=8"],
         ["--volume-group-snapshot-label-key=k"],
-        ["--disable-controllers=backup-queue"],
+        ["--disable-controllers=backup-finalizer"],
     ],
     ids=lambda words: words[0],
 )

@@ -8,9 +8,11 @@ from typing import cast
 import msgspec
 import pytest
 
+from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.restore import Restore
+from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, Plan, RunReconciler, Work, is_new
 from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.errors import Invalid, KubeError, ServerFault
@@ -29,6 +31,7 @@ class ScriptedWork:
         self.caveats: list[str] = []
         self.executed: list[Backup] = []
         self.read: list[JSONObject] = []
+        self.targets = NO_NAMESPACE
         self.counted: list[tuple[str, str]] = []
         self._clock = world.clock
 
@@ -44,7 +47,8 @@ class ScriptedWork:
         status = msgspec.structs.replace(
             run.status, phase=BackupPhase.IN_PROGRESS, start_timestamp=self._clock()
         )
-        return Plan(begun=msgspec.structs.replace(run, status=status), execute=self._execute)
+        begun = msgspec.structs.replace(run, status=status)
+        return Plan(begun=begun, execute=self._execute, targets=self.targets)
 
     async def _execute(self, run: Backup, read: JSONObject) -> Backup:
         self.executed.append(run)
@@ -65,7 +69,7 @@ async def completed(run: Backup) -> Backup:
 
 
 class Scene:
-    def __init__(self, world: World, *, leads: bool = False) -> None:
+    def __init__(self, world: World, *, leads: bool = False, queue: NamespaceQueue | None = None) -> None:
         self.world = world
         self.work = ScriptedWork(world)
         self.running: set[Key] = set()
@@ -75,6 +79,7 @@ class Scene:
             self.work,
             Settler(world.scope, world.locations),
             in_flight=self.running,
+            queue=queue,
         )
 
     async def reconcile(self, name: str = "b1") -> None:
@@ -113,6 +118,41 @@ async def test_a_new_object_is_taken_to_its_terminal_phase(
     assert scene.status == {"phase": "Completed", "startTimestamp": "2021-08-11T21:43:26Z"}
     assert scene.work.counted == [("taken", "InProgress"), ("ended", "Completed")]
     assert scene.running == set()
+
+
+@pytest.mark.spec("BEY-045")
+@pytest.mark.parametrize("phase", ["Queued", "ReadyToStart"])
+async def test_one_that_a_former_server_left_before_its_start_is_taken(scene: Scene, phase: str) -> None:
+    obj = scene.world.cluster.add("backups", "b1", spec={}, status={"phase": phase, "queuePosition": 3})
+    scene.world.cluster.objects["backups", "b1"]["metadata"]["annotations"] = {WAITS_FOR: "another", "a": "b"}
+    assert scene.reconciler.concerns(obj)
+
+    await scene.reconcile()
+
+    assert scene.phase == "Completed"
+    assert scene.work.read[0]["metadata"]["annotations"] == {"a": "b"}
+
+
+async def test_what_is_shown_of_a_waiting_object_does_not_plan_it_anew(world: World) -> None:
+    queue = NamespaceQueue(lambda key: None)
+    scene = Scene(world, queue=queue)
+    assert queue.try_start(key("first"), Backup(), Targets(None))
+    scene.work.targets = Targets(None)
+    world.cluster.add("backups", "b1", spec={"ttl": "1h0m0s"})
+    await scene.reconcile()
+    obj = world.cluster.objects["backups", "b1"]
+    assert (scene.work.executed, scene.running) == ([], set())
+
+    obj["status"] = {"phase": "Queued", "queuePosition": 1}
+    assert not scene.reconciler.concerns(obj)
+    obj["spec"]["ttl"] = "2h0m0s"
+    assert scene.reconciler.concerns(obj)
+
+    queue.remove(key("first"))
+    await scene.reconcile()
+    assert scene.phase == "Completed"
+    obj["status"] = {"phase": "New"}
+    assert scene.reconciler.concerns(obj)
 
 
 @pytest.mark.spec("CTL-004", "BKP-010", "API-010")

@@ -1,0 +1,146 @@
+"""Shows why new Backups and Restores have not begun: their place in the queue, and what they wait for.
+
+Every few seconds those that still wait are looked at together: a Backup becomes Queued with its position, as
+in Velero 1.18, and both kinds get an annotation with the reason. One that begins at once is never touched,
+and only the first hundred of each kind are: the others stay New, so that a queue of thousands is not
+rewritten each time that one begins. What is shown decides nothing: a server takes an object that is Queued
+or ReadyToStart like one that is New. (docs/spec: BEY 4.11; docs/adr/046)
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pinnace.api.labels import WAITS_FOR
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.velero.backup import BackupPhase
+from pinnace.controllers.shared.lanes import Cache
+from pinnace.controllers.shared.namespace_queue import NamespaceQueue
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.runs import is_new
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.settling import is_in_progress
+from pinnace.kube.errors import BadRequest, Conflict, Invalid, NotFound
+from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
+from pinnace.runtime.controller import Controller, Resync
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import get_logger
+
+log = get_logger(__name__)
+
+NAME: Final = "backup-queue"
+"""As in Velero 1.18, for `--disable-controllers`."""
+
+PERIOD_SECONDS: Final = 2.0
+MOST_SHOWN: Final = 100
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """The objects of one kind, and how those that are new come to run.
+
+    Attributes:
+        cache: all objects of the kind.
+        in_flight: keys of those that a worker is busy with.
+        order: those that must not start yet, in their order; None where only free workers are waited for.
+        has_positions: whether the kind has the phase Queued.
+    """
+
+    resource: APIResource
+    cache: Cache
+    in_flight: Collection[Key]
+    order: NamespaceQueue | None
+    has_positions: bool
+
+
+class WaitingRuns:
+    """Keeps what the waiting objects of one kind show."""
+
+    def __init__(self, scope: Scope, queue: Queue) -> None:
+        self._scope = scope
+        self._queue = queue
+        self._has_positions = queue.has_positions
+        self._waited: set[Key] = set()
+
+    async def resync(self) -> None:
+        """One round; asks nothing of the API server when nothing has changed. Raises KubeError."""
+        waiting = {Key.of(obj): obj for obj in self._queue.cache.objects() if self._waits(obj)}
+        held = {key: blocker for key, blocker in self._held() if key in waiting}
+        # Those that must wait for others have been planned already; the rest waits for a free worker.
+        others = sorted(waiting.keys() - held.keys(), key=lambda key: (_created(waiting[key]), key))
+        before, self._waited = self._waited, set(waiting)
+        for position, key in enumerate([*held, *others][:MOST_SHOWN], start=1):
+            if key in before:
+                await self._show(waiting[key], position, self._reason(held.get(key)))
+
+    def _waits(self, obj: JSONObject) -> bool:
+        deleting = mapping(obj, "metadata").get("deletionTimestamp")
+        return is_new(obj) and not deleting and Key.of(obj) not in self._queue.in_flight
+
+    def _held(self) -> Sequence[tuple[Key, Key]]:
+        return self._queue.order.waiting() if self._queue.order is not None else ()
+
+    def _reason(self, blocker: Key | None) -> str:
+        kind = self._queue.resource.kind.lower()
+        if blocker is not None:
+            return f"{kind} {blocker.name}, which may work on the same namespaces"
+        running = sorted(Key.of(obj).name for obj in self._queue.cache.objects() if is_in_progress(obj))
+        if not running:
+            return "a free worker of the server"
+        more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
+        return f"a free worker of the server, which runs {kind} {', '.join(running[:_NAMED])}{more}"
+
+    async def _show(self, obj: JSONObject, position: int, reason: str) -> None:
+        metadata: JSONObject = {}
+        if text(obj, "metadata", "annotations", WAITS_FOR) != reason:
+            metadata["annotations"] = {WAITS_FOR: reason}
+        patch: JSONObject = {"metadata": metadata} if metadata else {}
+        shown = {"phase": str(BackupPhase.QUEUED), "queuePosition": position}
+        if self._has_positions and not shown.items() <= mapping(obj, "status").items():
+            patch["status"] = shown
+        if not patch:
+            return
+        key, resource = Key.of(obj), self._queue.resource
+        # Of an object that has begun meanwhile this must not make a waiting one.
+        metadata["resourceVersion"] = text(obj, "metadata", "resourceVersion")
+        try:
+            await self._scope.client.patch(resource, key.name, {**patch, "metadata": metadata}, key.namespace)
+        except (Conflict, NotFound):
+            return  # the next round looks at what it is now
+        except (Invalid, BadRequest) as error:
+            if "status" not in patch:
+                raise
+            log.warning(
+                "Positions in the queue are not shown: the definition of Backups is of a Velero before 1.18",
+                error=error,
+            )
+            self._has_positions = False
+
+
+def _created(obj: JSONObject) -> str:
+    return text(obj, "metadata", "creationTimestamp")
+
+
+def controller(parts: Parts) -> Controller:
+    """The controller that shows what waits, of the kinds that this server works on. Made after theirs."""
+    in_flight = {BACKUPS: parts.backups_in_flight, RESTORES: parts.restores_in_flight}
+    queues = [
+        Queue(
+            resource=resource,
+            cache=parts.informers.of(resource),
+            in_flight=in_flight[resource],
+            order=order,
+            has_positions=resource == BACKUPS,
+        )
+        for resource, order in parts.namespace_queues.items()
+    ]
+    shown = [WaitingRuns(parts.scope, queue) for queue in queues]
+
+    async def resync() -> None:
+        for each in shown:
+            await each.resync()
+
+    made = Controller(NAME, resync=Resync(resync, PERIOD_SECONDS), clock=parts.timers)
+    made.wait_for(*(parts.informers.of(queue.resource) for queue in queues))
+    return made

@@ -1,0 +1,83 @@
+"""`get` and `describe` say what a backup or restore waits for that has not begun."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.values.times import utcnow
+from pinnace.cli.main import run
+from pinnace.kube.errors import Forbidden
+from pinnace.kube.resources import BACKUPS, DEPLOYMENTS, LEASES, RESTORES, APIResource
+from pinnace.runtime.lease import SERVER_LEASE, micro_time
+from tests.unit.cli.fake_cluster import FakeCluster, connected
+
+Printed = pytest.CaptureFixture[str]
+REASON = "backup other, which may work on the same namespaces"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    return connected(monkeypatch, tmp_path)
+
+
+def lease(cluster: FakeCluster, *, age: timedelta = timedelta()) -> None:
+    spec = {"holderIdentity": "server-1", "renewTime": micro_time(utcnow() - age)}
+    cluster.add(LEASES, SERVER_LEASE, spec=spec)
+
+
+def waiting(cluster: FakeCluster, resource: APIResource, name: str = "b1") -> None:
+    status = {"phase": "Queued", "queuePosition": 2} if resource == BACKUPS else {}
+    spec = {"backupName": "b"} if resource == RESTORES else {}
+    cluster.add(resource, name, annotations={"pinnace.io/waits-for": REASON}, spec=spec, status=status)
+
+
+@pytest.mark.parametrize(("noun", "resource"), [("backup", BACKUPS), ("restore", RESTORES)])
+def test_the_reason_is_shown_of_what_waits(
+    cluster: FakeCluster, capsys: Printed, noun: str, resource: APIResource
+) -> None:
+    lease(cluster)
+    waiting(cluster, resource)
+    cluster.add(resource, "done", spec={}, status={"phase": "Completed"})
+
+    assert run([noun, "describe", "b1"]) == 0
+    assert f"\nWaits for:  {REASON}\n" in capsys.readouterr().out
+    assert run([noun, "describe", "done"]) == 0
+    assert "Waits for" not in capsys.readouterr().out
+    assert run([noun, "describe", "b1", "-o", "json"]) == 0
+    assert f'"waitsFor": "{REASON}"' in capsys.readouterr().out
+    assert run([noun, "get"]) == 0
+    assert capsys.readouterr().err == f"{noun} b1 waits for {REASON}.\n"
+    assert run([noun, "get", "-o", "json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("noun", ["backup", "restore"])
+def test_without_a_server_nothing_begins(cluster: FakeCluster, capsys: Printed, noun: str) -> None:
+    waiting(cluster, BACKUPS if noun == "backup" else RESTORES)
+    assert run([noun, "describe", "b1"]) == 0
+    assert "Waits for:  a server: there is none in namespace velero\n" in capsys.readouterr().out
+
+    lease(cluster, age=timedelta(hours=1))
+    assert run([noun, "get"]) == 0
+    said = capsys.readouterr().err
+    assert (
+        f"Nothing begins: 1 of these {noun}s wait for a server: the last one in namespace velero was" in said
+    )
+
+
+@pytest.mark.parametrize(("ready", "said"), [(1, False), (0, True)])
+def test_a_server_without_a_lease_is_velero_s(
+    cluster: FakeCluster, capsys: Printed, ready: int, said: bool
+) -> None:
+    cluster.add(DEPLOYMENTS, "velero", status={"availableReplicas": ready})
+    cluster.add(BACKUPS, "b1", spec={}, status={})
+    assert run(["backup", "describe", "b1"]) == 0
+    assert ("Waits for:  a server: the Deployment velero" in capsys.readouterr().out) == said
+
+
+def test_who_may_not_read_the_lease_is_told_the_reason_alone(cluster: FakeCluster, capsys: Printed) -> None:
+    cluster.failures["get", "leases"] = Forbidden(403, reason="Forbidden", message="you may not")
+    waiting(cluster, BACKUPS)
+    assert run(["backup", "get"]) == 0
+    assert capsys.readouterr().err == f"backup b1 waits for {REASON}.\n"

@@ -1,0 +1,147 @@
+"""What Backups and Restores show while they wait, and that it decides nothing. (docs/adr/046)"""
+
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.labels import WAITS_FOR
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
+from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets
+from pinnace.controllers.waiting_runs import MOST_SHOWN, Queue, WaitingRuns
+from pinnace.kube.errors import Conflict, Invalid, KubeError
+from pinnace.kube.resources import BACKUPS, RESTORES
+from pinnace.runtime.keys import Key
+from tests.unit.controllers.creating import Cached, CreatingWorld
+from tests.unit.controllers.fakes import fail_always, fail_once, key
+
+
+class Scene:
+    def __init__(self, world: CreatingWorld, plural: str = "backups") -> None:
+        self.world = world
+        self.plural = plural
+        self.in_flight: set[Key] = set()
+        self.order: NamespaceQueue | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        resource = BACKUPS if self.plural == "backups" else RESTORES
+        self.shown = WaitingRuns(
+            self.world.scope,
+            Queue(
+                resource=resource,
+                cache=Cached(self.world, resource),
+                in_flight=self.in_flight,
+                order=self.order,
+                has_positions=self.plural == "backups",
+            ),
+        )
+
+    def add(self, name: str, minute: int = 0, phase: str = "") -> JSONObject:
+        obj = self.world.cluster.add(self.plural, name, spec={}, status={"phase": phase} if phase else {})
+        obj["metadata"]["creationTimestamp"] = f"2021-08-11T21:{minute:02}:00Z"
+        self.world.cluster.objects[self.plural, name] = obj
+        return obj
+
+    async def rounds(self, number: int = 2) -> None:
+        for _ in range(number):
+            await self.shown.resync()
+
+    def status(self, name: str) -> JSONObject:
+        return self.world.cluster.status(self.plural, name)
+
+    def reason(self, name: str) -> str:
+        annotations = self.world.cluster.objects[self.plural, name]["metadata"].get("annotations") or {}
+        return str(annotations.get(WAITS_FOR, ""))
+
+    @property
+    def positions(self) -> dict[str, int | None]:
+        return {
+            name: self.status(name).get("queuePosition") for name in sorted(self.world.all_of(self.plural))
+        }
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(CreatingWorld(tmp_path))
+
+
+@pytest.mark.spec("BEY-043")
+async def test_positions_follow_when_one_leaves_the_queue(scene: Scene) -> None:
+    scene.add("runs", phase="InProgress")
+    for minute, name in enumerate(("c", "a", "b"), start=1):
+        scene.add(name, minute)
+    await scene.rounds()
+    assert scene.positions == {"a": 2, "b": 3, "c": 1, "runs": None}
+    assert scene.status("a")["phase"] == "Queued"
+    assert scene.reason("a") == "a free worker of the server, which runs backup runs"
+
+    del scene.world.cluster.objects["backups", "a"]
+    before = len(scene.world.cluster.writes())
+    await scene.rounds()
+
+    assert scene.positions == {"b": 2, "c": 1, "runs": None}
+    assert len(scene.world.cluster.writes()) - before == 1
+
+
+async def test_one_that_begins_at_once_is_never_touched(scene: Scene) -> None:
+    scene.add("new")
+    await scene.rounds(1)
+    scene.in_flight.add(key("new"))
+    await scene.rounds(3)
+    assert scene.world.cluster.writes() == []
+
+
+async def test_one_that_must_wait_for_another_names_it(scene: Scene) -> None:
+    scene.order = NamespaceQueue(lambda key: None)
+    for minute, name in enumerate(("runs", "blocked", "behind")):
+        backup = Backup()
+        backup.metadata.name = name
+        scene.order.try_start(key(name), backup, Targets(frozenset({"ns"})))
+        scene.add(name, 9 - minute, phase="" if minute else "InProgress")
+    scene.add("not-planned-yet")
+    scene.restart()
+    await scene.rounds()
+
+    assert scene.positions == {"behind": 2, "blocked": 1, "not-planned-yet": 3, "runs": None}
+    assert scene.reason("blocked") == "backup runs, which may work on the same namespaces"
+    assert "a free worker" in scene.reason("not-planned-yet")
+
+
+async def test_a_restore_has_a_reason_and_no_phase_for_it(tmp_path: Path) -> None:
+    scene = Scene(CreatingWorld(tmp_path), "restores")
+    scene.add("r")
+    await scene.rounds(3)
+    assert (scene.status("r"), scene.reason("r")) == ({}, "a free worker of the server")
+    assert len(scene.world.cluster.writes()) == 1
+
+
+async def test_a_long_queue_is_shown_from_its_beginning_only(scene: Scene) -> None:
+    for number in range(MOST_SHOWN + 20):
+        scene.add(f"b{number:03}", number % 60)
+    await scene.rounds(3)
+    shown = [position for position in scene.positions.values() if position]
+    assert sorted(shown) == list(range(1, MOST_SHOWN + 1))
+    assert len(scene.world.cluster.writes()) == MOST_SHOWN
+
+
+async def test_one_that_has_begun_meanwhile_stays_as_it_is(scene: Scene) -> None:
+    scene.add("a")
+    scene.world.cluster.before = fail_always("patch", error=Conflict(409, reason="Conflict"))
+    await scene.rounds(3)
+    assert scene.status("a") == {}
+
+
+@pytest.mark.parametrize("error", [Invalid(422, message="phase: Unsupported value")])
+async def test_definitions_without_the_phase_get_the_reason_alone(scene: Scene, error: KubeError) -> None:
+    scene.add("a")
+    scene.world.cluster.before = fail_once("patch", error=error)
+    await scene.rounds(4)
+    assert scene.status("a") == {}
+    assert scene.reason("a") == "a free worker of the server"
+
+
+async def test_what_is_being_deleted_has_no_position(scene: Scene) -> None:
+    scene.add("gone")["metadata"]["deletionTimestamp"] = "2021-08-11T21:00:00Z"
+    await scene.rounds(3)
+    assert scene.world.cluster.writes() == []
