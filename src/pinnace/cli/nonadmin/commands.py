@@ -6,11 +6,18 @@ kubeconfig's context, else `default`.
 
 import click
 
-from pinnace.cli.common.commands import CONTEXT, all_of
+from pinnace.cli.common.commands import (
+    CONTEXT,
+    all_of,
+    movement_options,
+    operation_timeout_option,
+    scoped_filter_options,
+)
 from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.flags import (
     Command,
     DurationFlag,
+    Enum,
     Group,
     OrSelectorFlag,
     SelectorFlag,
@@ -50,6 +57,9 @@ _SELECTOR = click.option(
     "-l", "--selector", type=SelectorFlag(), help="Only objects that match this label selector."
 )
 
+_CLUSTER = optional_boolean(
+    "--include-cluster-resources", help="Only false is allowed: tenants have no cluster-scoped objects."
+)
 _OR_SELECTOR = click.option(
     "--or-selector",
     type=OrSelectorFlag(),
@@ -64,12 +74,34 @@ _OR_SELECTOR = click.option(
 @_EXCLUDE
 @_SELECTOR
 @_OR_SELECTOR
+@_CLUSTER
+@scoped_filter_options("back up")
+@click.option(
+    "--ordered-resources", default="", help="Order within types: 'pods=ns1/p1,ns1/p2;secrets=ns1/s1'."
+)
 @click.option("--ttl", type=DurationFlag(), help="How long to keep it; the server's default if not given.")
 @click.option(
     "--storage-location", default="", help="Own storage location; the server's default if not given."
 )
 @optional_boolean("--snapshot-volumes", help="Take snapshots of volumes.")
-@optional_boolean("--default-volumes-to-restic", help="Back up all pod volumes with restic.")
+@optional_boolean(
+    "--default-volumes-to-restic",
+    "--default-volumes-to-fs-backup",
+    help="Back up the files of all pod volumes unless opted out.",
+)
+@click.option(
+    "--csi-snapshot-timeout", type=DurationFlag(),
+    help="How long a CSI snapshot may take until the storage system has named it; at most 10m, unless the"
+    " administrator allows more.",
+)  # fmt: skip
+@click.option(
+    "--parallel-files-upload",
+    type=click.IntRange(min=0),
+    default=0,
+    help="How many files of a volume are read at once; 0 for the number that the uploader chooses.",
+)
+@operation_timeout_option()
+@movement_options
 @_LABELS
 @output_flags
 @takes(TenantBackupOptions)
@@ -92,6 +124,20 @@ def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
 @_OR_SELECTOR
 @optional_boolean("--restore-volumes", help="Restore volumes from snapshots.")
 @optional_boolean("--preserve-nodeports", help="Keep the node ports of Services.")
+@_CLUSTER
+@click.option(
+    "--existing-resource-policy",
+    type=Enum("none", "update"),
+    help="What to do with objects that exist and differ: none leaves them alone, update patches them.",
+)
+@operation_timeout_option()
+@optional_boolean("--write-sparse-files", help="Write long runs of zeros in files of pod volumes as holes.")
+@click.option(
+    "--parallel-files-download",
+    type=click.IntRange(min=0),
+    default=0,
+    help="How many files of a volume are written at once; 0 for the number that the uploader chooses.",
+)
 @_LABELS
 @output_flags
 @takes(TenantRestoreOptions)

@@ -25,6 +25,17 @@ class TenantBackupOptions(RequestOptions):
 
     include_resources: Sequence[str]
     exclude_resources: Sequence[str]
+    include_cluster_resources: bool | None
+    include_cluster_scoped_resources: Sequence[str]
+    exclude_cluster_scoped_resources: Sequence[str]
+    include_namespace_scoped_resources: Sequence[str]
+    exclude_namespace_scoped_resources: Sequence[str]
+    ordered_resources: str
+    csi_snapshot_timeout: "Duration | None"
+    item_operation_timeout: "Duration | None"
+    parallel_files_upload: int
+    snapshot_move_data: bool | None
+    data_mover: str
     selector: "LabelSelector | None"
     or_selector: "Sequence[LabelSelector]"
     ttl: "Duration | None"
@@ -40,6 +51,11 @@ class TenantRestoreOptions(RequestOptions):
     from_backup: str
     include_resources: Sequence[str]
     exclude_resources: Sequence[str]
+    include_cluster_resources: bool | None
+    existing_resource_policy: str | None
+    item_operation_timeout: "Duration | None"
+    write_sparse_files: bool | None
+    parallel_files_download: int
     selector: "LabelSelector | None"
     or_selector: "Sequence[LabelSelector]"
     restore_volumes: bool | None
