@@ -16,6 +16,9 @@ from pinnace.api.definitions.crds import crd_manifests
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.flags import Group
 from pinnace.cli.program import cli
+from pinnace.cli.usage.examples import examples_of
+from pinnace.cli.usage.sections import CONNECTION, flags_of
+from pinnace.cli.usage.values import noun_first
 from pinnace.nonadmin.manifests import crds as non_admin_crds
 from pinnace.server.monitoring.metrics import ServerMetrics
 
@@ -75,6 +78,7 @@ def commands() -> str:
         usage = " ".join(command.collect_usage_pieces(context))
         lines += ["", "```text", f"{' '.join(words)} {usage}".rstrip(), "```", ""]
         lines += _flags(context, command)
+        lines += _examples(words)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -95,12 +99,21 @@ def _commands(
 
 
 def _flags(context: click.Context, command: click.Command) -> list[str]:
-    rows = []
-    for param in command.params:
-        record = param.get_help_record(context) if isinstance(param, click.Option) else None
-        if record is not None and record[0] not in ("-h, --help",):
-            rows.append(f"| `{_cell(record[0])}` | {_cell(record[1])} |")
+    """The flags of a command; those of all commands only where there is no other, at the root."""
+    sections = flags_of(command, context)
+    rows = [
+        f"| `{_cell(flag)}` | {_cell(meaning)} |"
+        for title, lines in sections.items()
+        for flag, meaning in lines
+        if not flag.endswith("--help") and (title != CONNECTION or context.parent is None)
+    ]
     return ["| flag | meaning |", "| --- | --- |", *rows] if rows else []
+
+
+def _examples(words: list[str]) -> list[str]:
+    examples = examples_of(noun_first(words[1:]))
+    lines = [line for text, command in examples for line in (f"# {text}", command)]
+    return ["", "```sh", *lines, "```"] if lines else []
 
 
 def _cell(text: str) -> str:

@@ -170,12 +170,11 @@ class Boolean(FlagType):
         bare: the flag alone means true, and a value needs `=`; otherwise there must be a value.
     """
 
-    name = ""
+    name = "boolean"
 
     def __init__(self, *, tristate: bool = False, bare: bool = True) -> None:
         self.tristate = tristate
         self.bare = bare
-        self.name = "" if bare else "boolean"
 
     def parse(self, value: str) -> bool | None:
         if value in _TRUE:
@@ -391,58 +390,6 @@ def _by_its_name(text: str, ctx: click.Context) -> str:
     return re.sub(r"\bpinnace (?=[a-z-])", f"{ctx.find_root().info_name} ", text)
 
 
-_SECTIONS: tuple[tuple[str, frozenset[str]], ...] = (
-    (
-        "What",
-        frozenset(
-            {"include_namespaces", "exclude_namespaces", "include_resources", "exclude_resources", "selector"}
-            | {"or_selector", "include_cluster_resources", "include_cluster_scoped_resources"}
-            | {"exclude_cluster_scoped_resources", "include_namespace_scoped_resources", "ordered_resources"}
-            | {"exclude_namespace_scoped_resources", "resource_policies_configmap", "resource_policies"}
-            | {"from_backup", "from_schedule"}
-            | {"namespace_mappings", "existing_resource_policy", "status_include_resources"}
-            | {"status_exclude_resources", "resource_modifier_configmap", "preserve_nodeports"}
-        ),
-    ),
-    ("Where", frozenset({"storage_location", "bucket", "prefix", "provider", "config", "credential"})),
-    (
-        "Volumes",
-        frozenset(
-            {"snapshot_volumes", "default_volumes_to_restic", "csi_snapshot_timeout", "restore_volumes"}
-            | {"volume_snapshot_locations", "without_volume_data", "snapshot_move_data", "data_mover"}
-            | {"parallel_files_upload", "parallel_files_download", "write_sparse_files"}
-        ),
-    ),
-    (
-        "Output",
-        frozenset(
-            {"output_format", "label_columns", "show_labels", "dry_run", "wait", "exit_code", "progress"}
-        ),
-    ),
-)
-"""Which section of the help a flag stands in; all others stand under Options."""
-_CONNECTION = "Connection"
-
-
-def _format_sections(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    """Write the flags in sections; those of all commands come last, in short form for a group."""
-    sections: dict[str, list[tuple[str, str]]] = {}
-    for param in command.get_params(ctx):
-        record = param.get_help_record(ctx)
-        if record is None:
-            continue
-        name = param.name or ""
-        if name.startswith("global_"):
-            title = _CONNECTION
-        else:
-            title = next((title for title, names in _SECTIONS if name in names), "Options")
-        sections.setdefault(title, []).append(record)
-    order = [title for title, _ in _SECTIONS] + ["Options", _CONNECTION]
-    for title in sorted(sections, key=order.index):
-        with formatter.section(title):
-            formatter.write_dl(sections[title])
-
-
 class Command(click.Command):
     """A command that also takes the global flags and parses booleans as described above.
 
@@ -465,7 +412,15 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the flags, by what they are about."""
-        _format_sections(self, ctx, formatter)
+        from pinnace.cli.usage.sections import write_flags
+
+        write_flags(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        from pinnace.cli.usage.examples import write_examples
+
+        write_examples(ctx, formatter)
 
     def get_help(self, ctx: click.Context) -> str:
         return _by_its_name(super().get_help(ctx), ctx)
@@ -508,7 +463,9 @@ class Group(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write commands and flags."""
         self.format_commands(ctx, formatter)
-        _format_sections(self, ctx, formatter)
+        from pinnace.cli.usage.sections import write_flags
+
+        write_flags(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands."""

@@ -42,9 +42,9 @@ def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:
     from pinnace.cli import program
 
     if words[:1] == [_COMPLETE]:
-        from pinnace.cli.usage import completing
+        from pinnace.cli.completion import answering
 
-        return completing.main(program.cli, words[1:])
+        return answering.main(program.cli, words[1:])
     return program.run(arguments)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.usage.scripts import SHELLS, script
+from pinnace.cli.completion.scripts import SHELLS, script
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import velero
 from tests.e2e.without_server.command import PROGRAM, Pinnace

@@ -152,7 +152,7 @@ def test_hints_and_examples_call_the_program_as_the_user_does(
     assert run() == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: {name} schedule create [OPTIONS] NAME")
-    assert f"Each day at 7:       {name} schedule create daily" in shown
+    assert f"\n  {name} schedule create daily --schedule " in shown
     monkeypatch.setattr(sys, "argv", [called, "bakup"])
     assert run() == 1
     assert f'unknown command "bakup" for "{name}"' in capsys.readouterr().err

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 @optional_boolean(
     "--default-volumes-to-restic",
     "--default-volumes-to-fs-backup",
-    help="Back up all pod volumes with restic unless opted out.",
+    help="Back up all pod volumes from their files unless opted out.",
 )
 @click.option(
     "--csi-snapshot-timeout", type=DurationFlag(),

@@ -27,12 +27,7 @@ def get(keys: tuple[str, ...], output_format: str | None) -> None:
 @click.command("set", cls=Command, short_help="Change settings.")
 @click.argument("words", nargs=-1, metavar="KEY=VALUE...")
 def set_(words: tuple[str, ...]) -> None:
-    """Change settings in the config file; an empty value removes one.
-
-    \b
-    Namespace of the server:  pinnace client config set namespace=backup
-    CSI in descriptions:      pinnace client config set features=EnableCSI
-    """
+    """Change settings in the config file; an empty value removes one."""
     from pinnace.cli.client import config as client_config
 
     check_arguments(words, least=1)

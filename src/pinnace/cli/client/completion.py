@@ -15,13 +15,8 @@ def command(ctx: click.Context, /, shells: tuple[str, ...]) -> int:
     Names of backups, restores, schedules, locations, namespaces, resources and contexts are asked from where
     the line says: the server, or the location of --location. What does not answer within a quarter of a
     second is not offered.
-
-    \b
-    bash, in ~/.bashrc:                  source <(pinnace completion bash)
-    zsh, in ~/.zshrc after compinit:     source <(pinnace completion zsh)
-    fish, in ~/.config/fish/config.fish: pinnace completion fish | source
     """
-    from pinnace.cli.usage.scripts import SHELLS, script
+    from pinnace.cli.completion.scripts import SHELLS, script
 
     check_arguments(shells, exactly=1)
     if shells[0] not in SHELLS:

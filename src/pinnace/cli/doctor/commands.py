@@ -19,11 +19,6 @@ def command(ctx: click.Context, /, include_namespaces: list[str] | None, output_
     server removes.
 
     The exit code is 0 if there is no problem (warnings are none) and 1 if there is one.
-
-    \b
-    Is all well?                       pinnace doctor
-    Without a server:                  pinnace --location ./backups doctor
-    For one namespace, for a program:  pinnace doctor --include-namespaces shop -o json
     """
     from pinnace.cli.doctor import run as doctor
 

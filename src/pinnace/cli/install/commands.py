@@ -103,12 +103,6 @@ def command(ctx: click.Context, flags: InstallFlags) -> None:
 
     Resources that exist already are left as they are; with --apply they get what the flags say, and keep what
     the flags do not speak of. That is how to move to another version.
-
-    \b
-    A bucket:  pinnace install --provider aws --bucket backups --secret-file ./credentials \\
-                   --backup-location-config region=eu-central-1
-    On a cluster:  add --image registry/pinnace:v1 --wait, and --use-node-agent for pod volumes
-    A folder:  pinnace install --provider filesystem --backup-location-config path=/srv/backups
     """
     from pinnace.cli.install.run import install
 

@@ -66,11 +66,6 @@ def _credential_option() -> Decorator:
 def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
     """Create a location for backups. It is not looked at here: the server says whether it can use it.
     With --validate the command waits for that.
-
-    \b
-    A bucket:  pinnace backup-location create main --provider aws --bucket backups \\
-                   --config region=eu-central-1 --credential cloud-credentials=cloud --default
-    A folder:  pinnace backup-location create main --provider filesystem --config path=/srv/backups
     """
     from pinnace.cli.location.backup import create
 

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 @create_flags
 @takes(SnapshotLocationCreateOptions)
 def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
-    """Create a location for snapshots of volumes.
-
-    \b
-    Example:  pinnace snapshot-location create main --provider aws --config region=eu-central-1
-    """
+    """Create a location for snapshots of volumes."""
     from pinnace.cli.location.snapshot import create
 
     check_arguments(options.names, exactly=1)
@@ -45,11 +41,7 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
 @key_values("--credential", help="Secret with the credentials, and the key in it: secret=key.")
 @click.pass_context
 def set_(ctx: click.Context, /, names: tuple[str, ...], credential: Mapping[str, str]) -> None:
-    """Change the credentials of a snapshot location.
-
-    \b
-    Example:  pinnace snapshot-location set main --credential cloud-credentials=cloud
-    """
+    """Change the credentials of a snapshot location."""
     from pinnace.cli.location import snapshot as snapshot_location_run
 
     check_arguments(names, exactly=1)

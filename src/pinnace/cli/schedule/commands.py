@@ -76,11 +76,6 @@ def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
     | | | | .----- day of the week (0-6, Sunday is 0)
     | | | | |
     0 7 * * *
-
-    \b
-    Each day at 7:       pinnace schedule create daily --schedule '0 7 * * *'
-    Every six hours:     pinnace schedule create often --schedule '@every 6h'
-    One namespace only:  pinnace schedule create shop --schedule '@daily' --include-namespaces shop
     """
     from pinnace.cli.schedule.create import create
 

@@ -12,17 +12,6 @@ from typing import Final
 
 import click
 
-from pinnace.cli.flags import (
-    Boolean,
-    CommaList,
-    DurationFlag,
-    Enum,
-    KeyValueMap,
-    OrSelectorFlag,
-    SelectorFlag,
-    StringSlice,
-)
-
 
 class Source(StrEnum):
     """Where the values are found that completion offers."""
@@ -74,6 +63,7 @@ _BROWSE_FORMATS: Final = {
 
 _NAMESPACES: Final = Value("NAMESPACE,...", Source.NAMESPACES)
 _RESOURCES: Final = Value("RESOURCE,...", Source.KINDS)
+_NUMBER: Final = Value("NUMBER")
 _FILE: Final = Value("FILE", Source.FILES)
 _ADDRESS: Final = Value("ADDRESS", like=":8085")
 _CPU: Final = Value("CPU", like="500m, 2")
@@ -150,6 +140,9 @@ VALUES: Final[dict[str, Value]] = {
     "host_pods": _FOLDER,
     "disable_controllers": Value("CONTROLLER,..."),
     "restore_resource_priorities": _RESOURCES,
+    "zap_time_encoding": Value("ENCODING"),
+    "zap_stacktrace_level": Value("LEVEL"),
+    "zap_log_level": Value("LEVEL"),
     "metrics_address": _ADDRESS,
     "metrics_bind_address": _ADDRESS,
     "health_probe_bind_address": _ADDRESS,
@@ -157,16 +150,21 @@ VALUES: Final[dict[str, Value]] = {
 }  # fmt: skip
 """Keyed by the parameter's name, or by a command's words and that name."""
 
-_TYPES: Final[tuple[tuple[type[click.ParamType[object]], Value], ...]] = (
-    (DurationFlag, Value("DURATION", like="90s, 10m, 4h")),
-    (SelectorFlag, Value("SELECTOR", like="app=web,tier!=db")),
-    (OrSelectorFlag, Value("SELECTORS")),
-    (KeyValueMap, Value("KEY=VALUE,...")),
-    (CommaList, Value("NAME,...")),
-    (StringSlice, Value("NAME,...")),
-    (click.Path, _FILE),
-)
-_SELECTOR: Final = _TYPES[1][1]
+_TYPES: Final[dict[str, Value]] = {
+    "duration": Value("DURATION", like="90s, 10m, 4h"),
+    "labelSelector": Value("SELECTOR", like="app=web,tier!=db"),
+    "orLabelSelector": Value("SELECTORS"),
+    "mapStringString": Value("KEY=VALUE,..."),
+    "stringArray": Value("NAME,..."),
+    "strings": Value("NAME,..."),
+    "boolean": Value("true|false", words=("true", "false")),
+    "path": _FILE,
+    "int": _NUMBER,
+    "integer": _NUMBER,
+    "integer range": _NUMBER,
+    "float": _NUMBER,
+}
+"""By the name of the parameter's type."""
 
 _ONE: Final = {
     "backup": Source.BACKUPS,
@@ -200,19 +198,11 @@ def value_of(path: str, param: click.Parameter) -> Value:
         path: the words of its command, noun first, without the program.
     """
     name = param.name or ""
-    named = VALUES.get(f"{path} {name}") or VALUES.get(name)
-    if isinstance(param.type, Enum | click.Choice):
-        words = tuple(map(str, param.type.words if isinstance(param.type, Enum) else param.type.choices))
+    words = tuple(map(str, getattr(param.type, "words", getattr(param.type, "choices", ()))))
+    if words:
         return Value("|".join(words), words=words)
-    if named is not None:
-        return named
-    if isinstance(param.type, Boolean):
-        return Value("", words=("true", "false"))
-    if name == "selector":
-        return _SELECTOR
-    if param.type.name.startswith(("int", "float")):
-        return Value("NUMBER")
-    return next((value for type_, value in _TYPES if isinstance(param.type, type_)), Value("TEXT"))
+    named = VALUES.get(f"{path} {name}") or VALUES.get(name)
+    return named or _TYPES.get("labelSelector" if name == "selector" else param.type.name, Value("TEXT"))
 
 
 def argument_of(path: str, position: int) -> Value:

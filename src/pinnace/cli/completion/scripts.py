@@ -1,4 +1,4 @@
-"""The completion scripts of the shells. Each asks the program what fits (`completing`).
+"""The completion scripts of the shells. Each asks the program what fits (`answering`).
 
 Answers are never evaluated: a shell splits them at line ends and inserts them as words. Paths are the shells'
 own business, which know how to quote them.

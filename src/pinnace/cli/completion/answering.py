@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import click
 
-from pinnace.cli.usage.candidates import Candidates, candidates
-from pinnace.cli.usage.line import read_line
-from pinnace.cli.usage.names import names_of
+from pinnace.cli.completion.candidates import Candidates, candidates
+from pinnace.cli.completion.line import read_line
+from pinnace.cli.completion.names import names_of
 
 
 def main(root: click.Group, arguments: Sequence[str]) -> int:

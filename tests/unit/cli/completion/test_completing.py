@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.cli.completion.answering import _head, answer, split_line
+from pinnace.cli.completion.candidates import Candidates, candidates
+from pinnace.cli.completion.line import Line, read_line
+from pinnace.cli.completion.scripts import SHELLS, script
 from pinnace.cli.program import cli, run
-from pinnace.cli.usage.candidates import Candidates, candidates
-from pinnace.cli.usage.completing import _head, answer, split_line
-from pinnace.cli.usage.line import Line, read_line
-from pinnace.cli.usage.scripts import SHELLS, script
 from pinnace.cli.usage.topics import TOPICS
 from pinnace.cli.usage.values import Source
 

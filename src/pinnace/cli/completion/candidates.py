@@ -11,8 +11,8 @@ from typing import Final
 
 import click
 
+from pinnace.cli.completion.line import Line
 from pinnace.cli.flags import CommaList, Group, KeyValueMap, StringSlice
-from pinnace.cli.usage.line import Line
 from pinnace.cli.usage.values import Source, Value, argument_of, value_of
 
 HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:/%+-]{0,252}")

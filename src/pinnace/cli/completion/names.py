@@ -6,11 +6,12 @@ offered, and no failure is reported, since the command itself will report it.
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from pinnace.cli.completion.line import Line
 from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
-from pinnace.cli.usage.line import Line
 from pinnace.cli.usage.values import Source
 
 if TYPE_CHECKING:
@@ -57,17 +58,22 @@ def _flags_of(line: Line) -> GlobalFlags:
     )
 
 
-def _end_in_time() -> None:
+@contextmanager
+def _in_time() -> Iterator[None]:
     """End the process when the time is over, whatever it waits for then: a name server, a disk, a program."""
     signal.signal(signal.SIGALRM, lambda _number, _frame: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _contexts(settings: Settings) -> Iterable[str]:
     from pinnace.kube.config import contexts
 
-    _end_in_time()
-    return contexts(settings.kubeconfig)
+    with _in_time():
+        return contexts(settings.kubeconfig)
 
 
 def _of_location(settings: Settings, source: Source) -> Iterable[str]:
@@ -76,34 +82,31 @@ def _of_location(settings: Settings, source: Source) -> Iterable[str]:
     from pinnace.storage.location_url import location_from_url
     from pinnace.storage.open import open_backup_store
 
-    location = location_from_url(settings.location or "")
-
     async def listed() -> list[str]:
-        async with open_backup_store(location) as store:
+        async with open_backup_store(location_from_url(settings.location or "")) as store:
             return await (store.list_backups() if source is Source.BACKUPS else store.list_restores())
 
-    _end_in_time()
-    return asyncio.run(listed())
+    with _in_time():
+        return asyncio.run(listed())
 
 
 def _of_cluster(settings: Settings, source: Source, *, asked: bool) -> Iterable[str]:
     import asyncio
 
     from pinnace.kube.client import KubeClient
-    from pinnace.kube.config import load_config
+    from pinnace.kube.config import ClusterConfig, load_config
 
-    _end_in_time()
-    config = load_config(settings.kubeconfig, settings.kubecontext, patience_seconds=SECONDS)
-    own = settings.namespace if asked else config.namespace or "default"
-    namespace = own if source in _OF_TENANTS else settings.namespace
-
-    async def listed() -> list[str]:
+    async def listed(config: ClusterConfig) -> list[str]:
+        own = settings.namespace if asked else config.namespace or "default"
+        namespace = own if source in _OF_TENANTS else settings.namespace
         async with KubeClient(config) as client:
             if source is Source.KINDS:
                 return await _kinds(client)
             return await _objects(client, source, namespace)
 
-    return asyncio.run(listed())
+    with _in_time():
+        config = load_config(settings.kubeconfig, settings.kubecontext, patience_seconds=SECONDS)
+        return asyncio.run(listed(config))
 
 
 async def _objects(client: "KubeClient", source: Source, namespace: str) -> list[str]:
