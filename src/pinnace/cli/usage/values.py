@@ -202,7 +202,8 @@ def value_of(path: str, param: click.Parameter) -> Value:
     if words:
         return Value("|".join(words), words=words)
     named = VALUES.get(f"{path} {name}") or VALUES.get(name)
-    return named or _TYPES.get("labelSelector" if name == "selector" else param.type.name, Value("TEXT"))
+    known = named or _TYPES.get("labelSelector" if name == "selector" else param.type.name)
+    return known or Value(name.rpartition("_")[2].upper())  # --node-agent-configmap CONFIGMAP
 
 
 def argument_of(path: str, position: int) -> Value:
