@@ -94,7 +94,8 @@ def _of_cluster(settings: Settings, source: Source, *, asked: bool) -> Iterable[
     import asyncio
 
     from pinnace.kube.client import KubeClient
-    from pinnace.kube.config import ClusterConfig, load_config
+    from pinnace.kube.config import load_config
+    from pinnace.kube.transport.config import ClusterConfig
 
     async def listed(config: ClusterConfig) -> list[str]:
         own = settings.namespace if asked else config.namespace or "default"
